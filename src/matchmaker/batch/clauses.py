@@ -13,8 +13,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import Expr
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import TRUE
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import brief
 from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import Box, Domain, meet_all
 
@@ -110,4 +109,4 @@ def _implies(box: Box, clause: Clause) -> bool:
 
 def shown(clause: Expr) -> str:
     """A clause in a message, shortened."""
-    return shorten(unparse(clause), LIMITS.shown)
+    return brief(clause, LIMITS.shown)

@@ -29,11 +29,10 @@ from matchmaker.classad.nodes import (
     Literal,
     scope_of,
 )
-from matchmaker.classad.quoting import shorten
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import Value, is_error
 from matchmaker.classad.walks import children, operands, spine
 
@@ -63,7 +62,7 @@ class Trace:
 
     def line(self) -> str:
         """The expression, its value and the note, without the parts."""
-        text = shorten(unparse(self.expression, _WIDTH))
+        text = brief(self.expression)
         if self.value is None:
             return f"{text}: {self.note}"
         said = f"{text} is {_described(self.value)}"
@@ -126,7 +125,7 @@ def _described(value: Value) -> str:
         return f"error: {value.reason}"
     # Of a longer list or text, no more would be seen.
     shown = value[:_WIDTH] if isinstance(value, (str, list)) else value
-    return shorten(unparse(literal(shown), _WIDTH))
+    return brief(literal(shown))
 
 
 _WIDTH: Final = 160

@@ -27,7 +27,7 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.quoting import quote, unparse_name
+from matchmaker.classad.quoting import quote, shorten, unparse_name
 from matchmaker.classad.values import Value, is_error
 
 _LEVEL: Final = {
@@ -76,6 +76,16 @@ def unparse(root: Expr, most: int | None = None) -> str:
             pieces = ["(", *pieces, ")"]
         pending.extend(reversed(pieces))
     return "".join(written)
+
+
+def brief(node: Expr, most: int = 160) -> str:
+    """The text of an expression for a message, with an ellipsis where it is longer than `most`.
+
+    >>> from matchmaker import parse_expr
+    >>> brief(parse_expr("TARGET.Memory > 100 && TARGET.Cpus > 1"), 22)
+    'TARGET.Memory > 100...'
+    """
+    return shorten(unparse(node, most), most)
 
 
 def _level(node: Expr) -> int:

@@ -10,7 +10,7 @@ import click
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.unparse import brief
 from matchmaker.cli import sources
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
 from matchmaker.matching.pair import value_text
@@ -76,7 +76,7 @@ def command(
             [_name(ad, n), *(value_text(e.eval(ad, other)) for e in parsed)]
             for n, ad in enumerate(ads, 1)
         ]
-        show(table(["ad", *(printable(shorten(str(e), 40)) for e in parsed)], rows))
+        show(table(["ad", *(printable(brief(e, 40)) for e in parsed)], rows))
     else:
         my = ads[0] if ads else ClassAd()
         for expression in parsed:

@@ -18,6 +18,7 @@ from rich.text import Text
 from matchmaker import ClassAd, Expr, Pool
 from matchmaker.classad.formats.files import replacing
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.unparse import brief
 from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
@@ -281,9 +282,9 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
         rows = []
         for one in found:
             clause = one.clause
-            text = shorten(str(clause.expression))
+            text = brief(clause.expression)
             if clause.definition is not None:
-                text += f": {shorten(str(clause.definition))}"
+                text += f": {brief(clause.definition)}"
             facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
             rows.append((one.number, value_text(clause.value), text, facts))
         parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]

@@ -10,6 +10,7 @@ import click
 from matchmaker import ClassAd, Expr, ParseError, Pool, parse_expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.unparse import brief
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, warn
 from matchmaker.matching.allowance import Allowance
@@ -64,7 +65,7 @@ def satisfying(ads: Iterable[ClassAd], wanted: Expr | None) -> Iterator[ClassAd]
             kept += 1
             yield ad
     if total and not kept:
-        warn(f"--constraint {shorten(str(wanted))} leaves none of {count(total, 'ad')}")
+        warn(f"--constraint {brief(wanted)} leaves none of {count(total, 'ad')}")
 
 
 # --- jobs -----------------------------------------------------------------------------------------

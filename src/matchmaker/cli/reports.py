@@ -16,6 +16,7 @@ from rich.console import RenderableType
 from matchmaker.batch import Submission
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.unparse import brief
 from matchmaker.cli.output import facts, number, plain, printable, show, table
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.selection import Refusal, Selection
@@ -125,7 +126,7 @@ class Page:
 
     def reduction(self, reduction: Reduction) -> None:
         """Adds the requirement and its residual on hosts."""
-        self.say("requirement", shorten(str(reduction.requirement), 400))
+        self.say("requirement", brief(reduction.requirement, 400))
         left = {Verdict.NEVER: "never true", Verdict.ALWAYS: "always true: any host will do"}
         self.say("residual", left.get(reduction.verdict, phrase(reduction.residual)))
 
@@ -193,4 +194,4 @@ class Page:
 def _gist(refusal: Refusal) -> str:
     if refusal.clause is None:
         return refusal.reason
-    return f"{shorten(str(refusal.clause.expression))} is {value_text(refusal.clause.value)}"
+    return f"{brief(refusal.clause.expression)} is {value_text(refusal.clause.value)}"

@@ -12,7 +12,7 @@ from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Tern
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.spans import Place
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import UNDEFINED, is_error
 from matchmaker.linting.fixes import text_of, whole, with_doubled, with_operator
 from matchmaker.linting.kinds import (
@@ -304,8 +304,7 @@ def chained(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     for below, link in pairwise(reversed(links)):
         parts.append(text_of(site, below.parts[1]) + text[below.end : link.end])
     yield site.report(
-        f"this compares the truth of {unparse(left.node, 60)[:60]},"
-        f" not {unparse(left.parts[1].node, 60)[:60]}",
+        f"this compares the truth of {brief(left.node, 60)}, not {brief(left.parts[1].node, 60)}",
         whole(site, " && ".join(parts)),
     )
 

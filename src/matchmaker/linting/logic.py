@@ -10,6 +10,7 @@ from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.spans import Place
+from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.linting.bounds import (
     Bound,
@@ -99,7 +100,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield _pair(site, first.place, second.place, message, "||" if sensible else "")
     for place, clause in _denials(clauses):
         yield Report(
-            site.piece, place.start, place.end, f"never true together with {str(clause)[:60]}"
+            site.piece, place.start, place.end, f"never true together with {brief(clause, 60)}"
         )
 
 
@@ -121,13 +122,13 @@ def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         operator = "" if excludes(first, second) else "&&"
         yield _pair(site, first.place, second.place, message, operator)
     for place, clause in _denials(clauses):
-        message = f"with {str(clause)[:60]} this is always true, unless that has no value"
+        message = f"with {brief(clause, 60)} this is always true, unless that has no value"
         yield Report(site.piece, place.start, place.end, message)
 
 
 def _constant(site: Site, what: str, deciding: str, outcome: str) -> Report:
     """A constant clause: it decides a chain of the one operator, and is idle in the other."""
-    message = f"{str(site.place.node)[:60]} is {what}"
+    message = f"{brief(site.place.node, 60)} is {what}"
     above = site.above
     if above is None or not _is_chain(above.place.node):
         return site.report(message)
@@ -153,7 +154,7 @@ def _with_other_ad(site: Site, what: str) -> Report:
     """An attribute compared with itself: the one in the other ad may be meant."""
     left, right = site.place.parts
     node = left.node
-    message = f"{str(node)[:60]} compared with itself {what}"
+    message = f"{brief(node, 60)} compared with itself {what}"
     if not isinstance(node, nodes.Attr) or (node.base is not None and scope_of(node) not in _SIDES):
         return site.report(message)
     text = site.piece.text
@@ -224,13 +225,13 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         return
     value = facts[condition].value
     outcome = truth(value)  # type: ignore[arg-type]
-    text = str(condition.node)[:60]
+    text = brief(condition.node, 60)
     _, then, otherwise = site.place.parts
     if isinstance(outcome, bool):
         taken, dead = (then, otherwise) if outcome else (otherwise, then)
         yield site.report(
             f"{text} is {'always' if outcome else 'never'} true:"
-            f" {str(dead.node)[:60]} is never reached",
+            f" {brief(dead.node, 60)} is never reached",
             whole(site, text_of(site, taken)),
         )
     elif not isinstance(value, str):

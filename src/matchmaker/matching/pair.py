@@ -19,7 +19,7 @@ from matchmaker.classad.nodes import MY_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import names_of
-from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
@@ -64,9 +64,9 @@ class Clause:
         >>> print(refusal(job, parse_ad("[Memory = 50]")))
         TARGET.Memory > 100 is false (Memory = 50)
         """
-        text = f"{shorten(unparse(self.expression))} is {value_text(self.value)}"
+        text = f"{brief(self.expression)} is {value_text(self.value)}"
         if self.definition is not None:
-            text += f": {shorten(unparse(self.definition))}"
+            text += f": {brief(self.definition)}"
         if self.facts:
             text += f" ({', '.join(f'{n} = {value_text(v)}' for n, v in self.facts)})"
         return text

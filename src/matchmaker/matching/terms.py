@@ -19,6 +19,7 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable, shorten
+from matchmaker.classad.unparse import brief
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.slots import amount
@@ -128,7 +129,7 @@ def without_effect(
 
 def _groups(policy: Policy, groups: Collection[str]) -> Iterator[str]:
     if policy.group is not parse_expr(GROUP) and set(groups) == {NO_GROUP}:
-        yield f"no job has a group: all are of {NO_GROUP}, by {shorten(str(policy.group))}"
+        yield f"no job has a group: all are of {NO_GROUP}, by {brief(policy.group)}"
     shares = {} if isinstance(policy.share, Expr) else policy.share
     for what, given in (("share", shares), ("usage", policy.usage)):
         unknown = [group for group in given if group not in groups]
@@ -155,7 +156,7 @@ def _unasked(
         if ascii_fold(name) not in columns:
             yield f"no slot has {shorten(name, 60)}, which is a resource of the policy"
         elif len(kinds) <= LOOKED_AT and not any(_asks(resources[name], job) for job in kinds):
-            asked = shorten(str(resources[name]))
+            asked = brief(resources[name])
             yield f"no job asks for {shorten(name, 60)}: {asked} is 0 for all of them"
 
 

@@ -21,7 +21,7 @@ from matchmaker.classad.nodes import FALSE, TARGET_SCOPES, TRUE, AdExpr, Attr, E
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.references import CLOCK, WORDS, names_of
 from matchmaker.classad.registry import INSIDE, UNFOLDABLE
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import brief, unparse
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.classad.walks import children, rebuild, spine
 from matchmaker.reduction.facts import MOVING, is_moving, traits
@@ -151,7 +151,7 @@ class Binder:
             bound = self._attribute(node, side)
         elif isinstance(node, AdExpr) or traits(node) & INSIDE:
             raise ReductionError(
-                f"{unparse(node)[:80]} looks at the host from inside; only plain conditions on "
+                f"{brief(node, 80)} looks at the host from inside; only plain conditions on "
                 "the host can be reduced"
             )
         else:
@@ -178,7 +178,7 @@ class Binder:
             return TRUE if value else FALSE
         if _holds_ad(value):
             # An ad's attributes have their values in the ads around it, which a literal has not.
-            raise ReductionError(f"{unparse(node)[:80]} is an ad, and meets what only a host knows")
+            raise ReductionError(f"{brief(node, 80)} is an ad, and meets what only a host knows")
         return literal(value)
 
     def _evaluate(self, node: Expr, side: _Side) -> Value:
@@ -217,7 +217,7 @@ class Binder:
             ):
                 # A name that an ad of the host lacks is looked up in the ads around it.
                 raise ReductionError(
-                    f"{node.name} in {unparse(node)[:80]} may be the host's or the queue's"
+                    f"{node.name} in {brief(node, 80)} may be the host's or the queue's"
                 )
             return rebuild(node, (base,))
         if node.name not in named.ad and not (named.is_queue and self._is_hosts(node.name)):

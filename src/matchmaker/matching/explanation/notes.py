@@ -16,7 +16,7 @@ from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import CLOCK, WORDS
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error
 from matchmaker.classad.walks import postorder
 from matchmaker.matching.allowance import Allowance
@@ -102,7 +102,7 @@ def _errors(counts: Counts) -> Iterator[str]:
         value = truth(Allowance().value(clause, counts.job, ad))
         if is_error(value) and value.reason:
             fix = _unquoted(clause, counts.job, ad)
-            advice = f"; write {shorten(unparse(fix))}" if fix is not None else ""
+            advice = f"; write {brief(fix)}" if fix is not None else ""
             slots = counted(count.error)
             yield f"clause {number + 1} is an error for {slots}: {value.reason}{advice}"
 
