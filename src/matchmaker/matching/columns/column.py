@@ -160,6 +160,13 @@ class Table(list[Any]):
         for content in contents:
             self.code(content)
 
+    def twin(self) -> Table:
+        """A table of the same contents, which grows by itself."""
+        twin = Table()
+        twin.extend(self)
+        twin.known = {kind: known.copy() for kind, known in self.known.items()}
+        return twin
+
     def code(self, content: Any) -> int:
         """The code of a content, which enters the table if it is new."""
         kind = content.__class__
@@ -188,11 +195,14 @@ class Table(list[Any]):
         (kind,) = kinds
         known = self.known.setdefault(kind, {})
         keys = contents if kind in THEMSELVES else _identities(kind, contents)
-        # The first of those that are one to an ad stays.
-        firsts = dict(zip(reversed(keys), reversed(contents), strict=True))
-        new = {key: firsts[key] for key in dict.fromkeys(keys) if key not in known}
+        new = [key for key in dict.fromkeys(keys) if key not in known]
         known.update(zip(new, range(len(self), len(self) + len(new)), strict=True))
-        self.extend(new.values())
+        if keys is contents:
+            self.extend(new)
+        elif new:
+            # The first of those that are one to an ad stays.
+            firsts = dict(zip(reversed(keys), reversed(contents), strict=True))
+            self.extend(map(firsts.__getitem__, new))
         return list(map(known.__getitem__, keys))
 
     def expressions(self) -> list[Expr]:

@@ -46,7 +46,11 @@ def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Col
 
 
 def _codes(column: Coded, rows: Rows | slice, other: Coded) -> None:
-    moved = np.array([0, *column.table.codes(other.table[1:])], np.intp)
+    if len(column.table) == 1:
+        column.table = other.table.twin()
+        moved = np.arange(len(column.table))
+    else:
+        moved = np.array([0, *column.table.codes(other.table[1:])], np.intp)
     if len(column.table) - 1 >> (column.codes.itemsize << 3):
         column.codes = column.codes.astype(narrowest(len(column.table)))
     column.codes[rows] = moved[other.codes]
