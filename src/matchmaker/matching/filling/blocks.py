@@ -24,7 +24,7 @@ from matchmaker.matching.filling import objects
 from matchmaker.matching.filling.brackets import lines_in, new_contents
 from matchmaker.matching.filling.lines import Lines, Mask, lines_of, names_of, unusual
 from matchmaker.matching.filling.objects import Columns
-from matchmaker.matching.filling.values import Contents, column_of
+from matchmaker.matching.filling.values import Contents, column_of, values_of
 
 KeyOf: TypeAlias = "Callable[[ClassAd], str]"
 Read: TypeAlias = "Iterator[tuple[int, Iterable[ClassAd]]]"
@@ -113,9 +113,10 @@ def _columns(lines: Lines, others: Mask, contents_of: Contents, key: str) -> Col
     regular = np.flatnonzero(~others)
     keys: list[str] = []
     bad = [] if key in names.folded else [regular]
-    texts, begin = lines.values(np.concatenate([_NO_ROWS, *names.lines])), 0
+    values = values_of(lines.values(np.concatenate([_NO_ROWS, *names.lines])))
+    begin = 0
     for folded, taken in zip(names.folded, names.lines, strict=True):
-        column, unread = column_of(texts.slice(begin, len(taken)), contents_of)
+        column, unread = column_of(values.slice(begin, len(taken)), contents_of)
         begin += len(taken)
         place = lines.ad[taken]
         bad.append(place[unread])

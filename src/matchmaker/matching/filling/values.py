@@ -7,18 +7,35 @@ is read by the readers of ``classad``, once for all ads that have it: so express
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.deferred import Deferred
 from matchmaker.matching.columns.arrow import coded, strings
 from matchmaker.matching.columns.arrow_types import Array, array_of, numpy_of, pyarrow
-from matchmaker.matching.columns.column import Column, Numeric, Rows, Table
-from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
+from matchmaker.matching.columns.column import (
+    Coded,
+    Column,
+    Numeric,
+    Rows,
+    Table,
+    narrowest,
+)
+from matchmaker.matching.columns.contents import (
+    ABSENT,
+    FALSE,
+    INTEGER,
+    MISSING,
+    OTHER,
+    REAL,
+    TRUE,
+    Bits,
+    Kinds,
+)
 from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.texts import Heap, Texts
@@ -36,15 +53,101 @@ _REAL: Final = r"^-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?$
 _STRING: Final = r'^"[^"\\\x00-\x1f]*"$'
 
 
-def column_of(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
-    """The column of the texts of values, and which of them cannot be read."""
-    sample = values.slice(0, SAMPLE)
-    if len(sample) == SAMPLE and 4 * len(sample.dictionary_encode().dictionary) > SAMPLE:
-        plain = _integers(values) or _strings(values)
+@attrs.frozen(slots=True, eq=False)
+class Values:
+    """The texts of values, and what those are that are numbers or truths in their common spelling.
+
+    Kinds and bits are those of a column of numbers; the kind of all else is OTHER.
+    """
+
+    texts: Array
+    kinds: Kinds
+    bits: Bits
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def slice(self, begin: int, length: int) -> Values:
+        """Some of them, side by side."""
+        some = slice(begin, begin + length)
+        return Values(self.texts.slice(begin, length), self.kinds[some], self.bits[some])
+
+
+def values_of(texts: Array) -> Values:
+    """The values of texts, whatever their attributes: one conversion for all of a kind."""
+    pa = pyarrow()
+    size = len(texts)
+    kinds, bits = np.full(size, OTHER, np.uint8), np.zeros(size, np.int64)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + size + 1]
+    held = np.frombuffer(data or b" ", np.uint8)
+    first, last = held.take(ends[:-1], mode="clip"), held.take(ends[1:] - 1, mode="clip")
+    lengths = ends[1:] - ends[:-1]
+    # Counters mostly count nothing, or little.
+    digits = (lengths == 1) & np.take(_DIGIT, last)
+    kinds[digits] = INTEGER
+    bits[digits] = last[digits] - ord("0")
+    places = np.flatnonzero((lengths > 1) & np.take(_BEGINS, first) & np.take(_DIGIT, last))
+    numbers = texts.take(array_of(places))
+    for pattern, kind, as_ in ((_INTEGER, INTEGER, pa.int64()), (_REAL, REAL, pa.float64())):
+        found = _like(numbers, pattern)
+        kinds[places[found]] = kind
+        bits[places[found]] = numpy_of(numbers.filter(array_of(found)).cast(as_)).view(np.int64)
+        places, numbers = places[~found], numbers.filter(array_of(~found))
+    places = np.flatnonzero((lengths > 3) & (lengths < 6) & (last == _TRUTHS_END))
+    words = texts.take(array_of(places))
+    for pattern, truth in (("^false$", FALSE), ("^true$", TRUE)):
+        said = places[_like(words, pattern)]
+        kinds[said] = bits[said] = truth
+    return Values(texts, kinds, bits)
+
+
+_DIGIT: Final = np.isin(np.arange(256), [*b"0123456789"])
+_BEGINS: Final = _DIGIT | (np.arange(256) == ord("-"))
+_TRUTHS_END: Final = ord("e")
+
+
+def column_of(values: Values, contents_of: Contents) -> tuple[Column, Rows]:
+    """The column of values, and which of them cannot be read."""
+    if _hardly_repeats(values):
+        plain = _strings(values.texts) if values.kinds[0] == OTHER else None
         found = (plain, _NO_ROWS) if plain is not None else _mixed(values, contents_of)
         if found is not None:
             return found
-    return _one_by_one(values, contents_of)
+    if not (values.kinds == OTHER).any():
+        return _repeating(values), _NO_ROWS
+    return _one_by_one(values.texts, contents_of)
+
+
+def _hardly_repeats(values: Values) -> bool:
+    if len(values) < SAMPLE:
+        return False
+    sample = values.slice(0, SAMPLE)
+    if (sample.kinds == OTHER).any():
+        distinct = len(sample.texts.dictionary_encode().dictionary)
+    else:
+        distinct = len(set(zip(sample.kinds.tolist(), sample.bits.tolist(), strict=True)))
+    return 4 * distinct > SAMPLE
+
+
+def _repeating(values: Values) -> Column:
+    """The column of numbers and truths of which each distinct one is kept once."""
+    codes = numpy_of(values.texts.dictionary_encode().indices)
+    # The last to be written is the first of its code.
+    firsts = np.zeros(int(codes.max(initial=-1)) + 1, np.intp)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    kinds, bits = values.kinds[firsts], values.bits[firsts]
+    table = Table((MISSING,))
+    moved = np.zeros(len(firsts), np.intp)
+    for kind in (FALSE, TRUE, INTEGER, REAL):
+        some = kinds == kind
+        held = bits[some]
+        contents = held.view(np.float64) if kind == REAL else held
+        moved[some] = table.codes((contents if kind in _NUMBERS else held == 1).tolist())
+    return Coded(moved[codes].astype(narrowest(len(table))), table)
+
+
+_NUMBERS: Final = (INTEGER, REAL)
 
 
 def _one_by_one(values: Array, contents_of: Contents) -> tuple[Column, Rows]:
@@ -77,34 +180,31 @@ def _contents(texts: list[str], contents_of: Contents) -> list[Any]:
 _PLAIN: Final = repeat(('"', *"-0123456789"))
 
 
-def _mixed(values: Array, contents_of: Contents) -> tuple[Column, Rows] | None:
+def _mixed(values: Values, contents_of: Contents) -> tuple[Column, Rows] | None:
     """The column where most are numbers, or most are strings; None where they are neither."""
-    integer = _like(values, _INTEGER)
-    real = ~integer
-    real[real] = _like(values.filter(array_of(real)), _REAL)
     size, enough = len(values), 3 * len(values) // 4
     column: Column
-    parts: list[tuple[Mask, Callable[[Array], Column | None]]]
-    if np.count_nonzero(integer | real) >= enough:
-        column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
-        others = ~(integer | real)
-        parts = [(integer, _integers), (real, _reals)]
-    elif np.count_nonzero(string := _like(values, _STRING)) >= enough:
+    others = values.kinds == OTHER
+    truths = (values.kinds == FALSE) | (values.kinds == TRUE)
+    if size - np.count_nonzero(others | truths) >= enough:
+        kinds = values.kinds.copy()
+        kinds[others], kinds[truths] = ABSENT, OTHER
+        # The bits of a truth are its code.
+        column = Numeric(kinds, values.bits.copy(), Table((False, True) if truths.any() else ()))
+    elif np.count_nonzero(string := _like(values.texts, _STRING)) >= enough:
         lengths = np.full(size, 255, np.uint8)
         column = Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
-        others, parts = ~string, [(string, _strings)]
+        others = ~string
+        part = _strings(values.texts.filter(array_of(string)))
+        if part is None:
+            return None
+        column = entered(column, np.flatnonzero(string), part, size)
     else:
         return None
-    for mask, read in parts:
-        part = read(values.filter(array_of(mask))) if mask.any() else None
-        if part is not None:
-            column = entered(column, np.flatnonzero(mask), part, size)
-        else:
-            others = others | mask
     places = np.flatnonzero(others)
     if not len(places):
         return column, places
-    rest, bad = _one_by_one(values.take(array_of(places)), contents_of)
+    rest, bad = _one_by_one(values.texts.take(array_of(places)), contents_of)
     return entered(column, places, rest, size), places[bad]
 
 
@@ -113,24 +213,6 @@ def _like(values: Array, pattern: str) -> Mask:
 
     found: Mask = numpy_of(pc.match_substring_regex(values, pattern))
     return found
-
-
-def _integers(values: Array) -> Numeric | None:
-    """The column of texts that are all integers, written in the one way that needs no rules."""
-    pa = pyarrow()
-    if not values[0].as_py()[-1:].isdigit():
-        return None
-    with suppress(pa.ArrowInvalid):
-        found = values.cast(pa.int64())
-        if found.cast(pa.string()).equals(values):
-            return Numeric(np.full(len(found), INTEGER, np.uint8), numpy_of(found).copy(), Table())
-    return None
-
-
-def _reals(values: Array) -> Numeric:
-    """The column of texts that are known to be reals."""
-    found = numpy_of(values.cast(pyarrow().float64())).view(np.int64)
-    return Numeric(np.full(len(found), REAL, np.uint8), found.copy(), Table())
 
 
 def _strings(values: Array) -> Texts | None:
