@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, ParseError, Pool, read_ads
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.columns import entering, forms, store
-from matchmaker.matching.filling import lines, objects, streams, values
+from matchmaker.matching.filling import brackets, lines, objects, streams, values
 
 FORMS = ["as it comes", "nothing coded", "sparse"]
 
@@ -25,6 +25,8 @@ def form(request: pytest.FixtureRequest) -> Iterator[None]:
         patched.setattr(streams, "_LEAST", 0)
         patched.setattr(streams, "CHUNK", 1 << 9)
         patched.setattr(values, "SAMPLE", 3)
+        patched.setattr(lines, "TOGETHER", 1 << 6)
+        patched.setattr(brackets, "TOGETHER", 1 << 6)
         patched.setattr(lines, "FEW", 0 if request.param == "sparse" else 1000)
         if request.param == "nothing coded":
             patched.setattr(forms, "MANY", 0)
@@ -80,6 +82,8 @@ KINDS: list[Callable[[int], str]] = [
     lambda n: str(n) if n % 7 else f"Cpus * {n}", lambda n: f'"é{n}"', lambda n: f"0{n}",
     lambda n: str(n) if n % 6 else '"text"', lambda n: f"{n}e2", lambda n: rf'"\"{n}\""',
     lambda n: f"0x{n}", lambda n: f"{n}K", lambda n: f" {n}", lambda n: f"+{n}", lambda n: f"{n}.",
+    lambda n: str(n) if n % 5 else ("true", "false")[n % 2], lambda n: ("0", "0.0", "false")[n % 3],
+    lambda n: ("-0.0", "0.0", "0", "true", "TRUE", "0.00")[n % 6],
 ]  # fmt: skip
 many = st.builds(columns, st.sampled_from(KINDS), st.integers(0, 12))
 streams_of_ads = st.builds(

@@ -7,6 +7,7 @@ stand, such as comments or quoted names, is left to its reader.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from matchmaker.classad.formats.stream import Part
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import value_of
-from matchmaker.matching.filling.lines import Lines, Mask, lines_at
+from matchmaker.matching.filling.lines import TOGETHER, Lines, Mask, lines_at
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Positions: TypeAlias = "npt.NDArray[Any]"
@@ -54,37 +55,72 @@ def lines_in(parts: list[Part]) -> tuple[Lines, Mask]:
     """The assignments of ads, and which of the ads must be read by their reader."""
     texts = [_encoded(part.text) for part in parts]
     data = b"\n".join(texts)
-    held = np.frombuffer(data, np.uint8)
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    begins = np.cumsum(lengths + 1) - lengths - 1
+    lengths = np.fromiter(map(len, texts), np.int32, len(texts))
+    begins = np.cumsum(lengths + 1, dtype=np.int32) - lengths - 1
     others = lengths > LIMITS.syntax
     others |= lengths < 2
+    found = []
+    for first, last in _groups(begins):
+        some = slice(first, last)
+        start = int(begins[first])
+        own = data[start : int(begins[last - 1] + lengths[last - 1])]
+        ad, *places = _assignments(own, begins[some] - start, lengths[some], others[some])
+        found.append((ad + first, *(each + start for each in places)))
+    ad, starts, values, ends = (
+        np.concatenate([np.zeros(0, np.int32), *each])
+        for each in (zip(*found, strict=True) if found else [()] * 4)
+    )
+    return lines_at(data, ad, starts, values, ends, len(texts), _name), others
+
+
+def _groups(begins: Positions) -> Iterator[tuple[int, int]]:
+    """Which ads, from one up to another, are looked at together."""
+    first = 0
+    while first < len(begins):
+        last = max(first + 1, int(np.searchsorted(begins, begins[first] + TOGETHER)))
+        yield first, last
+        first = last
+
+
+def _assignments(
+    data: bytes, begins: Positions, lengths: Positions, others: Mask
+) -> tuple[Positions, Positions, Positions, Positions]:
+    """Of the assignments in ads: which ad, and where they, their values and their ends are.
+
+    Notes the ads that must be read by their reader.
+    """
+    held = np.frombuffer(data, np.uint8)
     others[~others] = held[begins[~others]] != _OPENING
     at, part, depth = _outside(data, begins, others)
     others[part[(depth < 0) | ((depth == 0) & (at != (begins + lengths)[part] - 1))]] = True
     # The last bracket is at the end, and closes the first.
-    closed = np.zeros(len(texts), np.bool_)
+    closed = np.zeros(len(begins), np.bool_)
     closed[part[depth == 0]] = True
     others |= ~closed
     byte = held[at]
     first = (at == begins[part]) & (byte == _OPENING)
     bounds = (depth == 0) | first | ((depth == 1) & (byte == _SEPARATOR))
-    bounds &= ~others[part]
-    signs = at[(depth == 1) & (byte == _SIGN)]
+    signs = (depth == 1) & (byte == _SIGN)
+    told = (bounds | signs) & ~others[part]
+    at, part, signs = at[told], part[told], signs[told]
+    bounds = np.flatnonzero(~signs)
+    # Behind an assignment's beginning comes its sign, or none before its end.
+    following = np.minimum(bounds + 1, max(len(at) - 1, 0))
+    values = np.where(signs[following], at[following], len(held)) + 1
     at, part = at[bounds], part[bounds]
     within = part[1:] == part[:-1]
     ad, starts, ends = part[1:][within], at[:-1][within] + 1, at[1:][within]
+    values = values[:-1][within]
     last = np.append(ad[1:] != ad[:-1], True)[: len(ad)]
     _strip(held, starts, ends, ad, others)
     blank = starts == ends
     others[ad[blank & ~last]] = True
-    ad, starts, ends = (each[~blank] for each in (ad, starts, ends))
-    values = np.append(signs, len(held))[np.searchsorted(signs, starts)] + 1
+    ad, starts, values, ends = (each[~blank] for each in (ad, starts, values, ends))
     others[ad[values > ends]] = True
     taken = ~others[ad]
     ad, starts, values, ends = (each[taken] for each in (ad, starts, values, ends))
     _strip(held, values, ends, ad, others)
-    return lines_at(data, ad, starts, values, ends, len(texts), _name), others
+    return ad, starts, values, ends
 
 
 def _encoded(text: str) -> bytes:
@@ -142,7 +178,10 @@ def _strip(held: Bytes, starts: Positions, ends: Positions, ad: Positions, other
     """Moves beginnings and ends over spaces; notes ads with too many of them."""
     for places, step, ahead in ((starts, 1, 0), (ends, -1, -1)):
         # Nearly all of them have one space, or none.
-        moving = np.flatnonzero((starts < ends) & _SPACE[held.take(places + ahead, mode="clip")])
+        spaced = (starts < ends) & _SPACE[held.take(places + ahead, mode="clip")]
+        np.add(places, step, out=places, where=spaced)
+        spaced &= (starts < ends) & _SPACE[held.take(places + ahead, mode="clip")]
+        moving = np.flatnonzero(spaced)
         for _ in range(_SPACES):
             if not len(moving):
                 break
