@@ -160,8 +160,12 @@ def measured(side: str, path: str, key: str) -> None:
     """
     import pyarrow.compute
 
+    from matchmaker.matching.filling import blocks, streams
+
     assert pyarrow.compute
     assert mm.Pool
+    assert blocks
+    assert streams
     if side == "theirs":
         peer()
     begin = time.process_time()
