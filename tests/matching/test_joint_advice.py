@@ -157,3 +157,13 @@ def test_the_smallest_set_is_the_smallest_and_gains_what_it_promises(
         assert found.joint.matched == promised == matching(job, ads) + found.joint.gain
         others = [gain for drops, gain in gains(job, wanted, ads, size) if drops]
         assert found.joint.gain >= max(others, default=0)
+
+
+def test_what_a_pool_held_before_does_not_spell_the_advice() -> None:
+    wanted = parse_ad('[ Want = 2; Requirements = TARGET.Os == "linux" ]')
+    pool = Pool([parse_ad('[ Name = "s0"; Requirements = TARGET.Os =?= "LINUX" ]')])
+    pool.update(parse_ad('[ Name = "s1"; Requirements = TARGET.cpus == 2 ]'))
+    pool.update(parse_ad('[ Name = "s0"; Requirements = TARGET.Cpus > 0 ]'))
+    kept = str(pool.explain(wanted))
+    assert kept == str(Pool(list(pool)).explain(wanted))
+    assert "change Cpus undefined -> 2" in kept

@@ -214,11 +214,16 @@ def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
     asked: list[tuple[Expr, Side, str, Expr | Held]] = [
         (one.node, Side.JOB, one.attribute, one.node) for one in counts.wanted
     ]
-    most_held = sorted(counts.held, key=lambda one: -len(one.rows))
+    most_held = sorted(counts.held, key=_frequent)
     asked += [(one.node, Side.ROW, "", one) for one in most_held]
     for node, side, attribute, clause in asked:
         for comparison in comparisons(counts.by(side), node, side, attribute):
             yield comparison, clause
+
+
+def _frequent(held: Held) -> tuple[int, int]:
+    """Sorts what many slots hold first; then by the first slot, whatever the pool held before."""
+    return -len(held.rows), int(held.rows.min(initial=MAX_INT))
 
 
 # --- which values ---------------------------------------------------------------------------------
