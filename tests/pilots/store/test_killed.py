@@ -93,3 +93,41 @@ def test_a_pilot_that_is_ended_gives_its_work_back(store: Path, tmp_path: Path) 
     assert not [name for name in names if not name.startswith("votes")]
     assert not list((store / "pilots").iterdir())
     assert left_running(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["active1", "votes1.txt"])
+def test_a_name_that_no_file_has_keeps_no_pilot_busy(store: Path, name: str) -> None:
+    """A folder where a claim or a result goes: what is lost in each round is nothing to do."""
+    (store / "plan.toml").write_text(
+        'command = ["touch", "votes{parameter}.txt"]\nparameters = "1-2"\n'
+    )
+    (store / "work" / "input" / name).mkdir()
+    pilot = subprocess.run(
+        [*COMMAND, "pilot", "--store", str(store), "--json", "--idle", "1"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in pilot.stderr
+    told = json.loads(pilot.stdout)
+    assert told["ended"] == "idle"
+    assert told["stored"] == 1
+    assert told["listings"] < 30
+    assert (store / "work" / "input" / "votes2.txt").is_file()
+
+
+def test_a_pilot_that_loses_every_claim_ends_when_it_is_told_to(store: Path) -> None:
+    (store / "plan.toml").write_text(
+        'command = ["touch", "votes{parameter}.txt"]\nparameters = "1-2"\n'
+    )
+    (store / "work" / "input" / "active1").mkdir()
+    pilot = begun(store, "pilot")
+    try:
+        while not (store / "work" / "input" / "votes2.txt").exists():
+            assert pilot.poll() is None
+            time.sleep(0.01)
+        pilot.send_signal(signal.SIGTERM)
+        told, errors = pilot.communicate(timeout=20)
+    finally:
+        pilot.kill()
+        pilot.wait()
+    assert not errors
+    assert json.loads(told)["ended"] == "stopped"

@@ -189,6 +189,7 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
     """
     seen: dict[Claim, float] = {}
     idle_since: float | None = None
+    barren = 0
     while True:
         now: float = yield from _sure(Clock())
         own: float = yield Own()
@@ -204,15 +205,19 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
             if not (yield from batch):
                 return
         if tally.stored + tally.duplicates + tally.failed > before:
-            idle_since = None
-        elif not claims:
-            idle_since = own if idle_since is None else idle_since
-            if me.idle is not None and own - idle_since >= me.idle:
-                tally.ended = "idle"
-                return
-            if not (yield Pause(me.pause * random.uniform(0.7, 1.3), idle=True)):
-                tally.ended = "stopped"
-                return
+            idle_since, barren = None, 0
+            continue
+        idle_since = own if idle_since is None else idle_since
+        if me.idle is not None and own - idle_since >= me.idle:
+            tally.ended = "idle"
+            return
+        # Claims that others had are soon in a listing. Those of which none ever is to be had, as a
+        # folder has the claim's name, must not keep a pilot busy.
+        barren += 1
+        wait = min(me.pause, _wait(barren - 1)) if claims else me.pause
+        if not (yield Pause(wait * random.uniform(0.7, 1.3), idle=True)):
+            tally.ended = "stopped"
+            return
 
 
 def _look(plan: Plan, random: Random, tally: Tally) -> Steps:
