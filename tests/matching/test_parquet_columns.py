@@ -61,7 +61,10 @@ def test_an_open_pool_is_the_pool_of_the_file(
     opened, whole = Pool.open_parquet(path), Pool.read_parquet(path)
     assert shown(opened) == shown(whole)
     assert opened.match(JOB).keys == whole.match(JOB).keys
-    assert opened.to_arrow().equals(whole.to_arrow())
+    first, second = opened.to_arrow(), whole.to_arrow()
+    assert first.schema.equals(second.schema)
+    # To Arrow no table with NaN in it equals another.
+    assert repr(first.to_pydict()) == repr(second.to_pydict())
 
 
 def test_an_open_pool_may_change_and_its_snapshots_do_not(path: Path) -> None:
