@@ -294,7 +294,10 @@ async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
 def _read(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) -> None:
     """Gives standard input to a queue, its end as no bytes."""
     # The file itself: a thread that waits for a buffer's lock would abort the process at its end.
-    file = None if sys.stdin is None else sys.stdin.fileno()
+    try:
+        file = None if sys.stdin is None else sys.stdin.fileno()
+    except (OSError, ValueError):
+        file = None
     with suppress(RuntimeError, OSError, ValueError, CancelledError):
         while True:
             data = b"" if file is None else os.read(file, 1 << 16)
