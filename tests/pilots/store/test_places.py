@@ -7,6 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import attrs
@@ -177,6 +178,24 @@ def test_a_folder_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "finished" / "a.arff" / "old").touch()
     with pytest.raises(StoreError, match="is there already: move it away"):
         store.finish("a.arff")
+
+
+@pytest.mark.parametrize("name", ["plan.toml", "work/a.arff/active7"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    store = Directory(url=str(tmp_path), root=tmp_path)
+    (tmp_path / "work" / "a.arff").mkdir(parents=True)
+    os.mkfifo(tmp_path / name)
+    said: list[str] = []
+    reading = Thread(target=refused, args=(store, name, said), daemon=True)
+    reading.start()
+    reading.join(20)
+    assert [each.partition(": ")[2] for each in said] == ["no plain file"]
+
+
+def refused(store: Directory, name: str, said: list[str]) -> None:
+    with pytest.raises(StoreError) as error:
+        store.read(name)
+    said.append(str(error.value))
 
 
 def test_links_and_strange_names_are_no_inputs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,10 @@ _PASSING: Final = {
 }  # fmt: skip
 """Errors that pass: a server that is away, a disk that is full for a while."""
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager
@@ -103,7 +108,10 @@ class Directory:
         at = self.root / path
         with _said(at):
             try:
-                with at.open("rb") as file:
+                # Opening a pipe would wait for who writes to it.
+                with open(at, "rb", opener=_at_once) as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise StoreError(f"{at}: no plain file")
                     return file.read(MOST_SMALL)
             except FileNotFoundError:
                 return None
