@@ -349,3 +349,16 @@ def test_arguments_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
     words = ["x" * 100_000] * 5
     found = bounded(run(python("import sys; print(sum(map(len, sys.argv)))", *words), tmp_path))
     assert int(found.output) > 500_000
+
+
+def test_what_nobody_allows_longer_is_ended_and_does_not_begin(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    late = python(f"open({str(begun)!r}, 'w')", until=time.monotonic())
+    found = bounded(run(late, tmp_path))
+    assert (found.lapsed, found.exit, found.reason) == (True, None, "nobody allowed it longer")
+    assert not begun.exists()
+    soon = python("import time; time.sleep(600)", until=time.monotonic() + 1.5)
+    found = bounded(run(soon, tmp_path))
+    assert (found.lapsed, found.signal) == (True, signal.SIGKILL)
+    in_time = python("print(1)", until=time.monotonic() + 600)
+    assert not bounded(run(in_time, tmp_path)).lapsed

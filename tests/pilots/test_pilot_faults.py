@@ -21,6 +21,7 @@ import pytest
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import connect
 from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid, with_text
 
 KILLS = int(os.environ.get("PILOT_KILLS", "200"))
@@ -161,3 +162,36 @@ def test_no_job_is_lost_and_none_runs_twice_at_once(
     said = f"{len(jobs)} jobs, {faults} faults of seed {SEED}, part {part}: {again} ended again"
     record_property("faults", said)
     sys.stderr.write(f"{said}\n")
+
+
+def test_a_pilot_that_stood_still_begins_no_job_that_another_has(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    ad = ClassAd(
+        Cmd="/bin/sh", Arguments=["-c", f"echo begun >> {begun}; sleep 2"], Requirements=True
+    )
+
+    async def case(made: Grid) -> None:
+        made.binder()
+        made.pilot("still", "--cpus", 1)
+        async with connect.admin(made.place(Scope.ADMIN)) as admin:
+            for _ in range(600):
+                await asyncio.sleep(0.05)
+                if (await admin.status())["slots"]:
+                    break
+        made.signal("still", signal.SIGSTOP)
+        await submitted(made, ad, "k")
+        made.pilot("other", "--cpus", 1)
+        async with connect.binder(made.place()) as binder:
+            (job,) = [each async for each in binder.jobs()]
+            for _ in range(600):
+                await asyncio.sleep(0.05)
+                if (await binder.job(job.id)).stage == "running":
+                    break
+            made.signal("still", signal.SIGCONT)
+            assert (await binder.job(job.id, seconds=60)).result is not None
+
+    with grid(tmp_path, lease=2.0) as made:
+        asyncio.run(case(made))
+        made.end("still")
+        made.end("other")
+    assert begun.read_text() == "begun\n"

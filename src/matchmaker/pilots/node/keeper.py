@@ -28,6 +28,7 @@ OWN = "matchmaker-pilot."
 _SUBREAPER = 36
 _GRACE = 5.0
 _UNGROUP = 2.0
+_LAPSED = "nobody allowed it longer"
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -36,7 +37,8 @@ def main() -> None:
 
     The first argument is the number of the open file.
     ``control`` is the pipe from the pilot: ``end SECONDS`` asks for the end, with so long a grace;
-    ``allow SECONDS`` lets the program run so long from now, and no longer unless it is said again.
+    ``allow TIME`` lets the program run until then, as ``time.monotonic`` counts, and no longer
+    unless it is said again. ``until`` is the first such time; where it is over, nothing begins.
     ``status`` takes the result.
     """
     with os.fdopen(int(sys.argv[1]), "rb") as file:
@@ -55,15 +57,17 @@ def main() -> None:
     os.set_inheritable(control, False)
     os.set_inheritable(status, False)
     group = Path(said["group"]) if said["group"] else None
-    pid, problem = _begun(said["argv"], said["env"], group)
-    result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem}
+    until: float | None = said["until"]
+    lapsed = until is not None and time.monotonic() >= until
+    pid, problem = (0, _LAPSED) if lapsed else _begun(said["argv"], said["env"], group)
+    result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem, "lapsed": lapsed}
     alone = False
     if pid:
         # Only the program holds its standard streams now, so that their ends are its own.
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(null, number)
-        code, alone = _watched(pid, control, awake, group)
+        code, alone, result["lapsed"] = _watched(pid, control, awake, group, until)
         if os.WIFEXITED(code):
             result["exit"] = os.WEXITSTATUS(code)
         else:
@@ -182,14 +186,16 @@ def _begun(argv: list[str], env: dict[str, str], group: Path | None) -> tuple[in
     return pid, ""
 
 
-def _watched(program: int, control: int, awake: int, group: Path | None) -> tuple[int, bool]:
+def _watched(
+    program: int, control: int, awake: int, group: Path | None, allowed: float | None
+) -> tuple[int, bool, bool]:
     """Waits for the end of the program and of all others.
 
-    Gives the status of the program, and whether the pilot has gone meanwhile.
+    Gives the status of the program, whether the pilot has gone meanwhile, and whether they were
+    ended since nobody allowed them longer.
     """
-    code, left, kill = 0, True, False
+    code, left, kill, lapsed = 0, True, False, False
     deadline: float | None = None
-    allowed: float | None = None
     asks, said = [control, awake], b""
     while left:
         times = [each for each in (deadline, allowed) if each is not None]
@@ -208,16 +214,17 @@ def _watched(program: int, control: int, awake: int, group: Path | None) -> tupl
                 lines = [b"end %f" % _GRACE]
             for line in lines:
                 word, seconds = line.split()
-                until = time.monotonic() + float(seconds)
                 if word == b"allow":
-                    allowed = until
+                    allowed = float(seconds)
                     continue
+                until = time.monotonic() + float(seconds)
                 _tell(signal.SIGTERM)
                 _tell(signal.SIGCONT)
                 put(group, "cgroup.freeze", "0")
                 # To ask again makes the end no later.
                 deadline = until if deadline is None else min(until, deadline)
-        kill = kill or (allowed is not None and time.monotonic() >= allowed)
+        if not kill and allowed is not None and time.monotonic() >= allowed:
+            kill = lapsed = True
         kill = kill or (deadline is not None and time.monotonic() >= deadline)
         if kill:
             deadline = allowed = None
@@ -234,7 +241,7 @@ def _watched(program: int, control: int, awake: int, group: Path | None) -> tupl
             if pid == program:
                 # What it leaves behind ends with it.
                 code, kill = ended, True
-    return code, control not in asks
+    return code, control not in asks, lapsed
 
 
 def _tell(number: int) -> None:

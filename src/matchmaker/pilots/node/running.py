@@ -110,12 +110,13 @@ class Running:
         if self._forced is not None:
             self._forced.cancel()
 
-    def allow(self, seconds: float) -> None:
-        """Lets it run for so long from now, and no longer unless it is allowed again.
+    def allow(self, until: float) -> None:
+        """Lets it run until then, and no longer unless it is allowed again.
 
-        Its keeper sees to that, also where this process stands still.
+        As ``time.monotonic`` counts, which is one for all processes, so that a keeper that hears it
+        late keeps to it all the same, and where this process stands still.
         """
-        self._tell(f"allow {max(0.0, seconds):.3f}")
+        self._tell(f"allow {until:.3f}")
 
     def _tell(self, line: str) -> None:
         if not self._closed:
@@ -167,6 +168,7 @@ class Running:
         return Result(
             exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
             reason=self._reason or kept.get("problem", ""), memory=max(memory, kept["memory"]),
+            lapsed=bool(kept.get("lapsed")),
         )  # fmt: skip
 
     async def _watch(self) -> None:
@@ -214,7 +216,7 @@ async def start(task: Task, root: Path) -> Running:
         STARTING.add(home)
         said = {
             "argv": task.argv, "control": control, "status": status_end,
-            "group": "" if group is None else str(group),
+            "group": "" if group is None else str(group), "until": task.until,
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env, **more},
         }  # fmt: skip
         # A file, since the words of a command are bounded.

@@ -53,6 +53,8 @@ class Task:
             there, or is no plain file, is left out.
         token: by which the task is a client of the binder; it is in a file of its directory, which
             ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
+        until: from when on it may not begin, and is ended where nobody has allowed it longer; as
+            ``time.monotonic`` counts. None for never.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Task:
     files: Mapping[str, Path] = MappingProxyType({})
     keep: Mapping[str, Path] = MappingProxyType({})
     token: str = attrs.field(default="", repr=False)
+    until: float | None = None
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -77,6 +80,7 @@ class Result:
         memory: the most bytes that its processes had together, at a look each second.
         output: what it printed: the beginning and the end where it was long.
         errors: the same of its standard error.
+        lapsed: whether it did not begin, or was ended, since nobody had allowed it longer.
     """
 
     exit: int | None = None
@@ -87,6 +91,7 @@ class Result:
     memory: int = 0
     output: bytes = b""
     errors: bytes = b""
+    lapsed: bool = False
 
     def ad(self) -> ClassAd:
         """The result as an ad, as pilots report it."""

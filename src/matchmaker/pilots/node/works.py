@@ -101,7 +101,7 @@ class Works:
         self._until = until
         for work in self._works.values():
             if work.running is not None:
-                work.running.allow(until - time.monotonic())
+                work.running.allow(until)
 
     def report(self) -> None:
         """Reports each job whose end was not acknowledged."""
@@ -122,12 +122,17 @@ class Works:
         """Takes a job, or gives it back with the reason."""
         id_, epoch = frame["job"], frame["epoch"]
         fields = {"job": id_, "epoch": epoch}
-        if (id_, epoch) in self._refused or self.refusing:
-            self._tell(FrameKind.DECLINED, **fields, reason=self.refusing or "it was ended before")
+        refusing = self.refusing
+        if time.monotonic() >= self._until:
+            # This process stood still, perhaps, and another pilot has the job by now.
+            refusing = refusing or "the binder was silent for a lease"
+        if (id_, epoch) in self._refused or refusing:
+            self._tell(FrameKind.DECLINED, **fields, reason=refusing or "it was ended before")
             return
         try:
             ad = parse_ad(frame["ad"])
             made = task(id_, ad, self._settings.applications)
+            made = attrs.evolve(made, until=self._until)
             if isinstance(grant := frame.fields.get("grant"), str):
                 made = self._settings.granted(made, grant)
         except (ParseError, TaskError) as error:
@@ -144,7 +149,7 @@ class Works:
 
         def started(running: Running) -> None:
             work.running = running
-            running.allow(self._until - time.monotonic())
+            running.allow(self._until)
             if work.ends:
                 running.end(work.ends, 0.0)
             self._settle()
@@ -176,6 +181,9 @@ class Works:
             result = Result(reason=work.ends)
         except Exception as error:  # noqa: BLE001 - a job's end must be told, whatever it was
             result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
+        if result.lapsed:
+            # Another pilot may have it.
+            work.returned = True
         if len(self._tasks) == 1:
             # No other job has a directory, and none that begins now has one of these names.
             for each in _entries(self._settings.directory):
