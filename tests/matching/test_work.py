@@ -11,6 +11,8 @@ from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker.classad import evaluate, limits
 from matchmaker.matching import allowance as allowances
 from matchmaker.matching.columns import evaluator, scalar, step_budget
+from matchmaker.matching.columns.step_budget import OverworkError
+from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.idle import Outcome
 from matchmaker.matching.limits import LIMITS, Limits
 from tests.limits import fields
@@ -228,3 +230,17 @@ def test_a_pool_may_have_narrower_limits_of_its_own() -> None:
         0, "the job's requirements: evaluation took more than 200 steps"
     )  # fmt: skip
     assert "stopped after 1,600 steps" in str(narrow.explain(job).error)
+
+
+def test_words_on_errors_that_take_too_much_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool([parse_ad('[ Name = "a"; Memory = "x" ]')])
+    job = parse_ad("[ Requirements = TARGET.Memory + 1 > 3 ]")
+    assert any("is an error" in each for each in pool.explain(job).notes)
+
+    def too_much(*_: object) -> None:
+        raise OverworkError
+
+    monkeypatch.setattr(Counts, "fails", too_much)
+    found = pool.explain(job)
+    assert found.clauses[0].error == 1
+    assert not any("is an error" in each for each in found.notes)

@@ -89,8 +89,8 @@ def _errors(counts: Counts) -> Iterator[str]:
         )
         if not count.error or counts.error is not None or said:
             continue
-        rows = np.flatnonzero(counts.fails(clause))
         try:
+            rows = np.flatnonzero(counts.fails(clause))
             vector = counts.evaluator.attempt(clause, Side.JOB, rows)
         except OverworkError:
             return
