@@ -157,9 +157,12 @@ class BreakableSlurm:
         )  # fmt: skip
         return done.stdout
 
-    def jobs(self) -> list[str]:
-        """The names of our jobs that the controller has and that have not ended."""
-        said = self.command("squeue", "-h", "-o", "%j")
+    def jobs(self, states: str = "") -> list[str]:
+        """The names of our jobs that the controller has: of all states that are not over, or some.
+
+        Those that have ended, and whose node is not yet clean, are COMPLETING.
+        """
+        said = self.command("squeue", "-h", "-o", "%j", *(("-t", states) if states else ()))
         return sorted(name for name in said.split() if name.startswith("mm-"))
 
     def close(self) -> None:

@@ -246,8 +246,10 @@ def test_10_the_controller_is_killed_after_it_saved_its_state(room: SlurmRoom) -
 
 def test_11_the_controller_is_killed_during_a_run(room: SlurmRoom) -> None:
     d = room.delegator()
-    room.submit(d, "k", "sleep 6")
+    room.submit(d, "k", "sleep 10")
     room.follow(d, "k", to=(State.RUNNING,))
+    # A controller that has not saved that it runs would cancel it.
+    room.slurm.just_saved()
     room.slurm.kill()
     assert d.reconcile().silence
     # The record of its end counts though Slurm is silent.
