@@ -96,8 +96,11 @@ async def _piped(
     task: Task, root: Path, stream: Stream, started: Callable[[Running], object]
 ) -> Result:
     running = await start(task, root)
-    started(running)
-    return await _carried(running, running.stdout, running.stdin, stream)
+    try:
+        started(running)
+        return await _carried(running, running.stdout, running.stdin, stream)
+    finally:
+        running.release()
 
 
 async def _called(
@@ -127,13 +130,16 @@ async def _called(
         await asyncio.wait(either, timeout=_CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     finally:
         server.close()
-    if not called.done():
-        running.end(f"it did not connect to its port in {_CONNECT_SECONDS:g} s")
-        return await ending
-    reader, writer = called.result()
-    printed = asyncio.create_task(ends(running.stdout, task.limits.output))
-    result = await _carried(running, reader, writer, stream)
-    return attrs.evolve(result, output=await printed)
+    try:
+        if not called.done():
+            running.end(f"it did not connect to its port in {_CONNECT_SECONDS:g} s")
+            return await ending
+        reader, writer = called.result()
+        printed = asyncio.create_task(ends(running.stdout, task.limits.output))
+        result = await _carried(running, reader, writer, stream)
+        return attrs.evolve(result, output=await printed)
+    finally:
+        running.release()
 
 
 async def _emptied(reader: asyncio.StreamReader) -> None:

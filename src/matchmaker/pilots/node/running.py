@@ -89,6 +89,13 @@ class Running:
         """What became of it, once none of its processes is left and its directory is removed."""
         return await asyncio.shield(self._result)
 
+    def release(self) -> None:
+        """Closes the pipes of a task that has ended; what nobody has read by now is lost."""
+        keeper: Any = self._keeper
+        if keeper.returncode is not None:
+            # Nothing else closes a pipe that was not read to its end, until it is collected.
+            keeper._transport.close()  # noqa: SLF001
+
     def end(self, reason: str, grace: float = GRACE) -> None:
         """Asks for its end; the first reason is the one that is reported.
 
@@ -257,12 +264,15 @@ async def run(task: Task, root: Path, *, started: Callable[[Running], object] = 
         running = await start(task, root)
     except OSError as error:
         return Result(reason=f"it could not be started: {error}")
-    started(running)
-    running.stdin.close()
-    most = task.limits.output
-    kept = asyncio.gather(ends(running.stdout, most), ends(running.stderr, most))
-    output, errors = await kept
-    return attrs.evolve(await running.result(), output=output, errors=errors)
+    try:
+        started(running)
+        running.stdin.close()
+        most = task.limits.output
+        kept = asyncio.gather(ends(running.stdout, most), ends(running.stderr, most))
+        output, errors = await kept
+        return attrs.evolve(await running.result(), output=output, errors=errors)
+    finally:
+        running.release()
 
 
 async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
