@@ -82,9 +82,10 @@ def main() -> None:
         os.write(status, json.dumps(result).encode())
     if alone:
         remove(directory)
-        if home is not None and held is not None:
-            os.close(held)
-            remove_dead(home)
+    if home is not None and held is not None:
+        # The pilot may have died since; where it lives its lock keeps this from removing anything.
+        os.close(held)
+        remove_dead(home)
 
 
 def lock(directory: Path, how: int) -> int | None:
