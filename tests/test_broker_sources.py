@@ -147,8 +147,21 @@ TWO = DENYING + _BESIDE.replace("ID=e", "ID=f").replace("//h.grid", "//i.grid")
 """The queue at another endpoint too."""
 KEYS = "MappingQueue: long\nGLUE2ShareEndpointForeignKey: e\nGLUE2ShareEndpointForeignKey: f\n"
 NAMELESS = DENYING.replace("objectClass: GLUE2ComputingShare", "objectClass: x")
+_SECOND = DENYING[DENYING.index("dn: GLUE2EndpointID") : DENYING.index("dn: GLUE2ShareID")]
+_SECOND = _SECOND.replace("ID=e", "ID=f").replace(":443", ":444").rstrip("\n")
+_SECOND += "\nGLUE2EndpointCapability: executionmanagement.jobcreation\n\n"
+
 DAMAGE = {
     "nothing": DENYING,
+    "the class of the endpoint that the share does not name": (
+        DENYING.replace(
+            "InterfaceName: rest", "InterfaceName: rest\nGLUE2EndpointCapability: jobcreation"
+        ).replace("objectClass: GLUE2ComputingEndpoint", "objectClass: GLUE2Endpoint")
+    )
+    + _SECOND,
+    "the name of a queue in GLUE 1.3, and a character of its id": OLD.replace("dn:", "nd:")
+    .replace("/rest-slurm", "/\x01rest-slurm")
+    .replace("VO:cms", "VO:zulu\nGlueCEName: long\nGlueCEInfoHostName: h.grid"),
     "the batch system": DENYING.replace("ProductName: slurm", "ProductName:"),
     "a batch system that is none": DENYING.replace("ProductName: slurm", "ProductName: slém"),
     "the manager": DENYING.replace("objectClass: GLUE2ComputingManager", "objectClass: x"),
@@ -342,3 +355,25 @@ def test_a_queue_that_a_bound_left_out_denies_in_other_sources(
     lost = glue.read(BytesIO(OLD.encode()))
     assert lost.computing_elements() == []
     assert taken(broker.merged([("a", whole), ("b", lost)])) == []
+
+
+@pytest.mark.parametrize("rule", ["VO:atlas", "DENY:ALL"])
+def test_damage_that_makes_two_sources_alike_opens_nothing(rule: str) -> None:
+    """What closes a part of a queue closes all of it where another source describes it."""
+    part = '[ CEid = {}; GlueCEUniqueID = "q"; GlueCEAccessControlBaseRule = {} ]'
+    one = parse_ad(part.format('"q"', '{ "VO:cms", "DENY:ALL" }'))
+    two = parse_ad(part.format('"q/a"', '{ "VO:cms" }'))
+    three = parse_ad(part.format('"q/b"', f'{{ "{rule}" }}'))
+    assert taken(broker.merged([("a", [one]), ("b", [two, three])])) == []
+
+
+def test_a_view_admits_whom_all_sources_admit_in_whatever_order() -> None:
+    """Others of its queue may admit in each source whom the view admits in one."""
+
+    def ads(view: str, other: str) -> list[ClassAd]:
+        part = '[ CEid = {}; GlueCEUniqueID = "q"; GlueCEAccessControlBaseRule = {} ]'
+        rules = (("q/v", view), ("q/w", other))
+        return [parse_ad(part.format(f'"{n}"', f'{{ "VO:{vo}" }}')) for n, vo in rules]
+
+    sources = [("a", ads("cms", "atlas")), ("b", ads("atlas", "cms"))]
+    assert taken(broker.merged(sources)) == taken(broker.merged(sources[::-1])) == []

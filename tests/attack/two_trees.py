@@ -68,14 +68,21 @@ def new_tree(chance: random.Random) -> list[Entry]:
         entry(
             "ComputingEndpoint", "urn:e", place,
             f"GLUE2EndpointURL: https://{HOST}:443/x", "GLUE2EndpointInterfaceName: rest",
+            "GLUE2EndpointCapability: executionmanagement.jobcreation",
         ),
     ]  # fmt: skip
     if chance.random() < 0.4:
         made.append(policy("Access", end, some_rules(chance)))
+    two = chance.random() < 0.3
+    if two:
+        lines = [f"GLUE2EndpointURL: https://{HOST}:444/x", "GLUE2EndpointInterfaceName: rest"]
+        lines.append("GLUE2EndpointCapability: executionmanagement.jobcreation")
+        made.append(entry("ComputingEndpoint", "urn:f", place, *lines))
     for number in range(chance.choice((1, 1, 2))):
         lines = [f"GLUE2ComputingShareMappingQueue: {QUEUE}"]
         some = {
             "GLUE2ShareEndpointForeignKey: urn:e": 0.7,
+            "GLUE2ShareEndpointForeignKey: urn:f": 0.7 * two,
             "GLUE2ShareServiceForeignKey: urn:s": 0.5,
             f"GLUE2EntityOtherInfo: CEid={IDENT}": 0.3,
             f"GLUE2EntityOtherInfo: VOView=v{number}": float(number),
@@ -95,6 +102,7 @@ LINES: Final = (
     (f"URL: https://{HOST}:443/x", "URL:"),
     ("InterfaceName: rest", "InterfaceName:"),
     ("GLUE2EndpointInterfaceName: rest\n", ""),
+    ("\nobjectClass: GLUE2ComputingShare", "\n\nobjectClass: GLUE2ComputingShare"),
     ("objectClass: GLUE2ComputingManager", "objectClass: GLUE2Manager"),
     ("objectClass: GLUE2ComputingEndpoint", "objectClass: GLUE2Endpoint"),
     ("objectClass: GLUE2ComputingService", "objectClass: x"),

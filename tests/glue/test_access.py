@@ -395,6 +395,19 @@ def test_what_is_left_of_a_queue_in_both_trees_admits_whom_both_admit(
     assert admitted(ldif(old + new.replace(was, becomes))) == 0
 
 
+def test_a_share_that_lost_all_but_its_name_closes_the_queues_of_its_host() -> None:
+    """At several endpoints it stands apart at each, and the host is the same at all."""
+    old = f"{CE}{RULES}: VO:cms\n\n".replace("c:1/cream-slurm-q", "h.grid:443/i-slurm-q")
+    new = SHARES.partition("dn: GLUE2ShareID=b")[0].replace("VO:cms", "VO:zulu")
+    endpoint = new[new.index("dn: GLUE2EndpointID") : new.index("dn: GLUE2ShareID")]
+    endpoint = endpoint.replace("GLUE2EndpointID=e", "GLUE2EndpointID=f").replace(":443", ":444")
+    new = new.replace("ForeignKey: e", "ForeignKey: e\nGLUE2ShareEndpointForeignKey: f") + "\n"
+    named = "objectClass: GLUE2ComputingShare\nGLUE2ShareID: a\nGLUE2ShareServiceForeignKey: s"
+    cut = new.replace("objectClass: GLUE2ComputingShare", f"\n{named}")
+    for text in (new, cut):
+        assert admitted(ldif(old + text + endpoint)) == 0
+
+
 @pytest.mark.parametrize(("place", "admits"), [("Here", 0), ("There", 1)])
 def test_a_share_without_id_says_nothing_of_other_sites(place: str, admits: int) -> None:
     """Only sites that both trees know by one id are known to differ."""

@@ -212,19 +212,30 @@ def _agreed(
                 rules[ce.id.lower()][number, -1] = [CLOSED]
     common: dict[str, list[str] | None] = {}
     changed: set[str] = set()
+    partly: set[str] = set()
     for ident, by_source in rules.items():
         lists = [each for each in by_source.values() if each is not None]
         common[ident] = reduce(agreed, lists) if lists else None
         some = 0 < len(lists) < len(by_source)
         if some or any(differ(lists[0], other) for other in lists[1:]):
             changed.add(ident)
+        elif len(lists) > 1 and CLOSED in lists[0]:
+            partly.add(ident)  # damage may make two sources alike that differed
     narrowed = _narrowed(found, adrift, common)
     common |= narrowed
+    own_rules: dict[str, list[str] | None] = {}
+    for one in found:
+        name, own = one.queue.name, _rules(one.queue.ad)
+        known_own = own_rules.setdefault(name, own)
+        if own is not None and known_own is not None and differ(own, known_own):
+            changed.add(one.id)
+            own_rules[name] = agreed(known_own, own)
     reported: set[tuple[str, tuple[int, int]]] = set()
     for one in found:
         queue = one.queue
-        if one.id in changed | narrowed.keys() and (shared := common[one.id]) is not None:
-            own = _rules(queue.ad)
+        own, shared = own_rules[queue.name], common[one.id]
+        part = one.id in partly and own is not None and CLOSED not in own
+        if (part or one.id in changed | narrowed.keys()) and shared is not None:
             ad = queue.ad.copy()
             ad[RULES] = list[Value](agreed(shared if own is None else own, shared))
             queue = attrs.evolve(queue, ad=ad)

@@ -132,6 +132,12 @@ def for_jobs(capabilities: Iterable[str]) -> bool:
     return any(word in text.lower() for text in capabilities for word in _SUBMISSION)
 
 
+def may_take_jobs(entry: Entry) -> bool:
+    """Whether what is left of an endpoint's capabilities may say that it takes jobs."""
+    left = entry.attributes.get(_CAPABILITY, ())
+    return any(_NOT_FOR_JOBS.fullmatch(text.strip().lower()) is None for text in left)
+
+
 def contradicted(entry: Entry, kind: str, named_by: str) -> bool:
     """Whether the name or an attribute of an entry belongs to another class than the entry has.
 
@@ -249,12 +255,12 @@ def _placed_wrong(entry: Entry, kind: str, named_by: str) -> str:
         if len({text.strip() for text in entry.attributes.get(name, ())}) > 1:
             return f"it has several values of {name}"
     for name in (*_PLACING, *([_MARKS] if kind == "glue2computingshare" else [])):
-        if any(map(_lost, entry.attributes.get(name, ()))):
+        if any(map(unreadable, entry.attributes.get(name, ()))):
             return f"its {name} cannot be read"
     return ""
 
 
-def _lost(text: str) -> bool:
+def unreadable(text: str) -> bool:
     """Whether a text is empty, or has what no name of a queue or address has."""
     return not text.strip() or _BROKEN.search(text.strip()) is not None
 
@@ -263,7 +269,7 @@ def unplaced(entry: Entry, values: Facts) -> Facts:
     """The values of a damaged entry; what says its place is not known where it has no one text."""
     for name in _PLACING:
         published = {text.strip() for text in entry.attributes.get(name, ())}
-        if len(published) > 1 or any(map(_lost, published)):
+        if len(published) > 1 or any(map(unreadable, published)):
             values[name] = UNDEFINED
     return values
 
@@ -337,6 +343,12 @@ def all_rules(ce: ComputingElement) -> list[str]:
     """The rules of access of a queue and of its views."""
     levels = (ce.values, *(view.values for view in ce.views))
     return list(dict.fromkeys(rule for values in levels for rule in texts(values.get(RULES))))
+
+
+def partly_closed(ce: ComputingElement) -> bool:
+    """Whether some of a queue and its views with rules deny everybody, and others do not."""
+    levels = (ce.values, *(view.values for view in ce.views))
+    return len({CLOSED in texts(values[RULES]) for values in levels if RULES in values}) == 2
 
 
 def restricted(ce: ComputingElement, rules: Sequence[str]) -> ComputingElement:

@@ -17,7 +17,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value, parse_expr
 from matchmaker.glue.access import CLOSED, RULES, agreed, denies, differ, folded
-from matchmaker.glue.admission import all_rules, restricted
+from matchmaker.glue.admission import all_rules, partly_closed, restricted
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import ComputingElement, GlueRecords, split_id, texts
@@ -30,6 +30,7 @@ _Key: TypeAlias = tuple[str | None, ...]
 
 _DOMAIN: Final = parse_expr("Computing.Service.AdminDomainForeignKey")
 _SERVICE: Final = parse_expr("Computing.Service.ID")
+_ENDPOINT: Final = parse_expr("Computing.Endpoint.ID")
 
 
 def agreeing_queues(
@@ -45,11 +46,13 @@ def agreeing_queues(
     queues = (*first.computing_elements, *second.computing_elements)
     found: dict[str, list[str]] = {}
     conflicts: dict[str, str] = {}
+    partly = {ce.id.lower() for ce in queues if partly_closed(ce)}
 
     for ce in queues:
         key, rules = ce.id.lower(), all_rules(ce)
         first_rules = found.setdefault(key, rules)
-        if first_rules is not rules and differ(first_rules, rules):
+        # Damage may make two descriptions alike that differed, and then closes a part of one.
+        if first_rules is not rules and (key in partly or differ(first_rules, rules)):
             conflicts.setdefault(key, ce.id)
             found[key] = agreed(first_rules, rules)
     count = len(first.computing_elements)
@@ -87,12 +90,12 @@ def agreeing_queues(
 def _descriptions(ce: ComputingElement, rules: list[str], sites: set[str]) -> Iterator[Description]:
     """A queue, or each of its views where it goes by the id of a share at several endpoints."""
     whole = Description.of(ce.id, ce.values.get, rules, _site(ce, sites))
-    if not whole.nameless or whole.place[0]:
+    if split_id(ce.id) is not None or whole.place[0] or not ce.views:
         yield whole
         return
-    for values in [view.values for view in ce.views] or [ce.values]:
-        known = {**ce.values, **values}
-        own = [*filter(denies, rules), *texts(values.get(RULES))]
+    for view in ce.views:
+        known = {**ce.values, **view.values}
+        own = [*filter(denies, rules), *texts(view.values.get(RULES))]
         yield Description.of(ce.id, known.get, agreed(own, rules), whole.place[2])
 
 
@@ -112,13 +115,15 @@ class Description:
     Attributes:
         place: where the queue is; without a name where nothing says so.
         rules: of access; None where the author of an ad set none.
-        nameless: the service of a share of GLUE 2.0 that goes by its id, or else that id. Shares
-            of one place in one service are of one queue, as its views are.
+        at: the service, or else the id, of a share of GLUE 2.0, and its endpoint. Shares of one
+            place at one endpoint are of one queue, as its views are.
+        nameless: whether it is a share of GLUE 2.0 that goes by its id.
     """
 
     place: _Place
     rules: list[str] | None
-    nameless: str = ""
+    at: tuple[str, ...] = ()
+    nameless: bool = False
 
     @classmethod
     def of(
@@ -129,15 +134,17 @@ class Description:
         site: str = "",
     ) -> Description:
         """That of a queue by its id and its values, and the site where it is known."""
-        parts, inner, nameless = split_id(ident), value("GLUE2"), ""
-        if parts is None:
-            if not isinstance(inner, ClassAd):
-                return cls(("", "", ""), rules)
-            nameless = _text(_SERVICE.eval(my=inner)) or ident or "?"
+        parts, inner = split_id(ident), value("GLUE2")
+        at: tuple[str, ...] = ()
+        if isinstance(inner, ClassAd):
+            service, endpoint = (_text(part.eval(my=inner)) for part in (_SERVICE, _ENDPOINT))
+            at = (service or ident, endpoint)
+        elif parts is None:
+            return cls(("", "", ""), rules)
         contact, _, name = parts or (_text(value("GlueCEInfoHostName")), "", "")
         host = contact.partition("/")[0].partition(":")[0]
         name = (name or _text(value("GlueCEName"))).strip().lower()
-        return cls((host.lower(), name, site), rules, nameless)
+        return cls((host.lower(), name, site), rules, at, parts is None)
 
 
 def _text(value: Value | None) -> str:
@@ -164,15 +171,18 @@ class Places:
         made = cls({}, {}, {})
         for number, (described, lost) in enumerate(sources):
             named: list[tuple[_Place, list[str] | None]] = []
-            views: dict[tuple[_Place, str], list[str]] = {}
+            shares: dict[tuple[_Place, tuple[str, ...]], list[str]] = {}
+            nameless: set[tuple[_Place, tuple[str, ...]]] = set()
             for one in described:
+                if one.at:
+                    shares.setdefault((one.place, one.at), []).extend(one.rules or ())
                 if one.nameless:
-                    views.setdefault((one.place, one.nameless), []).extend(one.rules or ())
+                    nameless.add((one.place, one.at))
                 else:
                     named.append((one.place, one.rules))
             for said, placed in (
                 (made.named, named),
-                (made.nameless, ((place, rules) for (place, _), rules in views.items())),
+                (made.nameless, ((key[0], shares[key]) for key in nameless)),
                 (made.lost, ((one.place, one.rules) for one in lost)),
             ):
                 for key, common in _by_place(placed).items():

@@ -22,6 +22,7 @@ from matchmaker.glue.admission import (
     contradicted,
     damage,
     kind_of_damaged,
+    may_take_jobs,
     unplaced,
 )
 from matchmaker.glue.agreement import agreeing_queues
@@ -70,6 +71,7 @@ def build(
     described: Counter[str] = Counter()
     seen: dict[str, tuple[str, int]] = {}
     others: set[tuple[str, str]] = set()
+    unclassed: set[str] = set()
     now = now or datetime.now(UTC)
     if tools := rules & VALIDATORS:
         from matchmaker.glue.clean.validators import validated
@@ -79,7 +81,10 @@ def build(
         if (class_ := _class(entry, kind)) is not None:
             described[class_] += 1
         if kind is None:
-            others |= _other(entry)
+            if (other := _other(entry)) is not None:
+                others.add(other)
+                if entry.dn.lower().lstrip().startswith("glue2endpointid") and may_take_jobs(entry):
+                    unclassed.add(other[0])
             continue
         # The id of a policy, and so its name in a flat document, may be that of others too. Of
         # two entries whose names are lost neither is the other.
@@ -100,7 +105,7 @@ def build(
     policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
     old = glue13.link(kinds, report, broken_off=ended, open_=open_)
     new, short = glue20.link(kinds, policies, report, rules)
-    new = attrs.evolve(new, adrift=tuple(adrift(kinds, others, short)))
+    new = attrs.evolve(new, adrift=tuple(adrift(kinds, others, unclassed, short)))
     linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
@@ -148,13 +153,13 @@ def _class(entry: Entry, kind: str | None) -> str | None:
     return max(found, key=lambda made: len(ancestry(made.name))).name if found else None
 
 
-def _other(entry: Entry) -> set[tuple[str, str]]:
+def _other(entry: Entry) -> tuple[str, str] | None:
     """The service and id of a share or an endpoint that is of no class that is linked."""
     first = entry.dn.partition("=")[0].strip().lower()
     if first not in ("glue2endpointid", "glue2shareid"):
-        return set()
+        return None
     placed = rdns(entry.dn)
-    return {(placed.get("glue2serviceid", "").lower(), placed[first].lower())}
+    return placed.get("glue2serviceid", "").lower(), placed[first].lower()
 
 
 def joined(

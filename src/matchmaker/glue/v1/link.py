@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.glue.access import CLOSED, RULES, denies
-from matchmaker.glue.admission import agreeing, closed, with_rules, without_policy
+from matchmaker.glue.admission import agreeing, closed, unreadable, with_rules, without_policy
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Record,
@@ -175,9 +175,13 @@ def _adrift(
 ) -> Iterator[ComputingElement]:
     """Damaged queues whose ids are lost: what is left says which queues may be the same."""
     for record in records:
-        if split_id(record.id) is not None or (record.id and CLOSED not in record.texts(RULES)):
+        lost = unreadable(record.id)
+        if (split_id(record.id) is not None and not lost) or (
+            record.id and CLOSED not in record.texts(RULES)
+        ):
             continue
         host = record.id.partition("/")[0].partition(":")[0] if "/" in record.id else ""
+        host = "" if unreadable(host) else host
         values: dict[str, Value] = {
             "GlueCEInfoHostName": host or record.text("GlueCEInfoHostName"),
             "GlueCEName": record.text("GlueCEName"),

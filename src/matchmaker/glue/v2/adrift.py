@@ -28,6 +28,7 @@ ENDPOINTS: Final = (
 def adrift(
     kinds: Mapping[str, list[Record]],
     others: Iterable[tuple[str, str]] = (),
+    unclassed: Collection[str] = frozenset(),
     short: Collection[str] = frozenset(),
 ) -> Iterator[ComputingElement]:
     """Shares that lost their id, service or endpoint, or that a bound left out: they admit nobody.
@@ -40,10 +41,11 @@ def adrift(
     Args:
         kinds: the records, as `link` takes them.
         others: shares and endpoints of none of these classes: service and id in lower case.
+        unclassed: the services, in lower case, of endpoints of other classes that may take jobs.
         short: the services, in lower case, whose shares are not all linked.
     """
     services = {service.id.lower() for service in kinds["glue2computingservice"]}
-    anywhere: set[str] = set()
+    anywhere = set(unclassed)
     for endpoint in kinds["glue2computingendpoint"]:
         host, _ = address(endpoint)
         its = services.intersection(keys_of(endpoint, SERVICES, "GLUE2ServiceID"))
