@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from matchmaker import ParseError, Pool
@@ -42,6 +44,23 @@ def outcome(path: Path, count: int) -> Any:
     except (ParseError, ValueError) as error:
         return type(error), str(error)
     return [(key, list(ad), ad) for key, ad in zip(pool.keys(), pool, strict=True)]
+
+
+@attrs.frozen
+class Here:
+    """The part of a process, read in this one: a start takes longer than all else."""
+
+    argv: list[str]
+
+    def wait(self) -> int:
+        try:
+            processes._main(*self.argv[self.argv.index("-m") + 2 :])
+        except Exception:  # noqa: BLE001 - whatever fails ends a process
+            return 1
+        return 0
+
+    def kill(self) -> None:
+        """Does nothing: it has ended."""
 
 
 @pytest.mark.parametrize(
@@ -109,6 +128,7 @@ def test_processes_give_what_one_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, parts: int
 ) -> None:
     monkeypatch.setattr(processes, "LEAST", 100)
+    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: Here(argv))
     path = tmp_path / "slots"
     path.write_bytes(text.encode())
     assert len(processes.parts_of_file(path, "auto", 3)) == parts
