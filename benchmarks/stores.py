@@ -22,7 +22,6 @@ from matchmaker.pilots.store.plan import Plan
 from matchmaker.pilots.store.protocol import Outcome, Own, Pause, Tally, Work
 from matchmaker.pilots.store.standing import standing
 from matchmaker.pilots.store.status import status
-from matchmaker.pilots.store.worker import carried_out
 
 CLASSAD = [sys.executable, "-c", "from matchmaker.cli import main; main()"]
 KILLED = 4
@@ -133,7 +132,7 @@ def together(store: Directory, plan: Plan, folder: Path, pilots: int) -> list[Ta
                 case Work():
                     answer = Outcome(result=result)
                 case operation:
-                    answer = carried_out(store, operation, nonce)
+                    answer = operation(store)
             try:
                 waits[nonce] = pilot.send(answer)
             except StopIteration:

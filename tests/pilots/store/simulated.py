@@ -112,7 +112,7 @@ class World:
         elif random.random() < trouble.lost:
             send = lambda: pilot.steps.throw(Unsure("lost"))  # noqa: E731
         else:
-            answer = self.stored(pilot.operation)
+            answer = pilot.operation(self.storage())
             doubtful = random.random() < trouble.doubtful
             send = lambda: (  # noqa: E731
                 pilot.steps.throw(Unsure("doubtful")) if doubtful else pilot.steps.send(answer)
@@ -158,33 +158,9 @@ class World:
                 return Outcome(result=pilot.name)
         raise AssertionError(pilot.operation)
 
-    def stored(self, operation: Operation) -> Any:
+    def storage(self) -> Any:
         """What the storage does and answers."""
-        match operation:
-            case protocol.Clock():
-                return self.now
-            case protocol.Inputs():
-                return [name for name in self.inputs if name not in self.finished]
-            case protocol.Listing(name):
-                return self.listing(name)
-            case protocol.Read(path):
-                return self.files.get(path, (None, 0.0))[0]
-            case protocol.Needed(name, path):
-                return path not in self.files and not (self.folders and name in self.finished)
-            case protocol.Remove(path):
-                self.files.pop(path, None)
-                return None
-            case protocol.Create(path, data):
-                return self.put(path, data)
-            case protocol.Publish(path, result):
-                made = self.put(path, str(result).encode())
-                if made:
-                    self.results.append(path)
-                return made
-            case protocol.Finish(name):
-                self.finish(name)
-                return None
-        raise AssertionError(operation)
+        return _Storage(self)
 
     def put(self, path: str, data: bytes) -> bool:
         if path in self.files or (self.folders and path.split("/")[1] in self.finished):
@@ -216,3 +192,41 @@ class World:
         before = self.old.setdefault(name, [])
         before.append(found)
         return self.random.choice(before[-5:]) if self.random.random() < self.trouble.old else found
+
+
+@attrs.frozen
+class _Storage:
+    """What of a store pilots ask for."""
+
+    world: World
+
+    def now(self, _: str) -> float:
+        return self.world.now
+
+    def inputs(self) -> list[str]:
+        return [name for name in self.world.inputs if name not in self.world.finished]
+
+    def listing(self, name: str) -> list[Entry] | None:
+        return self.world.listing(name)
+
+    def read(self, path: str) -> bytes | None:
+        return self.world.files.get(path, (None, 0.0))[0]
+
+    def needed(self, name: str, path: str) -> bool:
+        world = self.world
+        return path not in world.files and not (world.folders and name in world.finished)
+
+    def remove(self, path: str) -> None:
+        self.world.files.pop(path, None)
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self.world.put(path, data)
+
+    def publish(self, path: str, result: object) -> bool:
+        made = self.world.put(path, str(result).encode())
+        if made:
+            self.world.results.append(path)
+        return made
+
+    def finish(self, name: str) -> None:
+        self.world.finish(name)

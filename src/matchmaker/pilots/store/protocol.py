@@ -11,12 +11,13 @@ for its claim's time to live.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from random import Random
 from typing import Any, Final
 
 import attrs
 
+from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import FAILURE, WORK, Plan
 from matchmaker.pilots.store.standing import Claim, Standing, free, repeated, stale, standing
 
@@ -37,70 +38,8 @@ class StoreError(Exception):
 
 
 @attrs.frozen(slots=True)
-class Clock:
-    """The storage's time in seconds since 1970."""
-
-
-@attrs.frozen(slots=True)
 class Own:
     """This pilot's own time in seconds, for its own intervals; costs no look at the storage."""
-
-
-@attrs.frozen(slots=True)
-class Inputs:
-    """The names of the inputs that are not finished."""
-
-
-@attrs.frozen(slots=True)
-class Listing:
-    """The entries of an input's folder; none where it was moved aside."""
-
-    input: str
-
-
-@attrs.frozen(slots=True)
-class Create:
-    """Makes a file with these bytes where there is none; whether it was made."""
-
-    path: str
-    data: bytes
-
-
-@attrs.frozen(slots=True)
-class Read:
-    """The bytes of a small file, or None."""
-
-    path: str
-
-
-@attrs.frozen(slots=True)
-class Needed:
-    """Whether a result is not there yet, and its input was not moved aside."""
-
-    input: str
-    path: str
-
-
-@attrs.frozen(slots=True)
-class Remove:
-    """Removes a file; one that is not there is as good."""
-
-    path: str
-
-
-@attrs.frozen(slots=True)
-class Publish:
-    """Stores a result whole, where there is none; whether it was stored."""
-
-    path: str
-    result: Any
-
-
-@attrs.frozen(slots=True)
-class Finish:
-    """Moves an input aside; one that was moved is as good."""
-
-    input: str
 
 
 @attrs.frozen(slots=True)
@@ -121,10 +60,9 @@ class Work:
     files: tuple[str, ...]
 
 
-Operation = (
-    Clock | Own | Inputs | Listing | Create | Read | Needed | Remove | Publish | Finish | Pause
-    | Work
-)  # fmt: skip
+Asked = Callable[[Store], Any]
+"""Calls one method of the storage; the pilot gets what it gives."""
+Operation = Asked | Own | Pause | Work
 Steps = Generator[Operation, Any, Any]
 
 
@@ -191,7 +129,7 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
     idle_since: float | None = None
     barren = 0
     while True:
-        now: float = yield from _sure(Clock())
+        now: float = yield from _sure(lambda store: store.now(me.nonce))
         own: float = yield Own()
         states = yield from _look(plan, random, tally)
         claims = _choose(plan, states, now, seen, random)
@@ -222,22 +160,27 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
 
 def _look(plan: Plan, random: Random, tally: Tally) -> Steps:
     """Lists inputs until one has something free; those that are done are moved aside."""
-    names: list[str] = list((yield from _sure(Inputs())))
+    names: list[str] = yield from _sure(lambda store: store.inputs())
     random.shuffle(names)
     states: dict[str, Standing] = {}
     for name in names:
-        entries = yield from _sure(Listing(name))
-        tally.listings += 1
-        if entries is None:
-            continue
-        found = standing(plan, entries)
-        if found.all_done:
-            yield from _sure(Finish(name))
-            continue
-        states[name] = found
-        if found.free:
-            break
+        found: Standing | None = yield from _stands(plan, name, tally)
+        if found is not None:
+            states[name] = found
+            if found.free:
+                break
     return states
+
+
+def _stands(plan: Plan, name: str, tally: Tally) -> Steps:
+    """How far an input is; None where it is moved aside, by this pilot perhaps."""
+    entries = yield from _sure(lambda store: store.listing(name))
+    tally.listings += 1
+    found = None if entries is None else standing(plan, entries)
+    if found is not None and found.all_done:
+        yield from _sure(lambda store: store.finish(name))
+        return None
+    return found
 
 
 def _choose(
@@ -295,8 +238,8 @@ def _one(
         return False
     result = f"{WORK}/{claim.input}/{plan.result_of(claim.parameter)}"
     # Between the listing and the claim another may have stored it, and even moved all aside.
-    if not (yield from _sure(Needed(claim.input, result))):
-        yield from _sure(Remove(path))
+    if not (yield from _sure(lambda store: store.needed(claim.input, result))):
+        yield from _sure(lambda store: store.remove(path))
         tally.lost += 1
         return False
     if claim.epoch > 1:
@@ -306,7 +249,7 @@ def _one(
             tally.taken_over += 1
     outcome: Outcome = yield Work(claim, path, data, found.files)
     if outcome.result is not None:
-        if (yield from _sure(Publish(result, outcome.result))):
+        if (yield from _sure(lambda store: store.publish(result, outcome.result))):
             tally.stored += 1
         else:
             tally.duplicates += 1
@@ -314,8 +257,9 @@ def _one(
         tally.failed += 1
         number = found.failures.get(claim.parameter, 0) + 1
         note = f"{WORK}/{claim.input}/{FAILURE}{claim.parameter}.{number}"
-        yield from _sure(Create(note, f"{me.label}\n{outcome.problem}\n".encode()))
-    yield from _sure(Remove(path))
+        text = f"{me.label}\n{outcome.problem}\n".encode()
+        yield from _sure(lambda store: store.create(note, text))
+    yield from _sure(lambda store: store.remove(path))
     return True if outcome.result is not None or outcome.problem else None
 
 
@@ -324,7 +268,7 @@ def _claimed(path: str, data: bytes) -> Steps:
     doubt = False
     for attempt in range(TRIES):
         try:
-            made = yield Create(path, data)
+            made = yield lambda store: store.create(path, data)
         except Unsure:
             doubt = True
             yield Pause(_wait(attempt))
@@ -333,10 +277,10 @@ def _claimed(path: str, data: bytes) -> Steps:
             return made
         break
     # What stands there is what counts: with this pilot's nonce it was won.
-    return (yield from _sure(Read(path))) == data
+    return (yield from _sure(lambda store: store.read(path))) == data
 
 
-def _sure(operation: Operation) -> Steps:
+def _sure(operation: Asked) -> Steps:
     """The answer to an operation that may be done twice; it is tried again where it broke off."""
     problem = ""
     for attempt in range(TRIES):
@@ -345,7 +289,7 @@ def _sure(operation: Operation) -> Steps:
         except Unsure as error:
             problem = str(error)
         yield Pause(_wait(attempt))
-    raise StoreError(problem or f"no answer to {type(operation).__name__.lower()}")
+    raise StoreError(problem)
 
 
 def _wait(attempt: int) -> float:

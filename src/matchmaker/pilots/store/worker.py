@@ -24,25 +24,16 @@ from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import MOST_PLAN, PLAN, WORK, Plan, PlanError, read_plan
 from matchmaker.pilots.store.protocol import (
-    Clock,
-    Create,
-    Finish,
-    Inputs,
-    Listing,
-    Needed,
     Operation,
     Outcome,
     Own,
     Pause,
     Pilot,
-    Publish,
-    Read,
-    Remove,
     StoreError,
     Tally,
     Unsure,
     Work,
-)
+)  # fmt: skip
 
 RENEWALS: Final = 4
 """How often a claim is renewed in its time to live."""
@@ -147,7 +138,7 @@ class Worker:
                 return not (self._stop.is_set() or self.drain)
             case Work():
                 return await self._work(operation, program)
-        return await asyncio.to_thread(carried_out, self._store, operation, self.me.nonce)
+        return await asyncio.to_thread(operation, self._store)
 
     async def _executable(self) -> dict[str, Path]:
         """Fetches the program first: without it nothing is claimed."""
@@ -252,27 +243,3 @@ class Worker:
             except (Unsure, StoreError) as error:
                 # The next may come through; else another takes over, and one result counts.
                 self._warn(str(error))
-
-
-def carried_out(store: Store, operation: Operation, nonce: str) -> Any:
-    """The storage's answer to an operation."""
-    match operation:
-        case Clock():
-            return store.now(nonce)
-        case Inputs():
-            return store.inputs()
-        case Listing(input_):
-            return store.listing(input_)
-        case Create(path, data):
-            return store.create(path, data)
-        case Read(path):
-            return store.read(path)
-        case Needed(input_, path):
-            return store.needed(input_, path)
-        case Remove(path):
-            return store.remove(path)
-        case Publish(path, result):
-            return store.publish(path, result)
-        case Finish(input_):
-            return store.finish(input_)
-    raise TypeError(f"no storage carries out {operation!r}")
