@@ -287,7 +287,7 @@ def linter(data: bytes) -> None:
             assert 1 <= found.line <= found.end_line <= len(lines), found
             assert 1 <= found.column <= len(lines[found.line - 1]) + 1, found
             assert 1 <= found.end_column <= len(lines[found.end_line - 1]) + 1, found
-            assert found.text in text, found
+            assert found.raw in text, found
 
 
 # --- reduction ------------------------------------------------------------------------------------

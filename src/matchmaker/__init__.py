@@ -12,6 +12,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from matchmaker._renamed import renamed
 from matchmaker.classad import (
     ERROR,
     UNDEFINED,
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     import matchmaker.pilots as pilots  # noqa: PLR0402
     import matchmaker.shards as shards  # noqa: PLR0402
+    from matchmaker.classad.diagnostics import Diagnostic
     from matchmaker.classad.trace import Trace, trace
-    from matchmaker.linting import Finding, lint
+    from matchmaker.linting import lint
     from matchmaker.matching import (
         Assignment,
         Explanation,
@@ -64,9 +66,9 @@ __all__ = [
     "Assignment",
     "ClassAd",
     "Clause",
+    "Diagnostic",
     "Explanation",
     "Expr",
-    "Finding",
     "Match",
     "Matches",
     "Outcome",
@@ -111,8 +113,8 @@ __all__ = [
 _ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots", "shards"})
 _LATER = {
     "Assignment": "matching",
+    "Diagnostic": "classad.diagnostics",
     "Explanation": "matching",
-    "Finding": "linting",
     "Matches": "matching",
     "Outcome": "matching",
     "Placement": "matching",
@@ -144,4 +146,4 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"matchmaker.{_LATER[name]}"), name)
         globals()[name] = found
         return found
-    raise AttributeError(f"module 'matchmaker' has no attribute {name!r}")
+    return __getattr__(renamed(__name__, {"Finding": "Diagnostic"}, name))

@@ -14,7 +14,7 @@ from matchmaker.classad.formats import stream
 from matchmaker.classad.spans import place_expr
 from matchmaker.classad.values import is_exceptional
 from matchmaker.glue.schema import attributes
-from matchmaker.linting import RULES, Finding, lint
+from matchmaker.linting import RULES, Diagnostic, lint
 from matchmaker.linting.bounds import bound_of, contradictions, coverings
 from matchmaker.linting.kinds import UNKNOWN, facts_of, kind_of
 from matchmaker.linting.pieces import Whole, detect, read
@@ -30,7 +30,7 @@ def starts(text: str) -> list[int]:
     return [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
 
 
-def span(text: str, finding: Finding) -> tuple[int, int]:
+def span(text: str, finding: Diagnostic) -> tuple[int, int]:
     lines = starts(text)
     return (
         lines[finding.line - 1] + finding.column - 1,
@@ -39,7 +39,7 @@ def span(text: str, finding: Finding) -> tuple[int, int]:
 
 
 def codes(text: str, **options: object) -> list[str]:
-    return [finding.code for finding in lint(text, **options)]  # type: ignore[arg-type]
+    return [finding.rule for finding in lint(text, **options)]  # type: ignore[arg-type]
 
 
 # --- every rule -----------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ FOUND = [
 @pytest.mark.parametrize(("code", "text", "part", "fix"), FOUND)
 def test_found(code: str, text: str, part: str, fix: str) -> None:
     [finding] = lint(text, format="expression", targets=TARGETS, name="here")
-    assert (finding.code, finding.text, finding.fix, finding.source) == (code, part, fix, "here")
+    assert (finding.rule, finding.raw, finding.fix, finding.source) == (code, part, fix, "here")
     start, end = span(text, finding)
     assert text[start:end] == part
     assert finding.message
@@ -181,12 +181,12 @@ def test_fix_removes_what_was_found(code: str, text: str, part: str, fix: str, a
     kind = "new" if around[0] == "[" else "expression"
     whole = around.format(text)
     for finding in lint(whole, format=kind, targets=TARGETS):
-        if finding.fix and finding.code == code:
+        if finding.fix and finding.rule == code:
             start, end = span(whole, finding)
             mended = whole[:start] + finding.fix + whole[end:]
             left = lint(mended, format=kind, targets=TARGETS)
-            assert (code, part) not in [(other.code, other.text) for other in left]
-            assert not any(other.code[:3] == "CA0" for other in left)
+            assert (code, part) not in [(other.rule, other.raw) for other in left]
+            assert not any(other.rule[:3] == "CA0" for other in left)
 
 
 def test_every_rule_is_shown() -> None:
@@ -238,7 +238,7 @@ def test_nothing_is_said_of_the_other_side_where_nothing_is_known_of_it() -> Non
     assert codes("TARGET.Memory > 5 && Cpus > MY.Want", format="expression") == []
     assert codes("[ r = TARGET.Memory > 5 && Cpus > 3 ]") == []
     [note] = lint("[ r = MY.Want ]")
-    assert (note.code, note.severity) == ("CA101", "note")
+    assert (note.rule, note.severity) == ("CA101", "note")
 
 
 # --- ads ------------------------------------------------------------------------------------------
@@ -247,8 +247,8 @@ def test_nothing_is_said_of_the_other_side_where_nothing_is_known_of_it() -> Non
 def test_duplicate_in_either_format() -> None:
     [new] = lint("[ a = 1;\n  b = 2;\n  A = 3 ]")
     [old] = lint("a = 1\nb = 2\nA = 3\n\na = 1\n")
-    assert (new.code, new.line, new.column, new.text) == ("CA104", 1, 3, "a = 1;")
-    assert (old.code, old.line, old.column, old.text) == ("CA104", 1, 1, "a = 1")
+    assert (new.rule, new.line, new.column, new.raw) == ("CA104", 1, 3, "a = 1;")
+    assert (old.rule, old.line, old.column, old.raw) == ("CA104", 1, 1, "a = 1")
     assert (new.fix, old.fix) == ("/* a = 1; */", "# a = 1")
 
 
@@ -265,7 +265,7 @@ def test_duplicate_in_either_format() -> None:
 def test_duplicate_is_mended_by_a_comment(text: str) -> None:
     [finding] = lint(text)
     start, end = span(text, finding)
-    assert text[start:end] == finding.text
+    assert text[start:end] == finding.raw
     mended = text[:start] + finding.fix + text[end:]
     assert lint(mended) == []
     [before], [after] = mm.parse_ads(text), mm.parse_ads(mended)
@@ -274,7 +274,7 @@ def test_duplicate_is_mended_by_a_comment(text: str) -> None:
 
 def test_duplicate_around_a_comment_is_told_without_a_fix() -> None:
     [finding] = lint("[ a = 1 /* one */ + 1; a = 2 ]")
-    assert (finding.code, finding.fix) == ("CA104", "")
+    assert (finding.rule, finding.fix) == ("CA104", "")
 
 
 @pytest.mark.parametrize(
@@ -290,15 +290,15 @@ def test_duplicate_around_a_comment_is_told_without_a_fix() -> None:
     ],
 )
 def test_circles(text: str, parts: list[str]) -> None:
-    found = [finding for finding in lint(text) if finding.code == "CA105"]
+    found = [finding for finding in lint(text) if finding.rule == "CA105"]
     assert len(found) == len(parts)
     if len(parts) == 1:
-        assert [finding.text for finding in found] == parts
+        assert [finding.raw for finding in found] == parts
 
 
 def test_own_attributes_are_known_outwards_only() -> None:
     text = "[ Inner = [ Deep = Outer; Wide = Outre ]; Outer = 1; Here = MY.Deep ]"
-    assert [(f.code, f.text, f.fix) for f in lint(text, targets=TARGETS)] == [
+    assert [(f.rule, f.raw, f.fix) for f in lint(text, targets=TARGETS)] == [
         ("CA101", "Outre", "Outer"),
         ("CA101", "Deep", ""),
     ]
@@ -341,7 +341,7 @@ def test_places_in_the_new_format() -> None:
         '// jobs\n[ a = 1;\n\tb = "é" == 1 ]\n'
         '{ [ c = size() ],\n  [ d = x = 2 ] }\n[ e = 1 == "y" ]\n'
     )
-    assert [(f.code, f.line, f.column, f.text) for f in lint(text)] == [
+    assert [(f.rule, f.line, f.column, f.raw) for f in lint(text)] == [
         ("CA201", 3, 6, '"é" == 1'),
         ("CA103", 4, 9, "size()"),
         ("CA002", 5, 11, "="),
@@ -354,7 +354,7 @@ def test_places_in_the_old_format() -> None:
         '# machine\nA = 1\nbad line\nB = "C:\\dir" == 1 && strlen("a\\"b\\c") > 1\n'
         "\n  C = ( \nD=x = 5\r\n"
     )  # fmt: skip
-    assert [(f.code, f.line, f.column, f.text) for f in lint(text)] == [
+    assert [(f.rule, f.line, f.column, f.raw) for f in lint(text)] == [
         ("CA001", 3, 1, "bad line"),
         ("CA201", 4, 5, '"C:\\dir" == 1'),
         ("CA102", 4, 22, "strlen"),
@@ -378,7 +378,7 @@ def test_places_in_the_old_format() -> None:
 def test_what_can_be_mended_hides_nothing(text: str, expected: list[tuple[str, int, str]]) -> None:
     kind = "new" if text[0] == "[" else "old" if text[0] == "A" else "expression"
     found = lint(text, format=kind)
-    assert {(one.code, one.column, one.text) for one in found} == set(expected)
+    assert {(one.rule, one.column, one.raw) for one in found} == set(expected)
 
 
 def test_fix_in_the_old_format_has_its_strings() -> None:
@@ -435,14 +435,14 @@ def test_a_byte_order_mark_is_passed_over() -> None:
 
 def test_other_formats_are_named() -> None:
     [found] = lint('{"a": 1}')
-    assert found.code == "CA001"
+    assert found.rule == "CA001"
     assert "JSON" in found.message
 
 
 def test_ads_and_expressions_are_printed_first() -> None:
     assert codes("x") == []
-    assert [f.code for f in lint(parse_expr('"1" == 1'))] == ["CA202"]
-    assert [f.code for f in lint(ClassAd({"a": parse_expr("size()")}))] == ["CA103"]
+    assert [f.rule for f in lint(parse_expr('"1" == 1'))] == ["CA202"]
+    assert [f.rule for f in lint(ClassAd({"a": parse_expr("size()")}))] == ["CA103"]
     with pytest.raises(TypeError):
         lint(b"x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown format"):
@@ -460,10 +460,10 @@ SPICE = st.sampled_from(
 
 def check(text: str, kind: str) -> None:
     for finding in lint(text, format=kind, targets=TARGETS, schema={"Zebra"}):
-        assert finding.code in RULES
+        assert finding.rule in RULES
         start, end = span(text, finding)
         assert 0 <= start <= end <= len(text)
-        assert text[start:end] == finding.text
+        assert text[start:end] == finding.raw
         assert (finding.line, finding.column) <= (finding.end_line, finding.end_column)
 
 
@@ -563,15 +563,15 @@ def test_examples(name: str, against: str | None) -> None:
         expected = {"gridftp05.cern.ch"}
         if against not in (None, "job.jdl"):
             expected |= {"CertificateSubject", "VirtualOrganisation"}
-    assert {finding.text for finding in found} == expected
-    assert {finding.code for finding in found} <= {"CA101"}
+    assert {finding.raw for finding in found} == expected
+    assert {finding.rule for finding in found} <= {"CA101"}
 
 
 @pytest.mark.slow
 def test_many_names_get_no_suggestions_for_ever() -> None:
     text = "[" + ";".join(f"abcdefgh{i} = TARGET.abcdefg{i}" for i in range(4000)) + "]"
     target = ClassAd({f"abcdefgh{i}": 1 for i in range(4000)})
-    found = [one for one in lint(text, targets=[target]) if one.code == "CA101"]
+    found = [one for one in lint(text, targets=[target]) if one.rule == "CA101"]
     assert len(found) == 4000
     assert found[0].fix
     assert not found[-1].fix

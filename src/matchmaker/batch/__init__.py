@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from matchmaker._renamed import renamed
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.description import (
@@ -50,13 +51,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Old names, for one release."""
-    if name != "Policy":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import warnings
-
-    warnings.warn(
-        "matchmaker.batch.Policy is now matchmaker.batch.Strictness",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return Strictness
+    return globals()[renamed(__name__, {"Policy": "Strictness"}, name)]

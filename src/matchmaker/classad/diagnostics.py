@@ -1,14 +1,16 @@
 """One record for a fault in an input: by which rule, how bad, where, and in which text.
 
-Readers, cleaning rules and checks of mappings all give it. Which rules there are, and how bad each
-is, is for the part that has them.
+Readers, cleaning rules, the linter and checks of mappings all give it. Which rules there are, and
+how bad each is, is for the part that has them.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+
+from matchmaker._renamed import renamed
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -24,15 +26,22 @@ class Diagnostic:
 
     Attributes:
         rule: the id of the rule, such as ``ldif.no-colon``; it stays from release to release.
-        message: what was found and what was done, in one sentence.
+        message: what was found, and what was done or is to do, in one sentence.
         line: the line, from 1, of the fault or of the entry that has it; 0 where there are none.
         dn: the name of the entry, empty where it is not known.
         attribute: the attribute's name, empty where the fault is in a whole line or entry.
-        raw: the text as it was published, cut where it is long.
+        raw: the text as it was published, cut where it is long; the whole of it from the linter.
         count: how many faults it stands for; more than one where those beyond a limit were only
             counted.
-        severity: ``error`` (something is lost or of no use), ``warning`` (a value is set aside or
-            doubted) or ``note`` (a value is only put into its usual form).
+        severity: ``error`` (something is lost or of no use, or can only fail), ``warning`` (a value
+            is set aside or doubted, or probably not meant) or ``note`` (a value is only put into
+            its usual form, or something is worth knowing).
+        source: where the text came from, such as a file's name; the linter alone gives it, and what
+            follows.
+        column: of the first character of `raw`, from 1, in characters.
+        end_line: of the place after its last character.
+        end_column: of the place after its last character.
+        fix: what to put instead of `raw`, or empty where no one thing is right.
 
     >>> print(Diagnostic("clean.default-number", "a default", 7, "o=grid", "Jobs", "444444"))
     line 7: clean.default-number: a default: Jobs='444444' in o=grid
@@ -46,6 +55,17 @@ class Diagnostic:
     raw: str = ""
     count: int = 1
     severity: str = WARNING
+    source: str = ""
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    fix: str = ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The names that `lint` had for the rule and the text."""
+            return getattr(self, renamed("Diagnostic", {"code": "rule", "text": "raw"}, name))
 
     @property
     def level(self) -> str:

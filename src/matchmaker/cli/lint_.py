@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import attrs
 import click
 from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, in_colour, print_json, printable
 from matchmaker.glue.schema import attributes
-from matchmaker.linting import FORMATS, RULES, Finding, lint
+from matchmaker.linting import FORMATS, RULES, lint
 
 SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
 
@@ -59,7 +59,7 @@ def command(
     ]
     findings = [finding for finding, _ in found]
     if as_json:
-        print_json([attrs.asdict(finding) for finding in findings])
+        print_json([_data(finding) for finding in findings])
     elif as_sarif:
         print_json(sarif(findings))
     else:
@@ -94,11 +94,11 @@ def _plain(text: str, **_: Any) -> str:
     return text
 
 
-def _lines(finding: Finding, text: str, paint: Callable[..., str]) -> Iterable[str]:
+def _lines(finding: Diagnostic, text: str, paint: Callable[..., str]) -> Iterable[str]:
     """A finding with its line of the text and a mark below the part that it is about."""
     place = printable(f"{finding.source}:{finding.line}:{finding.column}")
     colour = _COLOURS[finding.severity]
-    kind = paint(f"{finding.severity} {finding.code}", fg=colour, bold=True)
+    kind = paint(f"{finding.severity} {finding.rule}", fg=colour, bold=True)
     yield f"{paint(place, bold=True)}: {kind}: {printable(finding.message)}"
     line = text.split("\n")[finding.line - 1].replace("\t", " ").rstrip("\r")
     # A window of the line, so that the mark is seen however long the line is.
@@ -115,7 +115,7 @@ def _lines(finding: Finding, text: str, paint: Callable[..., str]) -> Iterable[s
         yield f"    {paint('fix', fg='green')}: {fix}"
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _summary(findings: Sequence[Diagnostic]) -> str:
     parts = [
         count(number, severity)
         for severity in ("error", "warning", "note")
@@ -124,10 +124,19 @@ def _summary(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) or "nothing found"
 
 
-# --- SARIF ----------------------------------------------------------------------------------------
+# --- as data --------------------------------------------------------------------------------------
 
 
-def sarif(findings: Iterable[Finding]) -> dict[str, Any]:
+def _data(finding: Diagnostic) -> dict[str, Any]:
+    place = ("line", "column", "end_line", "end_column")
+    return {
+        "code": finding.rule, "severity": finding.severity, "message": finding.message,
+        "source": finding.source, **{name: getattr(finding, name) for name in place},
+        "text": finding.raw, "fix": finding.fix,
+    }  # fmt: skip
+
+
+def sarif(findings: Iterable[Diagnostic]) -> dict[str, Any]:
     """Findings as a log of the Static Analysis Results Interchange Format, version 2.1.0."""
     codes = list(RULES)
     return {
@@ -151,13 +160,13 @@ def sarif(findings: Iterable[Finding]) -> dict[str, Any]:
                     }
                 },
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+                "results": [_result(finding, codes.index(finding.rule)) for finding in findings],
             }
         ],
     }
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
+def _result(finding: Diagnostic, rule: int) -> dict[str, Any]:
     artifact = {"uri": _uri(finding.source)}
     region: dict[str, Any] = {
         "startLine": finding.line,
@@ -166,7 +175,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "endColumn": finding.end_column,
     }
     result: dict[str, Any] = {
-        "ruleId": finding.code,
+        "ruleId": finding.rule,
         "ruleIndex": rule,
         "level": finding.severity,
         "message": {"text": finding.message},
@@ -174,7 +183,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
             {
                 "physicalLocation": {
                     "artifactLocation": artifact,
-                    "region": {**region, "snippet": {"text": finding.text}},
+                    "region": {**region, "snippet": {"text": finding.raw}},
                 }
             }
         ],

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
+from matchmaker._renamed import renamed
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
@@ -372,10 +373,4 @@ _OLD: Final = {
 
 def __getattr__(name: str) -> Any:
     """Old names, for one release."""
-    if name not in _OLD:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import warnings
-
-    said = f"matchmaker.glue.{name} is now matchmaker.glue.{_OLD[name]}"
-    warnings.warn(said, DeprecationWarning, stacklevel=2)
-    return globals()[_OLD[name]]
+    return globals()[renamed(__name__, _OLD, name)]

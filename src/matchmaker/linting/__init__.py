@@ -10,20 +10,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
+from matchmaker._renamed import renamed
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.formats import dumps
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import Expr
 from matchmaker.linting.kinds import facts_of
 from matchmaker.linting.known import Known, Schema, known_from
-from matchmaker.linting.model import Finding, Report, Rule
+from matchmaker.linting.model import Piece, Report, Rule
 from matchmaker.linting.pieces import FORMATS, Whole, detect, read
 from matchmaker.linting.rules import RULES
 from matchmaker.linting.sites import unit_of
 
-__all__ = ["FORMATS", "RULES", "Finding", "Rule", "lint"]
+__all__ = ["FORMATS", "RULES", "Diagnostic", "Rule", "lint"]
 
 
 def lint(
@@ -33,7 +35,7 @@ def lint(
     targets: Iterable[ClassAd] = (),
     format: str = "auto",  # noqa: A002 - the word for it, as elsewhere
     name: str = "",
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """What is wrong in a text, or probably not meant, in the order of the text.
 
     Args:
@@ -47,11 +49,11 @@ def lint(
     none of these, and for a schema that is a text; ValueError for an unknown format.
 
     >>> for found in lint('Requirements = size(Name) > "9" && Cpus = 2'):
-    ...     print(found.code, found.line, found.column, found.message, "|", found.fix)
+    ...     print(found.rule, found.line, found.column, found.message, "|", found.fix)
     CA202 1 16 "9" in quotes is a string: compared with a number it is an error | size(Name) > 9
     CA002 1 41 unexpected '='; expected an operator or the end (use == to compare) | ==
     >>> [found] = lint("TARGET.Memroy > 5", targets=[ClassAd({"Memory": 2048})])
-    >>> found.code, found.text, found.fix
+    >>> found.rule, found.raw, found.fix
     ('CA101', 'Memroy', 'Memory')
     """
     if isinstance(source, ClassAd):
@@ -66,13 +68,13 @@ def lint(
         format = detect(source)  # noqa: A001
         if format not in FORMATS:
             said = f"this seems to be {format.upper()}: convert it to new or old before"
-            return [Finding("CA001", RULES["CA001"].severity, said, name, 1, 1, 1, 1, "", "")]
+            return [_Lines("", name).finding("CA001", Report(Piece("", 0), 0, 0, said))]
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)} and auto")
     known = known_from(targets, schema)
     placed = _Lines(source, name)
     found = {placed.finding(code, report) for code, report in _reports(source, format, known)}
-    return sorted(found, key=lambda one: (one.line, one.column, one.code, one.message))
+    return sorted(found, key=lambda one: (one.line, one.column, one.rule, one.message))
 
 
 def _reports(text: str, format_: str, known: Known) -> Iterator[tuple[str, Report]]:
@@ -111,7 +113,7 @@ class _Lines:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
-    def finding(self, code: str, report: Report) -> Finding:
+    def finding(self, code: str, report: Report) -> Diagnostic:
         """A rule's report as a finding in the whole text."""
         start, end = report.piece.offset(report.start), report.piece.offset(report.end)
         fix = report.fix
@@ -121,13 +123,21 @@ class _Lines:
             except ValueError:
                 fix = ""
         text = self._text[start:end]
-        return Finding(
+        (line, column), (end_line, end_column) = self._place(start), self._place(end)
+        return Diagnostic(
             code,
-            report.severity or RULES[code].severity,
             report.message,
-            self._name,
-            *self._place(start),
-            *self._place(end),
-            text,
-            fix if fix != text else "",
+            line,
+            raw=text,
+            severity=report.severity or RULES[code].severity,
+            source=self._name,
+            column=column,
+            end_line=end_line,
+            end_column=end_column,
+            fix=fix if fix != text else "",
         )
+
+
+def __getattr__(name: str) -> Any:
+    """Old names, for one release."""
+    return globals()[renamed(__name__, {"Finding": "Diagnostic"}, name)]

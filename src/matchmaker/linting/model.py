@@ -16,36 +16,6 @@ from matchmaker.classad.nodes import Attr, scope_of
 from matchmaker.classad.spans import Name, Place
 
 
-@attrs.frozen(slots=True)
-class Finding:
-    """Something that is wrong in a text, or probably not meant.
-
-    Attributes:
-        code: of the rule, such as ``CA101``; it stays the same from release to release.
-        severity: ``error`` (the text cannot be read, or the part can only fail), ``warning``
-            (probably not meant) or ``note`` (worth knowing).
-        message: what is wrong and what to do, in a sentence.
-        source: where the text came from, such as a file's name.
-        line: of its first character, from 1.
-        column: of its first character, from 1, in characters.
-        end_line: of the place after its last character.
-        end_column: of the place after its last character.
-        text: the part of the text that it is about.
-        fix: what to put instead of `text`, or empty where no one thing is right.
-    """
-
-    code: str
-    severity: str
-    message: str
-    source: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    text: str
-    fix: str
-
-
 @attrs.frozen(slots=True, eq=False)
 class Piece:
     """A text that is parsed as one, and where it came from.

@@ -86,12 +86,12 @@ def test_what_has_no_end_is_looked_at_once(text: str) -> None:
 
 def test_lint_notes_it() -> None:
     [note] = lint(JOB)
-    assert (note.code, note.severity, note.line, note.column) == ("CA005", "note", 2, 1)
+    assert (note.rule, note.severity, note.line, note.column) == ("CA005", "note", 2, 1)
     assert "without brackets and with # comments" in note.message
-    assert [found.code for found in lint("[ a = 1 # one\n]")] == ["CA005"]
+    assert [found.rule for found in lint("[ a = 1 # one\n]")] == ["CA005"]
     assert lint("# a leading comment\n[ a = 1 ]") == lint("a = 1\nb = 2") == []
     _, found = lint("a = 1;\nb = 2 +;")
-    assert (found.line, found.column, found.text) == (2, 8, ";")
+    assert (found.line, found.column, found.raw) == (2, 8, ";")
 
 
 @pytest.mark.slow
