@@ -50,7 +50,7 @@ SHARED = {"_data", "_renamed"}
 # The top may import everything.
 TOP = {PACKAGE, "cli", "__main__"}
 
-MAX_LINES = 500
+MAX_LINES = 400
 
 # Import of the library must stay light: these belong to one subcommand, to large pools, to tests.
 HEAVY = {
@@ -134,14 +134,16 @@ def test_modules_are_found() -> None:
     assert module_name(SOURCE / PACKAGE / "__init__.py") in map(module_name, MODULES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_imports_point_down(path: Path) -> None:
-    found = violations(
-        path.read_text(encoding="utf-8"),
-        module_name(path),
-        is_package=path.name == "__init__.py",
-    )
-    assert found == []
+def test_imports_point_down() -> None:
+    assert [
+        wrong
+        for path in MODULES
+        for wrong in violations(
+            path.read_text(encoding="utf-8"),
+            module_name(path),
+            is_package=path.name == "__init__.py",
+        )
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -189,11 +191,10 @@ def test_relative_imports_in_a_package_start_at_the_package() -> None:
     assert violations("from .. import glue", "matchmaker.classad", is_package=True) != []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_module_is_short_and_says_what_it_is(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_LINES
-    assert ast.get_docstring(ast.parse(text))
+def test_each_module_is_short_and_says_what_it_is() -> None:
+    texts = {module_name(path): path.read_text(encoding="utf-8") for path in MODULES}
+    assert [name for name, text in texts.items() if len(text.splitlines()) > MAX_LINES] == []
+    assert [name for name, text in texts.items() if not ast.get_docstring(ast.parse(text))] == []
 
 
 def dependencies(texts: dict[str, str], packages: set[str]) -> dict[str, set[str]]:
