@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Expr, match, parse_ad, parse_expr
+from matchmaker import ClassAd, Expr, Match, match, parse_ad, parse_expr
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary
@@ -37,23 +37,25 @@ FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
 
 
-@pytest.fixture(params=FORMS, scope="module")
-def form(request: pytest.FixtureRequest) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(evaluator, "FEW_ROWS", 0)
-        if request.param != FORMS[0]:
-            patched.setattr(evaluator, "FEW", 0)
-            patched.setattr(scalar_module, "FEW", 0)
-        if request.param in ("not coded", "texts"):
-            patched.setattr(forms, "MANY", 0)
-            patched.setattr(stores, "SETTLE_EVERY", 0)
-        if request.param == "texts":
-            # Whatever does not repeat, not only strings.
-            patched.setattr(forms, "_recoded", lambda column, size, many: forms._texts(column))
-        if request.param == "sparse":
-            patched.setattr(stores, "DENSE", 0)
-            patched.setattr(sparse, "SPARSE", 0)
-        yield request.param
+def in_each_form() -> Iterator[None]:
+    """Has columns held in one form after the other; a failure tells which."""
+    for form in FORMS:
+        note(form)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(evaluator, "FEW_ROWS", 0)
+            if form != FORMS[0]:
+                patched.setattr(evaluator, "FEW", 0)
+                patched.setattr(scalar_module, "FEW", 0)
+            if form in ("not coded", "texts"):
+                patched.setattr(forms, "MANY", 0)
+                patched.setattr(stores, "SETTLE_EVERY", 0)
+            if form == "texts":
+                # Whatever does not repeat, not only strings.
+                patched.setattr(forms, "_recoded", lambda column, size, many: forms._texts(column))
+            if form == "sparse":
+                patched.setattr(stores, "DENSE", 0)
+                patched.setattr(sparse, "SPARSE", 0)
+            yield
 
 
 EDGES = [0, 1, -1, 2, 3, 63, 64, 2**53, 2**53 + 1, MAX_INT, MIN_INT, True, False, 0.0, -0.0, 0.5,
@@ -105,15 +107,12 @@ def viewed(ads: list[ClassAd]) -> View:
 @given(jobs, pools(), anything, st.sampled_from(Side))
 @settings(max_examples=350)
 def test_each_row_has_the_value_of_the_scalar_form(
-    form: str, job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
+    job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
 ) -> None:
-    compare_values(job, ads, node, side)
-
-
-def compare_values(job: ClassAd, ads: list[ClassAd], node: Expr, side: Side) -> None:
-    vector = Evaluator(viewed(ads), job, (side, "requirements")).vector(node, side)
-    found = [canonical(value) for value in values(vector, len(ads))]
-    assert found == [canonical(scalar(node, side, job, ad)) for ad in ads]
+    expected = [canonical(scalar(node, side, job, ad)) for ad in ads]
+    for _ in in_each_form():
+        vector = Evaluator(viewed(ads), job, (side, "requirements")).vector(node, side)
+        assert [canonical(value) for value in values(vector, len(ads))] == expected
 
 
 def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
@@ -124,20 +123,20 @@ def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
 
 @given(jobs, pools())
 @settings(max_examples=350)
-def test_masks_and_ranks_are_those_of_each_match(
-    form: str, job: ClassAd, ads: list[ClassAd]
-) -> None:
-    compare_matches(job, ads)
-
-
-def compare_matches(job: ClassAd, ads: list[ClassAd]) -> None:
-    view, cache = viewed(ads), Cache()
+def test_masks_and_ranks_are_those_of_each_match(job: ClassAd, ads: list[ClassAd]) -> None:
     outcomes = [match(job, ad) for ad in ads]
+    for _ in in_each_form():
+        compare(viewed(ads), job, outcomes)
+
+
+def compare(view: View, job: ClassAd, outcomes: list[Match]) -> None:
+    """Asks twice, since what was found is kept."""
+    cache = Cache()
+    among = np.array([bool(number % 2) for number in range(len(outcomes))])
     for _ in range(2):
         masks = Masks(view, job, cache)
         assert masks.mine().tolist() == [outcome.left is True for outcome in outcomes]
         assert masks.theirs().tolist() == [outcome.right is True for outcome in outcomes]
-        among = np.array([bool(number % 2) for number in range(len(ads))])
         some = masks.theirs(among) & among
         assert some.tolist() == [
             bool(number % 2) and o.right is True for number, o in enumerate(outcomes)
@@ -148,25 +147,36 @@ def compare_matches(job: ClassAd, ads: list[ClassAd]) -> None:
             assert [None if math.isnan(r) else r for r in found] == expected
 
 
-@given(pools(), pools(), st.data())
+Change: TypeAlias = tuple[ClassAd, int, bool, bool]
+"""An ad and its number; whether one of that number is removed instead, and a view taken then."""
+
+changes = st.lists(
+    st.tuples(pools().map(lambda ads: ads[0]), st.integers(0, 9), st.booleans(), st.booleans()),
+    max_size=8,
+)
+
+
+@given(pools(), changes)
 @settings(max_examples=200)
-def test_views_stay_and_stores_change(
-    form: str, ads: list[ClassAd], more: list[ClassAd], data: st.DataObject
-) -> None:
+def test_views_stay_and_stores_change(ads: list[ClassAd], steps: list[Change]) -> None:
+    for _ in in_each_form():
+        change_and_look(ads, steps)
+
+
+def change_and_look(ads: list[ClassAd], steps: list[Change]) -> None:
     store = Store()
-    expected: dict[str, ClassAd] = {}
     store.extend((str(number), ad) for number, ad in enumerate(ads))
     expected = {str(number): ad for number, ad in enumerate(ads)}
     views = [(store.view(), dict(expected))]
-    for ad in more:
-        key = str(data.draw(st.integers(0, 9)))
-        if key in expected and data.draw(st.booleans()):
+    for ad, number, remove, look in steps:
+        key = str(number)
+        if key in expected and remove:
             store.remove(key)
             del expected[key]
         else:
             store.put(key, ad)
             expected[key] = ad
-        if data.draw(st.booleans()):
+        if look:
             views.append((store.view(), dict(expected)))
     views.append((store.view(), dict(expected)))
     for view, held in views:
