@@ -152,7 +152,7 @@ def show(case: Case) -> str:
     return f"--- whole\n{case.whole.decode()}--- damaged\n{case.damaged!r}"
 
 
-ATTACK = Attack("access", make, judge, smaller, show, nightly=100_000, smoke=3_000)
+ATTACK = Attack("access", make, judge, smaller, show, nightly=100_000, smoke=1_500)
 
 if __name__ == "__main__":
     sys.exit(main(ATTACK))

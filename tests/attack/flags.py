@@ -684,7 +684,7 @@ def unsafe(made: Submission, table: Mapping) -> str | None:
     return None
 
 
-ATTACK: Final = Attack("flags", make, judge, smaller, nightly=100_000, smoke=250)
+ATTACK: Final = Attack("flags", make, judge, smaller, nightly=100_000, smoke=150)
 
 if __name__ == "__main__":
     sys.exit(main(ATTACK))

@@ -329,7 +329,7 @@ def show(case: Case) -> str:
     return f"--- {case.lrms}\n{case.whole}{texts}"
 
 
-ATTACK = Attack("local_access", make, judge, show=show, nightly=100_000, smoke=2_000)
+ATTACK = Attack("local_access", make, judge, show=show, nightly=100_000, smoke=1_000)
 
 if __name__ == "__main__":
     sys.exit(main(ATTACK))

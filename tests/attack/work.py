@@ -227,7 +227,7 @@ def show(case: Case) -> str:
     return f"job: {case.job}\n{slots}\nby columns: {case.by_columns}"
 
 
-ATTACK: Final = Attack("work", make, judge, smaller, show, nightly=10_000, smoke=15)
+ATTACK: Final = Attack("work", make, judge, smaller, show, nightly=10_000, smoke=8)
 
 if __name__ == "__main__":
     sys.exit(main(ATTACK))

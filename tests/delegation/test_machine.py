@@ -14,7 +14,7 @@ from tests.delegation.planted import PLANTED, planted
 
 pytestmark = pytest.mark.slow
 
-SCHEDULES = int(os.environ.get("DELEGATION_SCHEDULES", "1000"))
+SCHEDULES = int(os.environ.get("DELEGATION_SCHEDULES", "400"))
 MANY = settings(
     max_examples=SCHEDULES, stateful_step_count=50, deadline=None,
     suppress_health_check=list(HealthCheck), print_blob=True,

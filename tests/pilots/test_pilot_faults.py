@@ -24,7 +24,7 @@ from matchmaker.pilots.node.processes import processes
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid, with_text
 
-KILLS = int(os.environ.get("PILOT_KILLS", "200"))
+KILLS = int(os.environ.get("PILOT_KILLS", "100"))
 PART = 50
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 
