@@ -266,6 +266,12 @@ def test_every_document_is_in_the_site() -> None:
     assert sorted(listed) == sorted(p.relative_to(docs).as_posix() for p in docs.rglob("*.md"))
 
 
+def test_the_readme_lists_the_pages_in_the_order_of_the_site() -> None:
+    site = re.findall(r": ([\w-]+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    listed = text_of("README.md").partition("## Documents")[2]
+    assert re.findall(r"\(docs/([\w-]+\.md)\)", listed) == site
+
+
 def paths_in(text: str) -> list[str]:
     """The paths from the top of the checkout that a text names; NAME stands for a new one."""
     tops = r"(?:src|tests|docs|fuzz|grammars|schemas|examples)"
