@@ -82,7 +82,7 @@ DEFECTS: list[Defect] = [
     ("new", "[a = 1]", "decoded", lambda _: "[a = 2]", "however the stream is cut"),
     ("new", "[a = 1]", "parse_ad", lambda *_: mm.ClassAd(a=2), "reads back equal"),
     ("evaluator", "[a = 1]", "trace", lambda *_: mm.trace("2"), "has one value"),
-    ("linter", "1 +", "lint", lambda *_, **__: lint("\n\n1 +"), "line=3"),
+    ("linter", "1 +", "lint", lambda *_, **__: lint("\n\n1 +"), "line 3"),
     ("ldif", CE, "dumps", lambda *_: "[a = 2]", "reads back equal"),
     ("reduction", "[Requirements = true] [] []", "reduce", never, "verdict"),
 ]

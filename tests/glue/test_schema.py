@@ -28,6 +28,7 @@ def test_facts_are_within_their_vocabulary() -> None:
         assert a.ldap in {"string", "integer", "boolean", "time"}
         assert a.classad in {"string", "integer", "real", "boolean"}
         assert a.scope in {"identity", "state", "policy", "access", "host", "storage"}
+        assert {*a.apart} <= {"from", "to", "rest"}
         assert a.owner.lower() in classes()
         assert a.unit
         if a.glue2:

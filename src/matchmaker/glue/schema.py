@@ -41,6 +41,8 @@ class Attribute:
         scope: what it describes: identity, state, policy or access of a queue, a host, storage.
         sentinel: numbers that are published for "not known".
         glue2: the nearest attribute of GLUE 2.0, empty where there is none.
+        apart: what code of its own does in place of renaming it to and from that one: ``from``,
+            ``to``, and ``rest`` where nothing of it is left over for OtherInfo.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Attribute:
     scope: str
     sentinel: tuple[int, ...] = ()
     glue2: str = ""
+    apart: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=True)
@@ -67,19 +70,8 @@ class ObjectClass:
     may: tuple[str, ...] = ()
 
 
-def _attribute(name: str, version: str, facts: Mapping[str, Any]) -> Attribute:
-    return Attribute(
-        name=name,
-        owner=facts["class"],
-        version=version,
-        ldap=facts["ldap"],
-        classad=facts["classad"],
-        multi=facts["multi"],
-        unit=facts["unit"],
-        scope=facts["scope"],
-        sentinel=tuple(facts.get("sentinel", ())),
-        glue2=facts.get("glue2", ""),
-    )
+def _frozen(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
 
 
 @cache
@@ -93,8 +85,9 @@ def attributes() -> Mapping[str, Attribute]:
     for file in FILES:
         schema = tomllib.loads(data_text("schemas", "glue", file))
         for name, facts in schema["attributes"].items():
-            made = _attribute(name, schema["version"], facts)
-            for spelling in (name, *facts.get("aliases", ())):
+            aliases, owner = facts.pop("aliases", ()), facts.pop("class")
+            made = Attribute(name, owner, schema["version"], **_frozen(facts))
+            for spelling in (name, *aliases):
                 known[spelling.lower()] = made
     return MappingProxyType(known)
 
@@ -124,14 +117,7 @@ def classes() -> Mapping[str, ObjectClass]:
     for file in FILES:
         schema = tomllib.loads(data_text("schemas", "glue", file))
         for name, facts in schema["classes"].items():
-            known[name.lower()] = ObjectClass(
-                name=name,
-                version=schema["version"],
-                kind=facts["kind"],
-                parent=facts.get("parent", ""),
-                must=tuple(facts.get("must", ())),
-                may=tuple(facts.get("may", ())),
-            )
+            known[name.lower()] = ObjectClass(name, schema["version"], **_frozen(facts))
     return MappingProxyType(known)
 
 

@@ -14,30 +14,12 @@ from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import is_number
-from matchmaker.glue.access import RULES
 from matchmaker.glue.clean.case import HS06
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import ancestry, attribute, attributes, benchmark_attributes, convert
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
-
-_SPECIAL: Final = {"GlueCEStateStatus", "GlueCEInfoLRMSType", "GlueCEInfoContactString"}
-_MADE_ANEW: Final = {
-    *("GlueForeignKey", "GlueChunkKey", "GlueSchemaVersionMajor", "GlueSchemaVersionMinor"),
-}
-_GIVEN: Final = {
-    "GlueCEUniqueID",
-    "GlueCEStateStatus",
-    "GlueCEInfoLRMSType",
-    "GlueVOViewLocalID",
-    "GlueClusterUniqueID",
-    "GlueSubClusterUniqueID",
-    "GlueHostApplicationSoftwareRunTimeEnvironment",
-    "GlueSEUniqueID",
-    "GlueSALocalID",
-    "GlueSAAccessControlBaseRule",
-}
 
 _FAMILIES: Final = (
     (
@@ -57,7 +39,7 @@ def renamed(values: Values, *owners: str) -> dict[str, Value]:
     for name, value in values.items():
         known = attribute(name)
         other = attribute(known.glue2) if known is not None and known.glue2 else None
-        if known is None or other is None or other.owner not in owners or name in _SPECIAL:
+        if known is None or other is None or other.owner not in owners or "to" in known.apart:
             continue
         if isinstance(value, float) and not math.isfinite(value):
             continue
@@ -83,9 +65,9 @@ def left(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, value in values.items():
         known = attribute(name)
-        if known is None or name in _MADE_ANEW or known.version != "1.3" or value is UNDEFINED:
+        if known is None or known.version != "1.3" or value is UNDEFINED or "rest" in known.apart:
             continue
-        if name == RULES or name in _GIVEN or (name in speeds and _is_speed(name, value)):
+        if name in speeds and _is_speed(name, value):
             continue
         if back.get(name) != value:
             found[name] = value

@@ -29,23 +29,6 @@ CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
 """Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that say which queue of GLUE 1.3 a share is."""
 
-# No function of one value: other functions here make them, or nothing does.
-_APART = {
-    "GlueCEUniqueID",
-    "GlueCEStateStatus",
-    "GlueCEInfoLRMSType",
-    "GlueCEInfoContactString",
-    "GlueCEPolicyMaxObtainableCPUTime",
-    "GlueCEPolicyMaxObtainableWallClockTime",
-    "GlueHostOperatingSystemVersion",
-    "GlueSubClusterPhysicalCPUs",
-    "GlueSubClusterLogicalCPUs",
-    "GlueSiteUniqueID",
-    "GlueSEUniqueID",
-    "GlueSALocalID",
-    "GlueClusterUniqueID",
-    "GlueSubClusterUniqueID",
-}
 _QUEUE = ("GlueCE", "GlueCEInfo", "GlueCEState", "GlueCEPolicy")
 _HOST = (
     "GlueHostArchitecture",
@@ -78,7 +61,7 @@ def _nearest(name: str, owners: tuple[str, ...]) -> tuple[Attribute, ...]:
     return tuple(
         known
         for known in dict.fromkeys(attributes().values())
-        if known.glue2 == name and known.owner in owners and known.name not in _APART
+        if known.glue2 == name and known.owner in owners and "from" not in known.apart
     )
 
 
