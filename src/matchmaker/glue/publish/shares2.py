@@ -105,12 +105,8 @@ def _queue(
         ident = or_else(endpoint.get("GLUE2EndpointID"), ce.id)
         if ident in states:
             endpoint.setdefault("GLUE2EndpointServingState", states[ident])
-        below = f"{rdn('GLUE2EndpointID', ident)},{place.service}"
-        more = [
-            ("GLUE2EndpointID", ident),
-            ("GLUE2EndpointServiceForeignKey", place.service_id),
-        ]
-        yield writer.entry(below, ENDPOINT, endpoint, more)
+        more = [("GLUE2EndpointServiceForeignKey", place.service_id)]
+        yield writer.below(place.service, ENDPOINT, ident, endpoint, more)
         yield from _share(writer, (ce, view), values, ident, place)
 
 
@@ -188,10 +184,7 @@ def _share(
     ce, view = of
     shown = nested(values, "GLUE2ComputingShare")
     ident = _share_id(ce, view, values)
-    more: list[tuple[str, str]] = [
-        ("GLUE2ShareID", ident),
-        ("GLUE2ShareServiceForeignKey", place.service_id),
-    ]
+    more = [("GLUE2ShareServiceForeignKey", place.service_id)]
     other: Values = {}
     if not shown:
         shown = renamed(values, "GLUE2ComputingShare", "GLUE2Share")
@@ -207,7 +200,7 @@ def _share(
         more.append(("GLUE2ShareEndpointForeignKey", endpoint))
     if "GLUE2ShareResourceForeignKey" not in shown and ce.cluster is not None:
         more += [("GLUE2ShareResourceForeignKey", sub.id) for sub in ce.cluster.subclusters]
-    dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
-    yield writer.entry(dn, "GLUE2ComputingShare", shown, more, other)
+    share = writer.below(place.service, "GLUE2ComputingShare", ident, shown, more, other=other)
+    yield share
     if RULES in values:
-        writer.access(dn, values[RULES])
+        writer.access(share.dn, values[RULES])

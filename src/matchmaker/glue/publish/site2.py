@@ -7,7 +7,6 @@ from typing import Final
 
 from matchmaker.classad import Value
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import renamed
 from matchmaker.glue.publish.values import made_id
 from matchmaker.glue.publish.writer import Writer
@@ -28,17 +27,15 @@ def site_entries(writer: Writer, dn: str, site_id: str, site: Site | None) -> It
         values["GLUE2EntityName"] = known["GlueSiteName"]
     yield writer.entry(dn, "GLUE2AdminDomain", values, [("GLUE2DomainID", site_id)])
     if place := _location(known):
-        ident = made_id(f"{site_id}_location")
-        more = [("GLUE2LocationID", ident), ("GLUE2LocationDomainForeignKey", site_id)]
-        yield writer.entry(f"{rdn('GLUE2LocationID', ident)},{dn}", "GLUE2Location", place, more)
+        ident, more = made_id(f"{site_id}_location"), [("GLUE2LocationDomainForeignKey", site_id)]
+        yield writer.below(dn, "GLUE2Location", ident, place, more)
     for kind, name in CONTACTS.items():
         address = known.get(name)
         if not isinstance(address, str) or not address.strip():
             continue
-        ident = made_id(f"{site_id}_{kind}")
-        more = [("GLUE2ContactID", ident), ("GLUE2ContactDomainForeignKey", site_id)]
+        ident, more = made_id(f"{site_id}_{kind}"), [("GLUE2ContactDomainForeignKey", site_id)]
         contact: dict[str, Value] = {"GLUE2ContactType": kind, "GLUE2ContactDetail": address}
-        yield writer.entry(f"{rdn('GLUE2ContactID', ident)},{dn}", "GLUE2Contact", contact, more)
+        yield writer.below(dn, "GLUE2Contact", ident, contact, more)
 
 
 def _location(known: Values) -> dict[str, Value]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import left, renamed, serving
 from matchmaker.glue.publish.values import made_id
 from matchmaker.glue.publish.writer import Pairs, Writer
@@ -15,29 +14,22 @@ from matchmaker.glue.v2.glue2_to_glue1 import CE_ID
 
 def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:
     """The entries of a storage element, under a name, with the pairs that say its site."""
-    dn = f"{rdn('GLUE2ServiceID', element.id)},{home}"
     values = renamed(element.values, "GLUE2Service", "GLUE2Entity")
-    more = [
-        ("GLUE2ServiceID", element.id),
-        ("GLUE2ServiceType", "org.ogf.glue.StorageService"),
-        *site,
-    ]
+    more = [("GLUE2ServiceType", "org.ogf.glue.StorageService"), *site]
     other = left(element.values, values, "GlueSE")
-    yield writer.entry(dn, "GLUE2StorageService", values, more, other)
+    service = writer.below(home, "GLUE2StorageService", element.id, values, more, other=other)
+    yield service
     for area in element.areas:
         ident = f"{element.id}/{area.id}"
-        below = f"{rdn('GLUE2ShareID', ident)},{dn}"
         shown = renamed(area.values, "GLUE2StorageShare", "GLUE2Share", "GLUE2Entity")
-        more = [
-            ("GLUE2ShareID", ident),
-            ("GLUE2ShareServiceForeignKey", element.id),
-        ]
+        more = [("GLUE2ShareServiceForeignKey", element.id)]
         if state := serving(element.values.get("GlueSEStatus")):
             more.append(("GLUE2StorageShareServingState", state))
         other = left(area.values, shown, "GlueSA")
-        yield writer.entry(below, "GLUE2StorageShare", shown, more, other)
+        share = writer.below(service.dn, "GLUE2StorageShare", ident, shown, more, other=other)
+        yield share
         rules = texts(area.values.get("GlueSAAccessControlBaseRule")) or [f"VO:{area.id}"]
-        yield from policy(writer, below, ident, rules)
+        yield from policy(writer, share.dn, ident, rules)
 
 
 def policy(
@@ -45,12 +37,10 @@ def policy(
 ) -> Iterator[Entry]:
     """The entry of the rules of access of a share, or of an endpoint, where it has any."""
     if rules:
-        ident = made_id(f"{of}_policy")
         what = {"Mapping": "Share", "Access": "Endpoint"}[kind]
-        more = [("GLUE2PolicyID", ident), (f"GLUE2{kind}Policy{what}ForeignKey", of)]
+        more = [(f"GLUE2{kind}Policy{what}ForeignKey", of)]
         values = {"GLUE2PolicyRule": [*rules]}
-        below = f"{rdn('GLUE2PolicyID', ident)},{dn}"
-        yield writer.entry(below, f"GLUE2{kind}Policy", values, more)
+        yield writer.below(dn, f"GLUE2{kind}Policy", made_id(f"{of}_policy"), values, more)
 
 
 def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:
@@ -58,11 +48,9 @@ def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -
     for bind in ce.binds:
         ident = made_id(f"{ce.id}_{bind.se_id}")
         more = [
-            ("GLUE2ToStorageServiceID", ident),
             ("GLUE2ToStorageServiceComputingServiceForeignKey", service_id),
             ("GLUE2ToStorageServiceStorageServiceForeignKey", bind.se_id),
             ("GLUE2EntityOtherInfo", f"{CE_ID}={ce.id}"),
         ]
         values = {"GLUE2ToStorageServiceLocalPath": bind.mount} if bind.mount else {}
-        dn = f"{rdn('GLUE2ToStorageServiceID', ident)},{service}"
-        yield writer.entry(dn, "GLUE2ToStorageService", values, more)
+        yield writer.below(service, "GLUE2ToStorageService", ident, values, more)

@@ -46,13 +46,8 @@ def entries13(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterat
 
     for site in snapshot.sites:
         yield from place(site.id)
-        more = [
-            ("GlueSiteUniqueID", site.id),
-            ("GlueForeignKey", f"GlueSiteUniqueID={site.id}"),
-            *_VERSION,
-        ]
-        dn = f"{rdn('GlueSiteUniqueID', site.id)},{home(site.id)}"
-        yield writer.entry(dn, "GlueSite", site.values, more)
+        more = [("GlueForeignKey", f"GlueSiteUniqueID={site.id}"), *_VERSION]
+        yield writer.below(home(site.id), "GlueSite", site.id, site.values, more)
     queues: dict[str, list[ComputingElement]] = {}
     for ce in snapshot.computing_elements:
         if ce.cluster is not None:
@@ -83,44 +78,35 @@ def _parents(base: str) -> Iterator[Entry]:
 def _cluster(
     writer: Writer, cluster: Cluster, queues: Iterable[ComputingElement], home: str
 ) -> Iterator[Entry]:
-    dn = f"{rdn('GlueClusterUniqueID', cluster.id)},{home}"
     keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
     keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
-    more = [("GlueClusterUniqueID", cluster.id), *(("GlueForeignKey", each) for each in keys)]
-    yield writer.entry(dn, "GlueCluster", cluster.values, [*more, *_VERSION])
+    more = [*(("GlueForeignKey", each) for each in keys), *_VERSION]
+    made = writer.below(home, "GlueCluster", cluster.id, cluster.values, more)
+    yield made
     for sub in cluster.subclusters:
-        more = [
-            ("GlueSubClusterUniqueID", sub.id),
-            ("GlueChunkKey", f"GlueClusterUniqueID={cluster.id}"),
-            *_VERSION,
-        ]
-        below = f"{rdn('GlueSubClusterUniqueID', sub.id)},{dn}"
-        yield writer.entry(below, "GlueSubCluster", sub.values, more)
+        more = [("GlueChunkKey", f"GlueClusterUniqueID={cluster.id}"), *_VERSION]
+        yield writer.below(made.dn, "GlueSubCluster", sub.id, sub.values, more)
 
 
 def _queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[Entry]:
-    dn = f"{rdn('GlueCEUniqueID', ce.id)},{home}"
-    more = [("GlueCEUniqueID", ce.id)]
-    if ce.cluster is not None:
-        more.append(("GlueForeignKey", f"GlueClusterUniqueID={ce.cluster.id}"))
-    yield writer.entry(dn, "GlueCE", ce.values, [*more, *_VERSION])
+    cluster = [f"GlueClusterUniqueID={ce.cluster.id}"] if ce.cluster is not None else []
+    more = [*(("GlueForeignKey", each) for each in cluster), *_VERSION]
+    queue = writer.below(home, "GlueCE", ce.id, ce.values, more)
+    yield queue
     for view in ce.views:
-        more = [("GlueVOViewLocalID", view.id), ("GlueChunkKey", f"GlueCEUniqueID={ce.id}")]
-        below = f"{rdn('GlueVOViewLocalID', view.id)},{dn}"
-        yield writer.entry(below, "GlueVOView", _differing(view.values, ce.values), more)
+        key = ("GlueChunkKey", f"GlueCEUniqueID={ce.id}")
+        own = _differing(view.values, ce.values)
+        yield writer.below(queue.dn, "GlueVOView", view.id, own, [key])
     if not ce.binds and not ce.bound:
         return
-    group = f"{rdn('GlueCESEBindGroupCEUniqueID', ce.id)},{home}"
     close = dict.fromkeys((*ce.bound, *(bind.se_id for bind in ce.binds)))
-    more = [
-        ("GlueCESEBindGroupCEUniqueID", ce.id),
-        *(("GlueCESEBindGroupSEUniqueID", se) for se in close),
-    ]
-    yield writer.entry(group, "GlueCESEBindGroup", {}, [*more, *_VERSION])
+    more = [*(("GlueCESEBindGroupSEUniqueID", se) for se in close), *_VERSION]
+    group = writer.below(home, "GlueCESEBindGroup", ce.id, {}, more)
+    yield group
     for bind in ce.binds:
         more = [("GlueCESEBindCEUniqueID", ce.id), ("GlueCESEBindSEUniqueID", bind.se_id)]
         mount = {"GlueCESEBindCEAccesspoint": bind.mount} if bind.mount else {}
-        below = f"{rdn('GlueCESEBindSEUniqueID', bind.se_id)},{group}"
+        below = f"{rdn('GlueCESEBindSEUniqueID', bind.se_id)},{group.dn}"
         yield writer.entry(below, "GlueCESEBind", {**bind.values, **mount}, [*more, *_VERSION])
 
 
@@ -137,9 +123,8 @@ def _differing(view: Values, queue: Values) -> dict[str, Value]:
 
 
 def _element(writer: Writer, element: StorageElement, home: str) -> Iterator[Entry]:
-    dn = f"{rdn('GlueSEUniqueID', element.id)},{home}"
-    yield writer.entry(dn, "GlueSE", element.values, [("GlueSEUniqueID", element.id), *_VERSION])
+    made = writer.below(home, "GlueSE", element.id, element.values, _VERSION)
+    yield made
     for area in element.areas:
-        more = [("GlueSALocalID", area.id), ("GlueChunkKey", f"GlueSEUniqueID={element.id}")]
-        below = f"{rdn('GlueSALocalID', area.id)},{dn}"
-        yield writer.entry(below, "GlueSA", area.values, [*more, *_VERSION])
+        more = [("GlueChunkKey", f"GlueSEUniqueID={element.id}"), *_VERSION]
+        yield writer.below(made.dn, "GlueSA", area.id, area.values, more)

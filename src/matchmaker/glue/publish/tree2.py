@@ -139,8 +139,8 @@ def _service(
         "GLUE2ServiceCapability": ["executionmanagement.jobexecution"],
         **service,
     }
-    more = [("GLUE2ServiceID", place.service_id), *_of_site(cluster.site_id)]
-    yield writer.entry(place.service, "GLUE2ComputingService", values, more)
+    more = _of_site(cluster.site_id)
+    yield writer.below(home, "GLUE2ComputingService", place.service_id, values, more)
     yield _manager(writer, cluster, queues, place)
     for sub in cluster.subclusters:
         yield from _hosts(writer, sub, place)
@@ -153,11 +153,8 @@ def _manager(
     writer: Writer, cluster: Cluster, queues: Sequence[ComputingElement], place: Place
 ) -> Entry:
     values = _known_of(queues, "GLUE2ComputingManager")
-    more = [
-        ("GLUE2ManagerID", place.manager_id),
-        ("GLUE2ManagerServiceForeignKey", place.service_id),
-        ("GLUE2ComputingManagerComputingServiceForeignKey", place.service_id),
-    ]
+    keys = ("GLUE2ManagerServiceForeignKey", "GLUE2ComputingManagerComputingServiceForeignKey")
+    more = [(key, place.service_id) for key in keys]
     other: Values = {}
     if not values:
         owners = ("GLUE2ComputingManager", "GLUE2Manager")
@@ -174,7 +171,8 @@ def _manager(
             known = [count for count in counts if isinstance(count, int)]
             if counts and len(known) == len(counts):
                 values.setdefault(f"GLUE2ComputingManagerTotal{kind}CPUs", sum(known))
-    return writer.entry(place.manager, "GLUE2ComputingManager", values, more, other)
+    kind, ident = "GLUE2ComputingManager", place.manager_id
+    return writer.below(place.service, kind, ident, values, more, other=other)
 
 
 def _lrms(ce: ComputingElement) -> str:
@@ -187,37 +185,27 @@ def _lrms(ce: ComputingElement) -> str:
 
 
 def _hosts(writer: Writer, sub: SubCluster, place: Place) -> Iterator[Entry]:
-    dn = f"{rdn('GLUE2ResourceID', sub.id)},{place.manager}"
     values = nested(sub.values, "GLUE2ExecutionEnvironment")
-    more: list[tuple[str, str]] = [
-        ("GLUE2ResourceID", sub.id),
-        ("GLUE2ResourceManagerForeignKey", place.manager_id),
-        ("GLUE2ExecutionEnvironmentComputingManagerForeignKey", place.manager_id),
-    ]
+    kind, name = "GLUE2ExecutionEnvironment", "GLUE2ApplicationEnvironment"
+    keys = ("GLUE2ResourceManagerForeignKey", f"{kind}ComputingManagerForeignKey")
+    more = [(key, place.manager_id) for key in keys]
     other: Values = {}
     if not values:
-        values = renamed(sub.values, "GLUE2ExecutionEnvironment")
+        values = renamed(sub.values, kind)
         if system := family(sub.values.get("GlueHostOperatingSystemName")):
             values["GLUE2ExecutionEnvironmentOSFamily"] = system
         hosts = [a.owner for a in attributes().values() if a.owner.startswith("GlueHost")]
         other = left(sub.values, values, "GlueSubCluster", *hosts)
         values |= {n: value for n, value in sub.values.items() if attribute(n) is None}
-    yield writer.entry(dn, "GLUE2ExecutionEnvironment", values, more, other)
+    hosts_entry = writer.below(place.manager, kind, sub.id, values, more, other=other)
+    yield hosts_entry
     for number, found in enumerate(benchmarks(sub.values), 1):
         ident = or_else(found.get("GLUE2BenchmarkID"), made_id(f"{sub.id}_benchmark_{number}"))
-        more = [
-            ("GLUE2BenchmarkID", ident),
-            ("GLUE2BenchmarkExecutionEnvironmentForeignKey", sub.id),
-        ]
-        yield writer.entry(f"{rdn('GLUE2BenchmarkID', ident)},{dn}", "GLUE2Benchmark", found, more)
+        more = [("GLUE2BenchmarkExecutionEnvironmentForeignKey", sub.id)]
+        yield writer.below(hosts_entry.dn, "GLUE2Benchmark", ident, found, more)
     for found in applications(sub.values):
-        name = "GLUE2ApplicationEnvironment"
         ident = or_else(found.get(f"{name}ID"), made_id(f"{sub.id}_{found.get(f'{name}AppName')}"))
-        more = [
-            (f"{name}ID", ident),
-            (f"{name}ComputingManagerForeignKey", place.manager_id),
-        ]
+        more = [(f"{name}ComputingManagerForeignKey", place.manager_id)]
         if f"{name}ID" not in found:
             more.append((f"{name}ExecutionEnvironmentForeignKey", sub.id))
-        below = f"{rdn(f'{name}ID', ident)},{place.manager}"
-        yield writer.entry(below, name, found, more)
+        yield writer.below(place.manager, name, ident, found, more)

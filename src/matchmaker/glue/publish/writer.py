@@ -19,10 +19,14 @@ from matchmaker.glue.access import CLOSED, RULES
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS, UNLIMITED
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
+from matchmaker.glue.linking import rdn
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
+from matchmaker.glue.v1 import link as glue13
+from matchmaker.glue.v2 import link as glue20
 
 _KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more than are made here
+_NAMED_BY: Final = {**glue13.IDS, **glue20.IDS}
 _OTHER: Final = "GLUE2EntityOtherInfo"
 _NONE: Final[Values] = {}
 _NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
@@ -84,6 +88,15 @@ class Writer:
     """Makes entries of one snapshot, and reports what they cannot hold."""
 
     report: Report
+
+    def below(
+        self, above: str, kind: str, ident: str, values: Values, more: Pairs = (), *,
+        other: Values = _NONE,
+    ) -> Entry:  # fmt: skip
+        """An entry by the id that names its class, below another's name; all else as `entry`."""
+        name = _NAMED_BY[kind.lower()]
+        dn = f"{rdn(name, ident)},{above}"
+        return self.entry(dn, kind, values, [(name, ident), *more], other)
 
     def entry(
         self, dn: str, kind: str, values: Values, more: Pairs = (), other: Values = _NONE
