@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import obstore
+from obstore import exceptions
+from obstore.store import from_url
 
 from matchmaker.pilots.store.places import MOST_SMALL
 from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
@@ -31,8 +34,6 @@ _MOST_LISTED: Final = 5000
 @contextmanager
 def _said(path: str) -> Iterator[None]:
     """Errors of obstore as the protocol's; what is not there passes through."""
-    from obstore import exceptions
-
     try:
         yield
     except (exceptions.NotFoundError, FileNotFoundError, exceptions.AlreadyExistsError):
@@ -62,8 +63,6 @@ class Bucket:
 
     def now(self, nonce: str) -> float:
         """The time that the storage gives an object that is put now."""
-        import obstore
-
         path = f"{PILOTS}/{nonce}"
         with _said(path):
             obstore.put(self.objects, path, b"\n", use_multipart=False)
@@ -76,8 +75,6 @@ class Bucket:
 
     def inputs(self, *, finished: bool = False) -> list[str]:
         """The prefixes below ``work`` without a marker, or those with one."""
-        import obstore
-
         with _said(self.url):
             marked = {
                 str(each["path"]).rpartition("/")[2]
@@ -89,8 +86,6 @@ class Bucket:
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
         """The objects of an input."""
-        import obstore
-
         prefix = f"{WORK}/{input_}/"
         with _said(prefix):
             return [
@@ -102,8 +97,6 @@ class Bucket:
 
     def read(self, path: str) -> bytes | None:
         """A small object; None where it is not there."""
-        import obstore
-
         with _said(path):
             try:
                 found = obstore.get(self.objects, path)
@@ -115,8 +108,6 @@ class Bucket:
 
     def exists(self, path: str) -> bool:
         """Whether there is an object."""
-        import obstore
-
         with _said(path):
             try:
                 obstore.head(self.objects, path)
@@ -150,34 +141,25 @@ class Bucket:
         return False
 
     def _put(self, path: str, data: bytes | Path) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
         with _said(path):
             try:
                 obstore.put(self.objects, path, data, mode="create")
-            except (AlreadyExistsError, PreconditionError, FileExistsError):
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, FileExistsError):
                 return False
             return True
 
     def renew(self, path: str, data: bytes) -> None:
         """Puts a claim again, so that the storage gives it its time."""
-        import obstore
-
         with _said(path):
             obstore.put(self.objects, path, data, use_multipart=False)
 
     def remove(self, path: str) -> None:
         """Removes an object; one that is not there is as good."""
-        import obstore
-
         with _said(path), suppress(FileNotFoundError):
             obstore.delete(self.objects, path)
 
     def fetch(self, path: str, target: Path) -> bool:
         """Copies an object to the node."""
-        import obstore
-
         with _said(path):
             try:
                 found = obstore.get(self.objects, path)
@@ -190,8 +172,6 @@ class Bucket:
 
     def finish(self, input_: str) -> None:
         """Marks an input as finished."""
-        import obstore
-
         path = f"{FINISHED}/{input_}"
         with _said(path):
             obstore.put(self.objects, path, b"\n", use_multipart=False)
@@ -200,21 +180,13 @@ class Bucket:
 def bucket(url: str) -> Bucket:
     """The store of a URL such as ``s3://bucket/prefix``; keys are in the environment.
 
-    Raises:
-        StoreError: obstore is not installed, or cannot use the URL.
+    Raises StoreError where obstore cannot use the URL.
     """
-    try:
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ModuleNotFoundError:
-        raise StoreError(
-            f"{url} needs the extra objects: pip install 'classad-matchmaker[objects]'"
-        ) from None
     # Options that are given hide those of the environment.
     plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true", "yes"}
     try:
         options: ClientConfig = {"timeout": _WAIT, "allow_http": plain}
         retries: RetryConfig = {"max_retries": 3, "retry_timeout": _RETRIES}
         return Bucket(url, from_url(url, client_options=options, retry_config=retries))
-    except (BaseError, ValueError) as error:
+    except (exceptions.BaseError, ValueError) as error:
         raise StoreError(f"{url}: {_first(error)}") from None

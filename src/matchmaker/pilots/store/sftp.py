@@ -11,16 +11,21 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import attrs
+from paramiko import (
+    AuthenticationException,
+    BadHostKeyException,
+    SFTPAttributes,
+    SFTPClient,
+    SSHClient,
+    SSHException,
+)
 
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.remote import Found, Remote
-
-if TYPE_CHECKING:
-    from paramiko import SFTPAttributes, SFTPClient, SSHClient
 
 _SECONDS: Final = 60.0
 
@@ -101,8 +106,6 @@ class Sftp:
     @contextmanager
     def _said(self, path: str) -> Iterator[SFTPClient]:
         """A connection; its errors as the protocol's. One that broke is not used again."""
-        from paramiko import AuthenticationException, BadHostKeyException, SSHException
-
         at = f"sftp://{self.host}{self._at(path)}"
         try:
             with self._connected() as sftp:
@@ -118,8 +121,6 @@ class Sftp:
 
     @contextmanager
     def _connected(self) -> Iterator[SFTPClient]:
-        from paramiko import SSHClient
-
         try:
             ssh, sftp = self._idle.pop()
         except IndexError:
@@ -164,14 +165,8 @@ def sftp(url: str) -> Remote:
     The server's key is in ``~/.ssh/known_hosts``, or in the file that ``SFTP_KNOWN_HOSTS`` names;
     the own key is an agent's, in ``~/.ssh``, or in the file that ``SFTP_KEY`` names.
 
-    Raises StoreError: paramiko is not installed, or the URL names no server.
+    Raises StoreError where the URL names no server.
     """
-    try:
-        import paramiko  # noqa: F401 - it is used at the first request
-    except ModuleNotFoundError:
-        raise StoreError(
-            f"{url} needs the extra sftp: pip install 'classad-matchmaker[sftp]'"
-        ) from None
     parts = urlsplit(url)
     if not parts.hostname or parts.password:
         raise StoreError("sftp:// needs a server, and takes no password: use a key")

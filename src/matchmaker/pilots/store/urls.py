@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -11,7 +12,11 @@ from matchmaker.pilots.store.directory import Directory
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.protocol import StoreError
 
-_OBJECTS: Final = ("s3", "gs", "az")
+_OPENERS: Final = {
+    "s3": ("objects", "bucket"), "gs": ("objects", "bucket"), "az": ("objects", "bucket"),
+    "sftp": ("sftp", "sftp"), "dav": ("webdav", "webdav"), "davs": ("webdav", "webdav"),
+}  # fmt: skip
+"""What opens a scheme's URLs: a module, which needs the extra of its name, and a function."""
 
 
 def opened(url: str) -> Store:
@@ -26,19 +31,17 @@ def opened(url: str) -> Store:
         if not path.is_dir():
             raise StoreError(f"{path}: no such directory; a store is one with plan.toml in it")
         return Directory(url, path)
-    if scheme[1] in _OBJECTS:
-        from matchmaker.pilots.store.objects import bucket
-
-        return bucket(url)
-    if scheme[1] == "sftp":
-        from matchmaker.pilots.store.sftp import sftp
-
-        return sftp(url)
-    if scheme[1] in {"dav", "davs"}:
-        from matchmaker.pilots.store.webdav import webdav
-
-        return webdav(url)
-    raise StoreError(
-        f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://, az://,"
-        " sftp://, davs://"
-    )
+    if scheme[1] not in _OPENERS:
+        raise StoreError(
+            f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://,"
+            " az://, sftp://, davs://"
+        )
+    extra, name = _OPENERS[scheme[1]]
+    try:
+        module = import_module(f"matchmaker.pilots.store.{extra}")
+    except ModuleNotFoundError:
+        raise StoreError(
+            f"{url} needs the extra {extra}: pip install 'classad-matchmaker[{extra}]'"
+        ) from None
+    store: Store = getattr(module, name)(url)
+    return store

@@ -15,17 +15,16 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from xml.etree.ElementTree import ParseError, fromstring
 
 import attrs
+from requests import RequestException, Response, Session
 
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.remote import Found, Remote
 from matchmaker.pilots.wire.connection import is_loopback
-
-if TYPE_CHECKING:
-    from requests import Response, Session
 
 _SECONDS: Final = 60.0
 _MOST_LISTED: Final = 1 << 28
@@ -138,8 +137,6 @@ class WebDav:
         self, method: str, path: str, *, fine: Collection[int] = (), **more: Any
     ) -> Iterator[Response]:
         """The server's answer, where it did what was asked."""
-        from requests import RequestException
-
         at = self._at(path)
         try:
             with self.session.request(
@@ -160,8 +157,6 @@ class WebDav:
 
     def _properties(self, path: str, depth: str) -> list[tuple[str, Found]]:
         """What the server says of a path, with depth 1 of what is in it too; each with its path."""
-        from xml.etree.ElementTree import ParseError, fromstring
-
         headers = {"Depth": depth, "Content-Type": "application/xml"}
         with self._asked("PROPFIND", path, data=_ASKED, headers=headers, stream=True) as answer:
             data = _first(answer, _MOST_LISTED + 1)
@@ -199,14 +194,8 @@ def webdav(url: str) -> Remote:
     A token is in ``WEBDAV_TOKEN``, a certificate with its key in ``X509_USER_PROXY``, a password in
     ``~/.netrc``; ``REQUESTS_CA_BUNDLE`` names the authorities.
 
-    Raises StoreError: requests is not installed, or a token would go through the net in clear.
+    Raises StoreError where a token would go through the net in clear.
     """
-    try:
-        from requests import Session
-    except ModuleNotFoundError:
-        raise StoreError(
-            f"{url} needs the extra webdav: pip install 'classad-matchmaker[webdav]'"
-        ) from None
     parts = urlsplit(url)
     if parts.username or parts.password or not parts.hostname:
         raise StoreError(f"{parts.scheme}:// needs a server, and takes no user: use ~/.netrc")
