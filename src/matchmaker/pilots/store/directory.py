@@ -64,12 +64,10 @@ class Directory:
             return path.stat().st_mtime
 
     def leave(self, nonce: str) -> None:
-        """Removes the file whose time was looked at."""
         with suppress(OSError):
             (self.root / PILOTS / nonce).unlink()
 
     def inputs(self, *, finished: bool = False) -> list[str]:
-        """The folders in ``work``, or in ``finished``."""
         folder = self.root / (FINISHED if finished else WORK)
         try:
             with _said(folder), os.scandir(folder) as found:
@@ -104,7 +102,6 @@ class Directory:
         return made
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None where it is not there."""
         at = self.root / path
         with _said(at):
             try:
@@ -117,7 +114,6 @@ class Directory:
                 return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file."""
         at = self.root / path
         with _said(at):
             try:
@@ -177,7 +173,6 @@ class Directory:
             os.utime(at)
 
     def remove(self, path: str) -> None:
-        """Removes a file; one that is not there is as good."""
         at = self.root / path
         with _said(at), suppress(FileNotFoundError):
             at.unlink()

@@ -62,14 +62,12 @@ class Bucket:
     objects: ObjectStore
 
     def now(self, nonce: str) -> float:
-        """The time that the storage gives an object that is put now."""
         path = f"{PILOTS}/{nonce}"
         with _said(path):
             obstore.put(self.objects, path, b"\n", use_multipart=False)
             return obstore.head(self.objects, path)["last_modified"].timestamp()
 
     def leave(self, nonce: str) -> None:
-        """Removes the object whose time was looked at."""
         with suppress(StoreError, Unsure):
             self.remove(f"{PILOTS}/{nonce}")
 
@@ -85,7 +83,6 @@ class Bucket:
         return sorted(filter(sound_name, names & marked if finished else names - marked))
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
-        """The objects of an input."""
         prefix = f"{WORK}/{input_}/"
         with _said(prefix):
             return [
@@ -96,7 +93,6 @@ class Bucket:
             ]
 
     def read(self, path: str) -> bytes | None:
-        """A small object; None where it is not there."""
         with _said(path):
             try:
                 found = obstore.get(self.objects, path)
@@ -107,7 +103,6 @@ class Bucket:
                 return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object."""
         with _said(path):
             try:
                 obstore.head(self.objects, path)
@@ -116,7 +111,6 @@ class Bucket:
             return True
 
     def needed(self, input_: str, path: str) -> bool:
-        """Whether a result is not there yet."""
         return not self.exists(path)
 
     def create(self, path: str, data: bytes) -> bool:
@@ -133,7 +127,6 @@ class Bucket:
         return there == data
 
     def publish(self, path: str, source: Path) -> bool:
-        """Puts a file whole, where there is none."""
         if self._put(path, source):
             return True
         if not self.exists(path):
@@ -154,12 +147,10 @@ class Bucket:
             obstore.put(self.objects, path, data, use_multipart=False)
 
     def remove(self, path: str) -> None:
-        """Removes an object; one that is not there is as good."""
         with _said(path), suppress(FileNotFoundError):
             obstore.delete(self.objects, path)
 
     def fetch(self, path: str, target: Path) -> bool:
-        """Copies an object to the node."""
         with _said(path):
             try:
                 found = obstore.get(self.objects, path)
@@ -171,7 +162,6 @@ class Bucket:
             return True
 
     def finish(self, input_: str) -> None:
-        """Marks an input as finished."""
         path = f"{FINISHED}/{input_}"
         with _said(path):
             obstore.put(self.objects, path, b"\n", use_multipart=False)

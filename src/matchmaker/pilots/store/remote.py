@@ -70,7 +70,6 @@ class Remote:
     files: Files
 
     def now(self, nonce: str) -> float:
-        """The time that the server gives a file that is written now."""
         path = f"{PILOTS}/{nonce}"
         try:
             self.files.put(path, b"\n")
@@ -80,12 +79,10 @@ class Remote:
         return self.files.about(path).modified
 
     def leave(self, nonce: str) -> None:
-        """Removes the file whose time was looked at."""
         with suppress(StoreError, Unsure):
             self.remove(f"{PILOTS}/{nonce}")
 
     def inputs(self, *, finished: bool = False) -> list[str]:
-        """The folders in ``work``, or in ``finished``."""
         try:
             found = self.files.folder(FINISHED if finished else WORK)
         except FileNotFoundError:
@@ -95,7 +92,6 @@ class Remote:
         return sorted(each.name for each in found if each.folder and sound_name(each.name))
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
-        """The files of an input."""
         try:
             found = self.files.folder(f"{FINISHED if finished else WORK}/{input_}")
         except FileNotFoundError:
@@ -103,14 +99,12 @@ class Remote:
         return [Entry(each.name, each.modified) for each in found if not each.folder]
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None where it is not there."""
         try:
             return self.files.get(path, MOST_SMALL)
         except FileNotFoundError:
             return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
         try:
             self.files.about(path)
         except FileNotFoundError:
@@ -153,12 +147,10 @@ class Remote:
             self.files.put(path, data)
 
     def remove(self, path: str) -> None:
-        """Removes a file; one that is not there is as good."""
         with suppress(FileNotFoundError):
             self.files.remove(path)
 
     def fetch(self, path: str, target: Path) -> bool:
-        """Copies a file to the node."""
         try:
             self.files.download(path, target)
         except FileNotFoundError:

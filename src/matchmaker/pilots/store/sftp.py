@@ -41,27 +41,22 @@ class Sftp:
     _idle: list[tuple[SSHClient, SFTPClient]] = attrs.field(factory=list)
 
     def about(self, path: str) -> Found:
-        """A file or a folder."""
         with self._said(path) as sftp:
             return _found(path.rpartition("/")[2], sftp.lstat(self._at(path)))
 
     def folder(self, path: str) -> list[Found]:
-        """What is in a folder."""
         with self._said(path) as sftp:
             return [_found(each.filename, each) for each in sftp.listdir_attr(self._at(path))]
 
     def get(self, path: str, most: int) -> bytes:
-        """The first bytes of a file."""
         with self._said(path) as sftp, sftp.open(self._at(path), "rb") as file:
             return file.read(most)
 
     def download(self, path: str, target: Path) -> None:
-        """Copies a file to the node."""
         with self._said(path) as sftp:
             sftp.get(self._at(path), str(target))
 
     def put(self, path: str, data: bytes | Path) -> None:
-        """Writes a file."""
         with self._said(path) as sftp:
             if isinstance(data, Path):
                 sftp.put(str(data), self._at(path))
@@ -72,7 +67,6 @@ class Sftp:
                 file.write(data)
 
     def rename(self, path: str, target: str) -> None:
-        """Moves a file or a folder, where nothing is."""
         with self._said(path) as sftp:
             try:
                 sftp.rename(self._at(path), self._at(target))
@@ -87,12 +81,10 @@ class Sftp:
                 raise
 
     def remove(self, path: str) -> None:
-        """Removes a file."""
         with self._said(path) as sftp:
             sftp.remove(self._at(path))
 
     def make(self, path: str) -> None:
-        """Makes a folder; one that is there is as good."""
         with self._said(path) as sftp:
             try:
                 sftp.mkdir(self._at(path))

@@ -55,24 +55,20 @@ class WebDav:
     session: Session
 
     def about(self, path: str) -> Found:
-        """A file or a folder."""
         found = self._properties(path, "0")
         if len(found) != 1:
             raise StoreError(f"{self._at(path)}: {len(found)} answers came for one file")
         return found[0][1]
 
     def folder(self, path: str) -> list[Found]:
-        """What is in a folder."""
         own = unquote(urlsplit(self._at(path)).path)
         return [found for at, found in self._properties(f"{path}/", "1") if at != own]
 
     def get(self, path: str, most: int) -> bytes:
-        """The first bytes of a file."""
         with self._asked("GET", path, stream=True) as answer:
             return _first(answer, most)
 
     def download(self, path: str, target: Path) -> None:
-        """Copies a file to the node."""
         with self._asked("GET", path, stream=True) as answer, target.open("wb") as file:
             for piece in answer.iter_content(_PIECE):
                 file.write(piece)
@@ -92,7 +88,6 @@ class WebDav:
             pass
 
     def remove(self, path: str) -> None:
-        """Removes a file."""
         with self._asked("DELETE", path):
             pass
 
