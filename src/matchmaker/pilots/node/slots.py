@@ -7,8 +7,9 @@ background stand still until it has ended. All here are pure functions; ``pilot`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import reduce
 from math import ceil
+from operator import sub
 from typing import Final
 
 import attrs
@@ -18,21 +19,17 @@ from matchmaker.classad import ClassAd, Expr, parse_expr
 _OVER: Final = 1 << 60
 FOREGROUND: Final = "foreground"
 """The value of a job's ``JobClass`` for which others stand still."""
-_REQUESTS: Final = (
-    ("RequestCpus", "cpus"), ("RequestMemory", "memory"), ("RequestDisk", "disk"),
-    ("RequestGpus", "gpus"),
-)  # fmt: skip
+_KINDS: Final = "cpus", "memory", "disk", "gpus"
+"""Of resources; ``memory`` is requested by ``RequestMemory``, and offered as ``Memory``."""
 _KNOWN: Final = (
     "(isString(TARGET.Cmd) || TARGET.Application is undefined"
     " || member(TARGET.Application, MY.Applications))"
 )
 _FITS: Final = " && ".join(
-    f"(TARGET.{request} is undefined || TARGET.{request} >= 0 && TARGET.{request} <= MY.{name})"
-    for request, name in (
-        ("RequestCpus", "Cpus"), ("RequestMemory", "Memory"), ("RequestDisk", "Disk"),
-        ("RequestGpus", "Gpus"),
-    )
-)  # fmt: skip
+    f"(TARGET.Request{name} is undefined"
+    f" || TARGET.Request{name} >= 0 && TARGET.Request{name} <= MY.{name})"
+    for name in map(str.capitalize, _KINDS)
+)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -44,26 +41,13 @@ class Resources:
     disk: int = 0
     gpus: int = 0
 
-    def __add__(self, other: Resources) -> Resources:
-        return Resources(
-            cpus=self.cpus + other.cpus, memory=self.memory + other.memory,
-            disk=self.disk + other.disk, gpus=self.gpus + other.gpus,
-        )  # fmt: skip
-
     def __sub__(self, other: Resources) -> Resources:
-        return Resources(
-            cpus=self.cpus - other.cpus, memory=self.memory - other.memory,
-            disk=self.disk - other.disk, gpus=self.gpus - other.gpus,
-        )  # fmt: skip
+        left = {kind: getattr(self, kind) - getattr(other, kind) for kind in _KINDS}
+        return Resources(**left)
 
     def within(self, other: Resources) -> bool:
         """Whether another has at least as much of each."""
-        return (
-            self.cpus <= other.cpus
-            and self.memory <= other.memory
-            and self.disk <= other.disk
-            and self.gpus <= other.gpus
-        )
+        return all(getattr(self, kind) <= getattr(other, kind) for kind in _KINDS)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -142,7 +126,7 @@ class Node:
     @property
     def free(self) -> Resources:
         """What no job holds."""
-        return self.total - _sum(each.held for each in self.claims)
+        return reduce(sub, (each.held for each in self.claims), self.total)
 
 
 def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
@@ -266,7 +250,8 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
     2
     """
     found = {"cpus": 1}
-    for name, kind in _REQUESTS:
+    for kind in _KINDS:
+        name = f"Request{kind}"
         if name in ad:
             value = ad.eval(name, slot)
             found[kind] = _OVER
@@ -287,11 +272,9 @@ def _movable(node: Node) -> int:
 
 def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
     ad = machine.copy()
-    for name, value in (
-        ("Cpus", room.cpus), ("Memory", room.memory), ("Disk", room.disk), ("Gpus", room.gpus),
-        ("TotalCpus", node.total.cpus), ("TotalMemory", node.total.memory),
-    ):  # fmt: skip
-        ad[name] = value
+    for kind in _KINDS:
+        ad[kind.capitalize()] = getattr(room, kind)
+    ad["TotalCpus"], ad["TotalMemory"] = node.total.cpus, node.total.memory
     ad["Start"] = node.policy.start
     ad["Rank"] = node.policy.rank
     ad["Requirements"] = parse_expr(f"MY.Start && {_KNOWN} && {_FITS}{limit}")
@@ -301,10 +284,3 @@ def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
 def _rank(node: Node, claim: Claim) -> float:
     value = ClassAd().eval(node.policy.rank, claim.ad)
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _sum(each: Iterable[Resources]) -> Resources:
-    total = Resources()
-    for one in each:
-        total += one
-    return total
