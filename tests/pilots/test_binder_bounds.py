@@ -21,7 +21,7 @@ from matchmaker.pilots.binder import storing
 from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, a_slot, an_ad, reported
 from matchmaker.pilots.binder.bounds import Pace
 from matchmaker.pilots.binder.pairing import pair, why_waiting
-from matchmaker.pilots.binder.states import Change, Job, Kind, Word
+from matchmaker.pilots.binder.states import Change, Job, Word
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
 from matchmaker.pilots.wire.connection import dial
@@ -318,7 +318,7 @@ def test_what_is_said_again_and_again_waits_once(tmp_path: Path) -> None:
         tables = Tables(tmp_path / "binder.db")
         tables.read()
         waiting = storing.Storing(tables, said.extend)
-        word = Word(Kind.KILL, "s", "j", 1)
+        word = Word(FrameKind.KILL, "s", "j", 1)
         for number in range(1000):
             job = Job(id="j", owner="o", key="k", ad="[]", epoch=number)
             waiting.add(Change(jobs=(job,), words=(word,)))

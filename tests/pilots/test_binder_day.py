@@ -74,7 +74,7 @@ class Life:
         for job in list(binder.book.jobs.values()):
             if job.stage.open and chance.random() < 0.05:
                 binder.post(moves.cancel(binder.book, job.id, "enough"))
-        await binder.stored()
+        await binder.storing.stored()
 
     async def pilot_comes(self) -> None:
         self.number += 1
@@ -140,9 +140,9 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
         binder.post(moves.expire(binder.book, clock[0], LEASE))
         for job in list(binder.book.jobs.values()):
             binder.post(moves.cancel(binder.book, job.id, "night"))
-        await binder.stored()
+        await binder.storing.stored()
         # What is stored then comes after what was forgotten.
-        await binder.stored()
+        await binder.storing.stored()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -157,7 +157,7 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(not job.stage.open for job in binder.book.jobs.values())
     assert binder.book.sessions == {}
     assert len(binder.slots) == 0
-    for table in ("_offers", "_given", "_clients", "_watchers", "open"):
+    for table in ("_offers", "_given", "_clients", "_endings", "open"):
         assert not getattr(binder, table), table
     assert not binder._turns._owners
     assert len(binder.book.keys) == len(binder.book.jobs)

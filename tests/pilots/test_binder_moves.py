@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.states import Book, Job, Kind, Session, Stage, apply
+from matchmaker.pilots.binder.states import Book, Job, Session, Stage, apply
+from matchmaker.pilots.wire.frames import FrameKind
 
 
 def test_a_job_that_ends_its_pilots_is_lost_at_last() -> None:
@@ -28,7 +29,7 @@ def test_a_cancelled_job_whose_pilot_accepts_it_late_is_ended() -> None:
     apply(book, moves.give(book, "j", "s"))
     apply(book, moves.cancel(book, "j", "asked for"))
     late = moves.started(book, "s", "j", 1)
-    assert [word.kind for word in late.words] == [Kind.KILL]
+    assert [word.kind for word in late.words] == [FrameKind.KILL]
     apply(book, late)
     apply(book, moves.declined(book, "s", "j", 1, "ended"))
     assert book.jobs["j"].stage is Stage.CANCELLED

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.states import Book, Change, Job, Kind, Session, Stage, apply
+from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.wire.frames import FrameKind
 
 LEASE, MARGIN = 10.0, 1.0
 PILOTS = st.integers(0, 2)
@@ -78,7 +79,7 @@ class Binding(RuleBasedStateMachine):
             for word in change.words:
                 for node in self.nodes:
                     if node.connected and node.session == word.session:
-                        way = node.slots if word.kind is Kind.PAIRED else node.control
+                        way = node.slots if word.kind is FrameKind.PAIRED else node.control
                         way.append((word.kind, word.job, word.epoch))
         self.unsaid.clear()
 
@@ -195,11 +196,11 @@ class Binding(RuleBasedStateMachine):
         kind, what, epoch = node.control.popleft()
         if kind == "beat":
             node.good_until = max(node.good_until, what + LEASE)
-        elif kind is Kind.OVER:
+        elif kind is FrameKind.OVER:
             node.die()
-        elif kind is Kind.ACKNOWLEDGE and node.reports.get(what) == epoch:
+        elif kind is FrameKind.ACKNOWLEDGE and node.reports.get(what) == epoch:
             del node.reports[what]
-        elif kind is Kind.KILL and node.runs.get(what) == epoch:
+        elif kind is FrameKind.KILL and node.runs.get(what) == epoch:
             del node.runs[what]
             node.reports[what] = epoch
             node.up.append(("ended", what, epoch))

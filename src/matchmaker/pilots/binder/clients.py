@@ -138,7 +138,7 @@ async def _submit(
     else:
         job = book.jobs[known]
         # It may be on its way into the storage, by an earlier request.
-        await exchange.stored()
+        await exchange.storing.stored()
     if not grants.same(job.ad, ad):
         raise ValueError(f"the key {key} stands for the job {job.id}, which has another ad")
     return _facts(book.jobs.get(job.id, job))
@@ -208,7 +208,7 @@ async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: f
 
 
 async def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
-    trouble, delays = exchange.trouble, {}
+    trouble, delays = exchange.storing.trouble, {}
     try:
         delays = await exchange.delays()
     except LedgerError as error:

@@ -13,9 +13,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -28,7 +29,7 @@ from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.holdings import Holdings
 from matchmaker.pilots.binder.joining import Joining, Offer, Pair
 from matchmaker.pilots.binder.pairing import pair, why_waiting
-from matchmaker.pilots.binder.states import Change, Job, Kind, Session, Stage, Word, apply
+from matchmaker.pilots.binder.states import Change, Job, Session, Stage, Word, apply
 from matchmaker.pilots.binder.storing import Storing
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
@@ -94,7 +95,8 @@ class Exchange:
         self._given: dict[tuple[str, int], Offer] = {}
         self._turns = Turns()
         self._clients: dict[str, Connection] = {}
-        self._watchers: dict[str, set[asyncio.Future[None]]] = {}
+        # Of jobs whose end somebody waits for, and holds the event as long.
+        self._endings: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
         # Threads are few, and the storage needs one.
         self._explaining = asyncio.Semaphore(1)
         self._ended: deque[str] = deque()
@@ -110,24 +112,6 @@ class Exchange:
 
     def post(self, change: Change) -> None:
         """Enters a change, which is stored soon and then said."""
-        self._enter(change)
-
-    async def settle(self, change: Change) -> None:
-        """Enters a change, and waits until it is stored."""
-        if change:
-            self._enter(change)
-            await self.stored()
-
-    async def stored(self) -> None:
-        """Waits until all that was entered so far is stored."""
-        await self.storing.stored()
-
-    @property
-    def trouble(self) -> str:
-        """Why changes cannot be stored at the moment; empty where they can."""
-        return self.storing.trouble
-
-    def _enter(self, change: Change) -> None:
         apply(self.book, change)
         for job in change.jobs:
             self._entered(job)
@@ -136,11 +120,17 @@ class Exchange:
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
             # Of such a job a restart knows nothing but its end: its words need not wait for the
             # storage; yet no slot is given where the storage is known to be away.
-            away = bool(self.trouble)
-            later = tuple(word for word in change.words if away and word.kind is Kind.PAIRED)
+            away = bool(self.storing.trouble)
+            later = tuple(word for word in change.words if away and word.kind is FrameKind.PAIRED)
             self._say(word for word in change.words if word not in later)
             change = attrs.evolve(change, words=later)
         self.storing.add(change)
+
+    async def settle(self, change: Change) -> None:
+        """Enters a change, and waits until it is stored."""
+        if change:
+            self.post(change)
+            await self.storing.stored()
 
     def _entered(self, job: Job) -> None:
         if job.stage is Stage.QUEUED and self._turns.ad(job.owner, job.id) is None:
@@ -163,9 +153,8 @@ class Exchange:
             self._ended.append(job.id)
             self._ended_bytes += job.bytes
             self._clients.pop(job.id, None)
-            for watcher in self._watchers.pop(job.id, ()):
-                if not watcher.done():
-                    watcher.set_result(None)
+            if (ending := self._endings.pop(job.id, None)) is not None:
+                ending.set()
 
     def _waits(self, job: Job) -> None:
         """Looks for a slot for a job, if nothing has become of it meanwhile."""
@@ -203,14 +192,14 @@ class Exchange:
 
     def _say(self, words: Iterable[Word]) -> None:
         for word in words:
-            if word.kind is Kind.PAIRED:
+            if word.kind is FrameKind.PAIRED:
                 self._pair(word)
                 continue
             control = self.pilots.get(word.session)
-            if control is not None and word.kind is Kind.OVER:
-                control.send(FrameKind.OVER)
+            if control is not None and word.kind is FrameKind.OVER:
+                control.send(word.kind)
             elif control is not None:
-                control.send(FrameKind(word.kind), job=word.job, epoch=word.epoch)
+                control.send(word.kind, job=word.job, epoch=word.epoch)
 
     def _pair(self, word: Word) -> None:
         offer = self._given.get((word.job, word.epoch))
@@ -334,26 +323,12 @@ class Exchange:
 
     async def all_ended(self, ids: Iterable[str], seconds: float) -> None:
         """Waits until jobs have ended, or the time is over."""
-        loop = asyncio.get_running_loop()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for id_ in ids:
                     job = self.book.jobs.get(id_)
                     if job is not None and job.stage.open:
-                        watcher: asyncio.Future[None] = loop.create_future()
-                        self._watchers.setdefault(id_, set()).add(watcher)
-                        try:
-                            await watcher
-                        finally:
-                            self._unwatch(id_, watcher)
-        except TimeoutError:
-            pass
-
-    def _unwatch(self, id_: str, watcher: asyncio.Future[None]) -> None:
-        watchers = self._watchers.get(id_, set())
-        watchers.discard(watcher)
-        if not watchers:
-            self._watchers.pop(id_, None)
+                        await self._endings.setdefault(id_, asyncio.Event()).wait()
 
     # --- tasks
 
@@ -365,7 +340,7 @@ class Exchange:
         """
         while True:
             await self._paired_soon.wait()
-            if self.trouble:
+            if self.storing.trouble:
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
             self._paired_soon.clear()

@@ -17,7 +17,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.pilots.binder.states import Book, Change, Job, Kind, Session, Stage, Word
+from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, Word
+from matchmaker.pilots.wire.frames import FrameKind
 
 MOST_GIVINGS: Final = 50
 """How often a job is given at most, where its last pilot was silent."""
@@ -46,7 +47,7 @@ def hear(book: Book, name: str, now: float) -> Change:
     """A pilot's heartbeat. It renews the lease, which is not stored; OVER where it has run out."""
     session = book.sessions.get(name)
     if session is None:
-        return Change(words=(Word(Kind.OVER, name),))
+        return Change(words=(Word(FrameKind.OVER, name),))
     return Change(heard=(attrs.evolve(session, heard=max(now, session.heard)),))
 
 
@@ -69,7 +70,7 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Cha
     for id_, epoch in running.items():
         held = _held(book, name, id_, epoch)
         if held is None or held.cancel:
-            words.append(Word(Kind.KILL, name, id_, epoch))
+            words.append(Word(FrameKind.KILL, name, id_, epoch))
     return attrs.evolve(greeting, jobs=tuple(jobs), words=tuple(words))
 
 
@@ -79,7 +80,7 @@ def give(book: Book, id_: str, name: str) -> Change:
     if job is None or job.stage is not Stage.QUEUED or name not in book.sessions:
         return Change()
     given = attrs.evolve(job, stage=Stage.GIVEN, epoch=job.epoch + 1, session=name)
-    return Change(jobs=(given,), words=(Word(Kind.PAIRED, name, id_, given.epoch),))
+    return Change(jobs=(given,), words=(Word(FrameKind.PAIRED, name, id_, given.epoch),))
 
 
 def started(book: Book, name: str, id_: str, epoch: int) -> Change:
@@ -88,7 +89,7 @@ def started(book: Book, name: str, id_: str, epoch: int) -> Change:
     The pairing and the word that cancels it go by two connections, and may change places.
     """
     job = _held(book, name, id_, epoch)
-    end = Change(words=(Word(Kind.KILL, name, id_, epoch),))
+    end = Change(words=(Word(FrameKind.KILL, name, id_, epoch),))
     if job is None:
         return end
     now = Change(jobs=(attrs.evolve(job, stage=Stage.RUNNING),))
@@ -104,7 +105,7 @@ def declined(book: Book, name: str, id_: str, epoch: int, reason: str) -> Change
 def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:
     """A pilot reports the end of a job. A late report of another giving is acknowledged only."""
     job = _held(book, name, id_, epoch)
-    said = (Word(Kind.ACKNOWLEDGE, name, id_, epoch),)
+    said = (Word(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
         return Change(words=said)
     return Change(jobs=(attrs.evolve(job, stage=Stage.ENDED, result=result),), words=said)
@@ -118,7 +119,7 @@ def cancel(book: Book, id_: str, reason: str) -> Change:
     if job.stage is Stage.QUEUED:
         return Change(jobs=(attrs.evolve(job, stage=Stage.CANCELLED, reason=reason),))
     wanted = attrs.evolve(job, cancel=True, reason=reason)
-    return Change(jobs=(wanted,), words=(Word(Kind.KILL, job.session, id_, job.epoch),))
+    return Change(jobs=(wanted,), words=(Word(FrameKind.KILL, job.session, id_, job.epoch),))
 
 
 def leave(book: Book, name: str, reason: str) -> Change:
@@ -135,7 +136,7 @@ def expire(book: Book, now: float, lease: float) -> Change:
     A job that was given ``MOST_GIVINGS`` times is lost then: it may be what ends its pilots.
     """
     late = [name for name, each in book.sessions.items() if now > each.heard + lease]
-    words = tuple(Word(Kind.OVER, name) for name in late)
+    words = tuple(Word(FrameKind.OVER, name) for name in late)
     jobs = tuple(
         _orphaned(book.jobs[id_], f"its pilot was silent for {lease:g} s")
         for name in late

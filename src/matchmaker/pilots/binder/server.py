@@ -26,7 +26,7 @@ from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.grants import granted, refusal
 from matchmaker.pilots.binder.joining import Offer
 from matchmaker.pilots.binder.proxy import End
-from matchmaker.pilots.binder.states import Kind, Session
+from matchmaker.pilots.binder.states import Session
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import (
     GREETING_SECONDS,
@@ -265,10 +265,7 @@ class _Binder:
             before.close("its pilot came back on another connection")
         connection.send(FrameKind.REGISTERED, session=name, lease=self.settings.lease)
         for word in change.words:
-            if word.kind is Kind.OVER:
-                connection.send(FrameKind.OVER)
-                return ""
-            connection.send(FrameKind(word.kind), job=word.job, epoch=word.epoch)
+            connection.send(word.kind, job=word.job, epoch=word.epoch)
         return name
 
     async def _measure(self, ad: ClassAd) -> None:

@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+from matchmaker.pilots.wire.frames import FrameKind
+
 _BYTES: Final = 500
 
 
@@ -126,23 +128,15 @@ class Book:
             del self.jobs[id_], self.keys[job.owner, job.key]
 
 
-class Kind(StrEnum):
-    """What is said to a pilot."""
-
-    PAIRED = "paired"
-    KILL = "kill"
-    ACKNOWLEDGE = "acknowledge"
-    OVER = "over"
-
-
 @attrs.frozen(slots=True)
 class Word:
     """Something to say to the pilot of a session; a job's epoch says which giving is meant.
 
-    ``OVER`` means that the session is: the pilot ends all its jobs and greets anew.
+    The kinds are ``PAIRED``, ``KILL``, ``ACKNOWLEDGE`` and ``OVER``. ``OVER`` means that the
+    session is: the pilot ends all its jobs and greets anew.
     """
 
-    kind: Kind
+    kind: FrameKind
     session: str
     job: str = ""
     epoch: int = 0

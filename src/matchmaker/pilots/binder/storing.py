@@ -98,7 +98,7 @@ class Storing:
         batch, self._next = self._next, _Batch()
         self._under_way = batch.bytes
         while True:
-            if await self.tried(self._tables.write, [batch.change()]):
+            if await self.tried(self._tables.write, batch.change()):
                 break
             await asyncio.sleep(_AGAIN_SECONDS)
         self._under_way = 0

@@ -135,32 +135,30 @@ class Tables:
         """Closes the connections; the tables cannot be used afterwards."""
         self._engine.dispose()
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Stores changes, in their order and all or none; durable when it returns.
+    def write(self, change: Change) -> None:
+        """Stores a change, all or nothing; durable when it returns.
 
         Only of jobs whose client is connected nothing survives a machine that breaks, which loses
         them anyway: such a change does not wait for the disk.
 
-        To store them once more does no harm, where nobody knows whether they were stored. Raises
+        To store it once more does no harm, where nobody knows whether it was stored. Raises
         TakenError where an owner has another job of the same key, and SupersededError where
         another binder has read the tables since.
         """
-        latest = {job.id: job for change in changes for job in change.jobs}
-        begun = {each.name: each for change in changes for each in change.begun}
-        over = {name for change in changes for name in change.over}
-        if not (latest or begun or over):
+        if not change.stored:
             return
-        durable = bool(begun or over or any(job.detached for job in latest.values()))
+        over = frozenset(change.over)
+        durable = bool(change.begun or over or any(job.detached for job in change.jobs))
         with self._writing(durable=durable) as write:
             if _facts(write).get("turn", 0) != self._turn:
                 raise SupersededError(f"{self.place}: another binder works with these tables now")
-            for some in _in_parts(sorted(latest)):
+            for some in _in_parts(sorted(job.id for job in change.jobs)):
                 write.execute(jobs.delete().where(jobs.c.id.in_(some)))
-            if latest:
-                write.execute(jobs.insert(), [_job_row(job) for job in latest.values()])
-            for some in _in_parts(sorted(over | begun.keys())):
+            if change.jobs:
+                write.execute(jobs.insert(), [_job_row(job) for job in change.jobs])
+            for some in _in_parts(sorted(over.union(each.name for each in change.begun))):
                 write.execute(sessions.delete().where(sessions.c.name.in_(some)))
-            if new := [_session_row(each) for each in begun.values() if each.name not in over]:
+            if new := [_session_row(each) for each in change.begun if each.name not in over]:
                 write.execute(sessions.insert(), new)
 
     def read(self) -> tuple[list[Job], list[Session]]:
