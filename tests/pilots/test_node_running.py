@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.node.running import Running, run
 from matchmaker.pilots.node.task import Limits, Result, Task
 
@@ -265,7 +265,7 @@ PILOT = """
 import asyncio, os, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.node.strays import adopting
 from matchmaker.pilots.node.task import Task
 async def main():

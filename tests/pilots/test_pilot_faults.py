@@ -20,7 +20,7 @@ import pytest
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import connect
-from matchmaker.pilots.node.processes import processes
+from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid, with_text
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from matchmaker.pilots.node.processes import below, processes
+from matchmaker.pilots.node.keeper import below, processes
 from tests.services.daemons import ServiceUnavailable, daemon, free_port, program, wait
 from tests.services.slurm import SlurmNode, SlurmOracle, _configured, _munge, _running
 

@@ -57,17 +57,17 @@ class Door:
     """A port on which one client is let in."""
 
     def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
         self.address = ""
         self._server: asyncio.Server | None = None
-        self._expected: asyncio.Future[tuple[str, bytes]]
-        self._inside: asyncio.Future[Connection]
+        self._expected: asyncio.Future[tuple[str, bytes]] = loop.create_future()
+        self._inside: asyncio.Future[Connection] = loop.create_future()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(cls, where: Wall) -> Door:
         """A new door. Raises OSError."""
         door, loop = cls(), asyncio.get_running_loop()
-        door._expected, door._inside = loop.create_future(), loop.create_future()
         door._server = await loop.create_server(door._accept, where.host, 0, ssl=where.tls)
         port = door._server.sockets[0].getsockname()[1]
         host = f"[{where.host}]" if ":" in where.host else where.host

@@ -20,11 +20,10 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.running import GRACE, Running, ends, start
-from matchmaker.pilots.node.task import WORD, Result, Task
+from matchmaker.pilots.node.task import HANDLER, Result, Task
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.stream import Stream
 
-HANDLER: Final = WORD
 _PIECE: Final = 1 << 16
 _CONNECT_SECONDS: Final = 30.0
 _TAKE_SECONDS: Final = 60.0

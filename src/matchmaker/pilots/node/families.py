@@ -19,9 +19,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.pilots.node.keeper import put, ungroup
-from matchmaker.pilots.node.processes import Process, below, processes
-from matchmaker.pilots.node.strays import send
+from matchmaker.pilots.node.keeper import Process, below, processes, put, send, ungroup
 
 _DIVIDED: Final[ContextVar[Path | None]] = ContextVar("_DIVIDED", default=None)
 """The control group in which each task gets its own; None for none."""
@@ -122,11 +120,6 @@ def limit(directory: Path, memory: int | None) -> None:
     if memory is not None and put(directory, "memory.max", str(memory)):
         put(directory, "memory.oom.group", "1")
         put(directory, "memory.swap.max", "0")
-
-
-def family(keeper: int, group: Path | None) -> Family:
-    """The processes of a task, by its keeper and its group."""
-    return Family(keeper) if group is None else Group(keeper, group)
 
 
 @contextmanager

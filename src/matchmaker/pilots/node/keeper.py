@@ -5,7 +5,8 @@ subreaper (``prctl(2)``) it becomes the parent of whatever the program's process
 that none flees by forks or new sessions. It ends them all when the program has ended, when it is
 asked to, and when the pilot is gone: then its end of a pipe closes. Where no pilot is left to do
 so, it removes the directories. Where the task has a control group (``families``), the keeper is
-outside of it, and kills it too. Limits are the pilot's matter.
+outside of it, and kills it too. Limits are the pilot's matter. What both need to look at processes,
+groups and directories is here, since the keeper can import nothing else.
 """
 
 import contextlib
@@ -20,12 +21,14 @@ import signal
 import stat
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 OWN = "matchmaker-pilot."
 """What the name of a pilot's own directory begins with."""
 _SUBREAPER = 36
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _GRACE = 5.0
 _UNGROUP = 2.0
 _LAPSED = "nobody allowed it longer"
@@ -47,8 +50,7 @@ def main() -> None:
     directory = Path.cwd()
     home = next((each for each in directory.parents if each.name.startswith(OWN)), None)
     held = None if home is None else lock(home, fcntl.LOCK_SH)
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    adopt(yes=True)
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -246,26 +248,64 @@ def _watched(
 
 
 def _tell(number: int) -> None:
-    for pid in _below(os.getpid()):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+    for each in below(os.getpid(), processes()):
+        send(each.pid, number)
 
 
-def _below(root: int) -> list[int]:
-    """The processes below one, by ``proc(5)``; none where the system has no such files."""
-    children: dict[int, list[int]] = {}
+class Process(NamedTuple):
+    """One process: its parent, its state (a letter, as ``ps`` has it), its memory in bytes."""
+
+    pid: int
+    parent: int
+    state: str
+    memory: int
+
+
+def processes() -> dict[int, Process]:
+    """The processes of this machine by ``proc(5)``; none where the system has no such files.
+
+    >>> os.getpid() in processes() or not Path("/proc/self").exists()
+    True
+    """
+    found = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         # It may end while it is looked at.
         with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int(place.read_bytes().rpartition(b")")[2].split()[1])
-            children.setdefault(parent, []).append(int(place.parent.name))
-    found: list[int] = []
+            pid, words = int(place.parent.name), place.read_bytes().rpartition(b")")[2].split()
+            memory = int(words[21]) * _PAGE
+            found[pid] = Process(pid, int(words[1]), words[0].decode("ascii"), memory)
+    return found
+
+
+def below(root: int, among: Mapping[int, Process]) -> list[Process]:
+    """The processes that one has started, and those that these have, and so on.
+
+    >>> family = {n: Process(n, n - 1, "S", 0) for n in (2, 3, 4)}
+    >>> [each.pid for each in below(2, family)]
+    [3, 4]
+    """
+    children: dict[int, list[Process]] = {}
+    for each in among.values():
+        children.setdefault(each.parent, []).append(each)
+    found: list[Process] = []
     at = [root]
     while at:
         more = children.get(at.pop(), [])
         found += more
-        at += more
+        at += [each.pid for each in more]
     return found
+
+
+def send(pid: int, number: int) -> None:
+    """Sends a signal to a process that may have ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def adopt(*, yes: bool) -> None:
+    """Makes this process the parent of what its descendants leave behind, or no more."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SUBREAPER, int(yes), 0, 0, 0)
 
 
 def remove(directory: Path) -> None:

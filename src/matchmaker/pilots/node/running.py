@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.pilots.node.families import family, new_group
+from matchmaker.pilots.node.families import Family, Group, new_group
 from matchmaker.pilots.node.keeper import remove, ungroup
 from matchmaker.pilots.node.strays import KEEPERS, STARTING, end_strays
 from matchmaker.pilots.node.task import Result, Task
@@ -67,7 +67,7 @@ class Running:
         self.suspended = False
         self.asked = asyncio.Event()
         self._keeper = keeper
-        self._family = family(keeper.pid, group)
+        self._family = Family(keeper.pid) if group is None else Group(keeper.pid, group)
         self._control = control
         self._status = status
         self._reason = ""

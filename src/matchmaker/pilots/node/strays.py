@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from matchmaker.pilots.node.processes import below, processes
+from matchmaker.pilots.node.keeper import adopt, below, processes, send
 
 KEEPERS: Final[set[int]] = set()
 """The keepers of this process; its other children are what a killed keeper left."""
@@ -23,18 +23,12 @@ _SECONDS: Final = 2.0
 @contextmanager
 def adopting() -> Iterator[None]:
     """Makes this process the parent of what killed keepers leave behind."""
-    import ctypes
-
-    def subreaper(yes: int) -> None:
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(36, yes, 0, 0, 0)
-
-    subreaper(1)
+    adopt(yes=True)
     try:
         yield
     finally:
         # Nobody would wait for the processes that others in this process leave behind.
-        subreaper(0)
+        adopt(yes=False)
 
 
 def end_strays(keeper: int) -> None:
@@ -66,9 +60,3 @@ def end_strays(keeper: int) -> None:
                 with suppress(ChildProcessError):
                     os.waitpid(stray, os.WNOHANG)
         time.sleep(0.005 if sure else 0.05)
-
-
-def send(pid: int, number: int) -> None:
-    """Sends a signal to a process that may have ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)

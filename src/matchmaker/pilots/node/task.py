@@ -13,9 +13,9 @@ import attrs
 from matchmaker.classad import ClassAd
 
 MIB: Final = 1 << 20
-WORD: Final = "handler:"
+HANDLER: Final = "handler:"
 """What the words of an application begin with that is a function of Python; see ``dispatch``."""
-_MOST_WORDS: Final = 10_000
+_MOST_HANDLERS: Final = 10_000
 
 
 class TaskError(ValueError):
@@ -128,7 +128,7 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     (('/bin/echo', '-n', 'a b'), 2097152)
     """
     command, wanted = ad.eval("Cmd"), ad.eval("Application")
-    if isinstance(command, str) and command.startswith(WORD):
+    if isinstance(command, str) and command.startswith(HANDLER):
         raise TaskError("Cmd names a handler: only the site names these, as applications")
     if isinstance(command, str) and command:
         argv: tuple[str, ...] = (command,)
@@ -158,8 +158,8 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
 
 def _words(ad: ClassAd) -> tuple[str, ...]:
     value = ad.eval("Arguments") if "Arguments" in ad else []
-    if not isinstance(value, list) or len(value) > _MOST_WORDS:
-        raise TaskError(f"Arguments is no list of at most {_MOST_WORDS} strings")
+    if not isinstance(value, list) or len(value) > _MOST_HANDLERS:
+        raise TaskError(f"Arguments is no list of at most {_MOST_HANDLERS} strings")
     return tuple(_word("Arguments", each) for each in value)
 
 

@@ -17,12 +17,12 @@ import attrs
 from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.direct import Door
-from matchmaker.pilots.node.dispatch import HANDLER, converse, directly
+from matchmaker.pilots.node.dispatch import converse, directly
 from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import GRACE, Running, run
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node
-from matchmaker.pilots.node.task import Result, TaskError, task
+from matchmaker.pilots.node.task import HANDLER, Result, TaskError, task
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.stream import Stream
