@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,13 @@ def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
 def test_a_client_names_no_handler(word: str) -> None:
     with pytest.raises(TaskError, match="site"):
         task("t", parse_ad(f'[ Cmd = "{word}" ]'), {})
+
+
+def test_what_is_checked_is_what_runs() -> None:
+    ad = parse_ad('[ Cmd = ifThenElse(random(2) == 0, "/bin/true", "handler:os:abort") ]')
+    for _ in range(100):
+        with suppress(TaskError):
+            assert task("t", ad, {}).argv == ("/bin/true",)
 
 
 @pytest.mark.parametrize("env", ["3", '"A=b"', '{ "A=b" }', "undefined", "[ A = 3 ]", "error"])

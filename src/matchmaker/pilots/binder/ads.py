@@ -1,21 +1,18 @@
-"""What ads strangers may send: how long, what a job's may say, and what a pilot's report may hold.
+"""What ads strangers may send: how long, and what a pilot's report may hold.
 
 An ad is read and matched in the binder's one event loop. So its size is bounded before it is read,
-and what the binder itself asks of it has few steps.
+and what the binder itself asks of it has few steps. What a job's ad may say is in ``node.task``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from math import isfinite
-from types import MappingProxyType
-from typing import Final, TypeGuard
+from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, parse_ad
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
-from matchmaker.classad.values import ErrorType, Value
+from matchmaker.classad.values import Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.limits import Limits
 
@@ -97,91 +94,24 @@ def reported(text: str) -> str:
     >>> reported("[ ExitCode = 0 + 0 ]")[:59]
     '[ Reason = "a result was refused: ExitCode is no number, st'
     """
-    why = ""
+    try:
+        _check_result(text)
+    except ValueError as error:
+        return str(ClassAd(Reason=f"a result was refused: {str(error)[:500]}"))
+    return text
+
+
+def _check_result(text: str) -> None:
     if len(text) > MOST_RESULT:
-        why = f"it has {len(text)} characters, at most {MOST_RESULT} are taken"
-    else:
-        try:
-            ad = an_ad(text)
-        except ValueError as error:
-            why = str(error)
-        else:
-            for name in ad:
-                if not _literal(ad[name]):
-                    why = f"{name[:80]} is no number, string, boolean or list of these"
-                    break
-    if not why:
-        return text
-    return str(ClassAd(Reason=f"a result was refused: {why[:500]}"))
+        raise ValueError(f"it has {len(text)} characters, at most {MOST_RESULT} are taken")
+    ad = an_ad(text)
+    for name in ad:
+        if not _literal(ad[name]):
+            raise ValueError(f"{name[:80]} is no number, string, boolean or list of these")
 
 
 def _literal(node: Expr) -> bool:
-    if isinstance(node, ListExpr):
-        return all(isinstance(item, Literal) and _plain(item.value) for item in node.items)
-    return isinstance(node, Literal) and _plain(node.value)
-
-
-def _plain(value: object) -> bool:
-    return isinstance(value, bool | int | float | str)
-
-
-def check_job(ad: ClassAd) -> None:
-    """Raises ValueError where an attribute of a job's ad is of another type than it must be.
-
-    >>> check_job(ClassAd(Cmd="/bin/true", Env="A=1"))
-    Traceback (most recent call last):
-    ...
-    ValueError: Env is "A=1"; an ad of strings, such as [ NAME = "value" ], was expected
-    """
-    for name, (fits, expected) in _JOB.items():
-        if name in ad and not fits(value := asked(ad, name)):
-            found = str(value) if isinstance(value, ErrorType) else str(ad[name])
-            raise ValueError(f"{name} is {found[:80]}; {expected} was expected")
-
-
-def _is_text(value: Value) -> bool:
-    return isinstance(value, str) and "\0" not in value
-
-
-def _is_program(value: Value) -> bool:
-    return isinstance(value, str) and value != "" and not value.startswith("handler:")
-
-
-def _is_texts(value: Value) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_environment(value: Value) -> bool:
-    return isinstance(value, ClassAd) and all(_is_text(asked(value, name)) for name in value)
-
-
-def _is_amount(value: Value) -> bool:
-    # What depends on the slot has no value yet.
-    return value is UNDEFINED or (_is_number(value) and value >= 0)
-
-
-def _is_limit(value: Value) -> bool:
-    return _is_number(value) and value > 0
-
-
-def _is_number(value: Value) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-
-
-_AMOUNT: Final = _is_amount, "a number"
-_LIMIT: Final = _is_limit, "a number above 0"
-_TRUTH: Final = (lambda value: isinstance(value, bool)), "true or false"
-_TEXT: Final = _is_text, "a string"
-_JOB: Final[Mapping[str, tuple[Callable[[Value], bool], str]]] = MappingProxyType({
-    "Cmd": (_is_program, "the path of a program (handlers are the site's, as applications)"),
-    "Application": _TEXT,
-    "Arguments": (_is_texts, "a list of strings"),
-    "Env": (_is_environment, 'an ad of strings, such as [ NAME = "value" ],'),
-    "JobClass": _TEXT,
-    "Direct": _TRUTH,
-    "MayConnect": _TRUTH,
-    "RequestCpus": _AMOUNT, "RequestMemory": _AMOUNT, "RequestDisk": _AMOUNT,
-    "RequestGpus": _AMOUNT,
-    "MaxSeconds": _LIMIT, "MaxMemory": _LIMIT, "MaxDisk": _LIMIT, "MaxOutput": _LIMIT,
-})  # fmt: skip
-"""What an attribute of a job must be, where it is there."""
+    items = node.items if isinstance(node, ListExpr) else (node,)
+    return all(
+        isinstance(i, Literal) and isinstance(i.value, bool | int | float | str) for i in items
+    )

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import grants, moves
-from matchmaker.pilots.binder.ads import an_ad, check_job, sendable
+from matchmaker.pilots.binder.ads import an_ad, asked, sendable
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.states import Job, Stage
+from matchmaker.pilots.node.task import check_job
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
@@ -94,7 +95,7 @@ async def _answer(
 def _owned(greeting: Greeting, text: str) -> str:
     """A job's ad with the owner that its client has proven to be, whatever it says itself."""
     ad = an_ad(text)
-    check_job(ad)
+    check_job(ad, asked)
     grants.note(ad, greeting.token)
     ad["Owner"] = greeting.token.subject
     return sendable(str(ad))

@@ -11,7 +11,7 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from tempfile import TemporaryDirectory
@@ -81,14 +81,19 @@ class Handlers:
             return path
         with suppress(FileNotFoundError):
             os.unlink(path)  # noqa: PTH108 - one call, which does not wait
+        # Imports are found as here.
+        paths = os.pathsep.join(filter(None, sys.path))
         self._processes[application] = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "matchmaker.pilots.binder.handling", application, path,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            env=_environment(os.environ),
+            env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await _listening(self._processes[application])
+                said = self._processes[application].stdout
+                # A handler says that it listens, or has ended.
+                if said is None or not await said.readline():
+                    raise ClosedError("the handler has ended")  # noqa: TRY301 - said below
         except (TimeoutError, ClosedError):
             await self._end(application)
             raise ClosedError(f"the handler of {application} could not be started") from None
@@ -107,18 +112,6 @@ class Handlers:
             await self._end(application)
         if self._folder is not None:
             self._folder.cleanup()
-
-
-async def _listening(process: asyncio.subprocess.Process) -> None:
-    """Waits until a handler says that it listens. Raises ClosedError where it has ended."""
-    if process.stdout is None or not await process.stdout.readline():
-        raise ClosedError("the handler has ended")
-
-
-def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    # Imports are found as here; how this process was told to start is no matter of the handler's.
-    paths = os.pathsep.join(each for each in sys.path if each)
-    return {**own, "PYTHONPATH": paths}
 
 
 async def _dial(path: str) -> Connection:

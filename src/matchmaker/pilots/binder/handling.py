@@ -54,7 +54,7 @@ class _Handling:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._alone: dict[str, asyncio.Future[Stream]] = {}
+        self._alone: dict[str, Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def accept(self) -> Connection:
@@ -79,11 +79,10 @@ class _Handling:
         stream.data_received(connection.hand_over(stream))
         pair = str(frame["pair"])
         if frame["side"] == "pilot":
-            self._alone[pair] = asyncio.get_running_loop().create_future()
-            self._alone[pair].set_result(stream)
+            self._alone[pair] = stream
             return
         # The pilot's side is always connected first.
-        pilot = self._alone.pop(pair).result()
+        pilot = self._alone.pop(pair)
         try:
             await self._handler(stream, pilot, parse_ad(frame["ad"]))
         except ConnectionError:

@@ -120,11 +120,8 @@ def applications(pilots: Pool) -> Collection[str]:
     >>> sorted(applications(Pool([ClassAd(Name="a", Applications=["x", "y"]), ClassAd(Name="b")])))
     ['x', 'y']
     """
-    found: set[str] = set()
-    for lists in set(map(_names, pilots.snapshot().values(APPLICATIONS))):
-        found.update(lists)
-    return found
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
+    return {
+        name
+        for names in pilots.snapshot().values(APPLICATIONS) if isinstance(names, list)
+        for name in names if isinstance(name, str)
+    }  # fmt: skip

@@ -7,7 +7,7 @@ by the other is bounded: a slow peer slows only the one that sends to it.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 HIGH: Final = 256 << 10
 """How many bytes may wait for an end; then nothing more is read from the other one."""
@@ -33,16 +33,11 @@ class End(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing is read before there is another end.
-
-        Raises TypeError for a connection that carries no stream.
-        """
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a stream was expected, not {type(transport).__name__}")
-        self.transport = transport
-        transport.set_write_buffer_limits(HIGH, LOW)
+        """Nothing is read before there is another end."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(HIGH, LOW)
         if self.other is None:
-            transport.pause_reading()
+            self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Writes to the other end, which pauses this one when it is full."""

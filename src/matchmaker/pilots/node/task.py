@@ -1,21 +1,22 @@
-"""What a pilot runs: a task with its limits, and what it came to. Running it is in ``running``."""
+"""What a pilot runs: a job's ad, its task with limits, and the result. ``running`` runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import attrs
 
-from matchmaker.classad import ClassAd
+from matchmaker.classad import UNDEFINED, ClassAd
+from matchmaker.classad.values import ErrorType, Value
 
 MIB: Final = 1 << 20
 HANDLER: Final = "handler:"
 """What the words of an application begin with that is a function of Python; see ``dispatch``."""
-_MOST_HANDLERS: Final = 10_000
+_MOST_WORDS: Final = 10_000
 
 
 class TaskError(ValueError):
@@ -127,59 +128,110 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     >>> found.argv, found.limits.memory
     (('/bin/echo', '-n', 'a b'), 2097152)
     """
-    command, wanted = ad.eval("Cmd"), ad.eval("Application")
-    if isinstance(command, str) and command.startswith(HANDLER):
-        raise TaskError("Cmd names a handler: only the site names these, as applications")
-    if isinstance(command, str) and command:
-        argv: tuple[str, ...] = (command,)
-    elif isinstance(wanted, str):
+    said = check_job(ad)
+    if "Cmd" in said:
+        argv: tuple[str, ...] = (said["Cmd"],)
+    elif "Application" in said:
         known = {name.lower(): words for name, words in applications.items()}
-        if wanted.lower() not in known:
-            raise TaskError(f"no application {wanted[:80]!r} is here")
-        argv = known[wanted.lower()]
+        if said["Application"].lower() not in known:
+            raise TaskError(f"no application {said['Application'][:80]!r} is here")
+        argv = known[said["Application"].lower()]
     else:
-        raise TaskError("Cmd is no text, and Application neither: one of them says what to run")
-    env = ad.eval("Env") if "Env" in ad else ClassAd()
-    if not isinstance(env, ClassAd):
-        raise TaskError('Env is no nested ad of strings, such as [ LANG = "C" ]')
-    made = Task(
-        id=id_, argv=(*argv, *_words(ad)),
-        env={name: _word(f"Env.{name}", env.eval(name)) for name in env},
+        raise TaskError("there is no Cmd, and no Application: one of them says what to run")
+    env = said.get("Env", {})
+    if any("=" in name or not name for name in env):
+        raise TaskError("a name in Env holds =, or is empty")
+    most = Limits().output
+    return Task(
+        id=id_, argv=(*argv, *said.get("Arguments", ())), env=env,
         limits=Limits(
-            seconds=_number(ad, "MaxSeconds"), memory=_bytes(ad, "MaxMemory"),
-            disk=_bytes(ad, "MaxDisk"),
-            output=int(min(_number(ad, "MaxOutput") or Limits().output, Limits().output)),
+            seconds=_limit(said, "MaxSeconds"), memory=_bytes(said, "MaxMemory"),
+            disk=_bytes(said, "MaxDisk"), output=int(min(said.get("MaxOutput", most), most)),
         ),
     )  # fmt: skip
-    if any("=" in name or not name for name in made.env):
-        raise TaskError("a name in Env holds =, or is empty")
-    return made
 
 
-def _words(ad: ClassAd) -> tuple[str, ...]:
-    value = ad.eval("Arguments") if "Arguments" in ad else []
-    if not isinstance(value, list) or len(value) > _MOST_HANDLERS:
-        raise TaskError(f"Arguments is no list of at most {_MOST_HANDLERS} strings")
-    return tuple(_word("Arguments", each) for each in value)
+def _limit(said: Mapping[str, Any], name: str) -> float | None:
+    return min(said[name], 1e15) if name in said else None
 
 
-def _word(place: str, value: object) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise TaskError(f"{place[:80]} holds what is no string")
-    return value
-
-
-def _number(ad: ClassAd, name: str) -> float | None:
-    if name not in ad:
-        return None
-    value = ad.eval(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise TaskError(f"{name} is no number above 0")
-    if isinstance(value, float) and not isfinite(value):
-        raise TaskError(f"{name} is not finite")
-    return min(value, 1e15)
-
-
-def _bytes(ad: ClassAd, name: str) -> int | None:
-    value = _number(ad, name)
+def _bytes(said: Mapping[str, Any], name: str) -> int | None:
+    value = _limit(said, name)
     return None if value is None else int(value * MIB)
+
+
+def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval) -> dict[str, Any]:
+    """The values of the attributes of a job's ad that a binder and a pilot go by.
+
+    Args:
+        ad: the job's ad.
+        value: gives the value of an attribute; it is called once for each, since an expression may
+            have another value each time.
+
+    Raises:
+        TaskError: one is of another type than it must be.
+
+    >>> check_job(ClassAd(Cmd="/bin/env", Env=ClassAd(A="1"), Other=7))
+    {'Cmd': '/bin/env', 'Env': {'A': '1'}}
+    >>> check_job(ClassAd(Cmd="/bin/true", MaxSeconds=0))
+    Traceback (most recent call last):
+    ...
+    matchmaker.pilots.node.task.TaskError: MaxSeconds is 0; a number above 0 was expected
+    """
+    said: dict[str, Any] = {name: value(ad, name) for name in _JOB if name in ad}
+    if isinstance(env := said.get("Env"), ClassAd):
+        said["Env"] = {name: value(env, name) for name in env}
+    for name, found in said.items():
+        fits, expected = _JOB[name]
+        if not fits(found):
+            text = str(found) if isinstance(found, ErrorType) else str(ad[name])
+            raise TaskError(f"{name} is {text[:80]}; {expected} was expected")
+    return said
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_program(value: Value) -> bool:
+    return isinstance(value, str) and value != "" and not value.startswith(HANDLER)
+
+
+def _is_environment(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _is_texts(value: Value) -> bool:
+    return isinstance(value, list) and len(value) <= _MOST_WORDS and all(map(_is_text, value))
+
+
+def _is_amount(value: Value) -> bool:
+    # What depends on the slot has no value yet.
+    return value is UNDEFINED or (_is_number(value) and value >= 0)
+
+
+def _is_limit(value: Value) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_number(value: Value) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+_AMOUNT: Final = _is_amount, "a number"
+_LIMIT: Final = _is_limit, "a number above 0"
+_TRUTH: Final = (lambda value: isinstance(value, bool)), "true or false"
+_TEXT: Final = _is_text, "a string"
+_JOB: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType({
+    "Cmd": (_is_program, "the path of a program (handlers are the site's, as applications)"),
+    "Application": _TEXT,
+    "Arguments": (_is_texts, "a list of strings"),
+    "Env": (_is_environment, 'an ad of strings, such as [ NAME = "value" ],'),
+    "JobClass": _TEXT,
+    "Direct": _TRUTH,
+    "MayConnect": _TRUTH,
+    "RequestCpus": _AMOUNT, "RequestMemory": _AMOUNT, "RequestDisk": _AMOUNT,
+    "RequestGpus": _AMOUNT,
+    "MaxSeconds": _LIMIT, "MaxMemory": _LIMIT, "MaxDisk": _LIMIT, "MaxOutput": _LIMIT,
+})  # fmt: skip
+"""What an attribute of a job must be, where it is there."""

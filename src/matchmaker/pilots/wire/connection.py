@@ -11,7 +11,7 @@ import secrets
 import ssl
 from collections.abc import Callable, Collection
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from matchmaker.pilots.wire import handshake
 from matchmaker.pilots.wire.frames import (
@@ -54,10 +54,8 @@ class Connection(asyncio.Protocol):
     # --- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins. Raises TypeError for a connection that carries no stream."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a stream was expected, not {type(transport).__name__}")
-        self._transport = transport
+        """Begins."""
+        self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = ":".join(map(str, address[:2])) if address else "a local peer"
 
