@@ -122,7 +122,9 @@ class World:
         except StopIteration:
             self.pilots.remove(pilot)
             self.ended.append(pilot.tally)
-        except StoreError:
+        except StoreError as error:
+            if isinstance(error, Unsure):
+                self.problems.append("what was broken off was not tried again")
             # It ends without a word, as if it was killed.
             self.pilots.remove(pilot)
             self.killed += 1

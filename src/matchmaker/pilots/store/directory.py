@@ -69,16 +69,18 @@ class Directory:
 
     def inputs(self, *, finished: bool = False) -> list[str]:
         folder = self.root / (FINISHED if finished else WORK)
-        try:
-            with _said(folder), os.scandir(folder) as found:
+        with _said(folder):
+            try:
+                found = os.scandir(folder)
+            except FileNotFoundError:
+                if finished:
+                    return []
+                raise
+            with found:
                 return sorted(
                     each.name for each in found
                     if sound_name(each.name) and each.is_dir(follow_symlinks=False)
                 )  # fmt: skip
-        except StoreError:
-            if finished and not folder.exists():
-                return []
-            raise
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
         """The files of an input, in one pass; what goes meanwhile is left out.

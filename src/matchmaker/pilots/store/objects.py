@@ -68,7 +68,7 @@ class Bucket:
             return obstore.head(self.objects, path)["last_modified"].timestamp()
 
     def leave(self, nonce: str) -> None:
-        with suppress(StoreError, Unsure):
+        with suppress(StoreError):
             self.remove(f"{PILOTS}/{nonce}")
 
     def inputs(self, *, finished: bool = False) -> list[str]:

@@ -29,12 +29,12 @@ _WORTH: Final = 300
 as a listing costs a request for a thousand."""
 
 
-class Unsure(Exception):  # noqa: N818 - it is no error that is shown
-    """An operation was broken off, and may have been done or not; it may be tried again."""
-
-
 class StoreError(Exception):
-    """The storage refuses an operation, or gave no answer for long; the message says which."""
+    """The storage refuses an operation, or gave no answer; the message says which."""
+
+
+class Unsure(StoreError):  # noqa: N818 - it is tried again, and shown in the end alone
+    """An operation was broken off, and may have been done or not; it may be tried again."""
 
 
 @attrs.frozen(slots=True)

@@ -17,7 +17,7 @@ import attrs
 
 from matchmaker.pilots.store.places import MOST_SMALL
 from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
-from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.protocol import StoreError
 from matchmaker.pilots.store.standing import Entry
 
 
@@ -79,7 +79,7 @@ class Remote:
         return self.files.about(path).modified
 
     def leave(self, nonce: str) -> None:
-        with suppress(StoreError, Unsure):
+        with suppress(StoreError):
             self.remove(f"{PILOTS}/{nonce}")
 
     def inputs(self, *, finished: bool = False) -> list[str]:
@@ -132,13 +132,13 @@ class Remote:
         except (FileNotFoundError, FileExistsError):
             self._cleared(beside)
             return False
-        except (StoreError, Unsure):
+        except StoreError:
             self._cleared(beside)
             raise
         return True
 
     def _cleared(self, path: str) -> None:
-        with suppress(StoreError, Unsure):
+        with suppress(StoreError):
             self.remove(path)
 
     def renew(self, path: str, data: bytes) -> None:

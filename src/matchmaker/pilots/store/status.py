@@ -11,7 +11,7 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import WORK, Plan, claim_of
-from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.protocol import StoreError
 from matchmaker.pilots.store.standing import Entry, Standing, standing
 
 MOST_READ: Final = 200
@@ -70,13 +70,6 @@ def status(store: Store, plan: Plan, *, wide: int = 60) -> Status:
     Raises:
         StoreError: the storage refuses, or gives no answer.
     """
-    try:
-        return _status(store, plan, wide)
-    except Unsure as error:
-        raise StoreError(str(error)) from None
-
-
-def _status(store: Store, plan: Plan, wide: int) -> Status:
     rows: list[Row] = []
     claims: list[Claimed] = []
     # On storage without folders a finished input is in both places.
@@ -109,7 +102,7 @@ def _now(store: Store, listed: Sequence[Entry]) -> float:
     nonce = secrets.token_hex(16)
     try:
         now = store.now(nonce)
-    except (StoreError, Unsure):
+    except StoreError:
         return max(entry.modified for entry in listed)
     store.leave(nonce)
     return now
@@ -142,20 +135,17 @@ def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
     Raises:
         StoreError: the storage refuses, or gives no answer.
     """
-    try:
-        for name in store.inputs():
-            listed = list(store.listing(name) or ())
-            found = standing(plan, listed)
-            now = _now(store, listed) if found.claims else 0.0
-            for parameter, kind in _kinds(plan, found, now).items():
-                if kind in {"free", "stale", "running"}:
-                    status = 2 if kind == "running" else 1
-                    yield ClassAd({
-                        "Id": f"{name}/{parameter}", "JobStatus": status, "Input": name,
-                        "Parameter": parameter,
-                    })  # fmt: skip
-    except Unsure as error:
-        raise StoreError(str(error)) from None
+    for name in store.inputs():
+        listed = list(store.listing(name) or ())
+        found = standing(plan, listed)
+        now = _now(store, listed) if found.claims else 0.0
+        for parameter, kind in _kinds(plan, found, now).items():
+            if kind in {"free", "stale", "running"}:
+                status = 2 if kind == "running" else 1
+                yield ClassAd({
+                    "Id": f"{name}/{parameter}", "JobStatus": status, "Input": name,
+                    "Parameter": parameter,
+                })  # fmt: skip
 
 
 def picture(kinds: Sequence[str], wide: int) -> str:

@@ -121,7 +121,7 @@ class WebDav:
         try:
             yield
         finally:
-            with suppress(FileNotFoundError, StoreError, Unsure):
+            with suppress(FileNotFoundError, StoreError):
                 self.remove(guard)
 
     def _at(self, path: str) -> str:

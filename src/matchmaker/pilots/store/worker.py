@@ -48,16 +48,7 @@ def plan_of(store: Store) -> Plan:
         StoreError: there is none, or the storage gives no answer.
         PlanError: it cannot be used.
     """
-    for left in range(protocol.TRIES, 0, -1):
-        try:
-            text = store.read(PLAN)
-            break
-        except Unsure as error:
-            if left == 1:
-                raise StoreError(str(error)) from None
-            time.sleep(0.2)
-    else:
-        text = None
+    text = _text_of_plan(store)
     if text is None:
         raise StoreError(f"{store.url}: there is no {PLAN}; it says what pilots run there")
     if len(text) >= MOST_PLAN:
@@ -66,6 +57,14 @@ def plan_of(store: Store) -> Plan:
         return read_plan(text.decode("utf-8"))
     except UnicodeDecodeError:
         raise PlanError(f"{PLAN} is not in UTF-8") from None
+
+
+def _text_of_plan(store: Store) -> bytes | None:
+    for _ in range(protocol.TRIES - 1):
+        with suppress(Unsure):
+            return store.read(PLAN)
+        time.sleep(0.2)
+    return store.read(PLAN)
 
 
 class Worker:
@@ -240,6 +239,6 @@ class Worker:
                 return
             try:
                 await asyncio.to_thread(self._store.renew, work.path, work.data)
-            except (Unsure, StoreError) as error:
+            except StoreError as error:
                 # The next may come through; else another takes over, and one result counts.
                 self._warn(str(error))
