@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,39 +17,12 @@ from typing import Final
 
 import attrs
 
+from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.likeness import closest
-from matchmaker.glue.access import RULES
 from matchmaker.glue.schema import attribute, attributes
 
-SHORT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "CE": "CEid",
-        "CEStatus": "GlueCEStateStatus",
-        "CEVOs": RULES,
-        "CloseSE": "GlueCESEBindGroupSEUniqueID",
-        "Cluster": "GlueClusterUniqueID",
-        "EstRespTime": "GlueCEStateEstimatedResponseTime",
-        "LRMS": "LRMSType",
-        "MaxTime": "GlueCEPolicyMaxWallClockTime",
-        "MaxWCTime": "GlueCEPolicyMaxWallClockTime",
-        "Memory": "GlueHostMainMemoryRAMSize",
-        "OS": "GlueHostOperatingSystemName",
-        "OSRelease": "GlueHostOperatingSystemRelease",
-        "OSVersion": "GlueHostOperatingSystemVersion",
-        "Platform": "GlueHostArchitecturePlatformType",
-        "Processor": "GlueHostProcessorModel",
-        "Queue": "QueueName",
-        "SI00": "GlueHostBenchmarkSI00",
-        "SF00": "GlueHostBenchmarkSF00",
-        "Site": "GlueSiteUniqueID",
-        "SMPSize": "GlueHostArchitectureSMPSize",
-        "Status": "GlueCEStateStatus",
-        "Tag": "GlueHostApplicationSoftwareRunTimeEnvironment",
-        "VirtualMemory": "GlueHostMainMemoryVirtualSize",
-        "WorstRespTime": "GlueCEStateWorstResponseTime",
-    }
-)
+SHORT: Final[Mapping[str, str]] = tomllib.loads(data_text("schemas", "glue", "lcg-info.toml"))
 """The short names of lcg-info that do not follow from the attribute's own."""
 
 _PREFIXES: Final = (

@@ -1,4 +1,4 @@
-"""What the rules on an entry are given: its values, its texts, and how they report.
+"""What the rules on an entry are given: its values, its texts, how they report, and their tables.
 
 The rules are in `entries` and `checks`.
 """
@@ -6,15 +6,18 @@ The rules are in `entries` and `checks`.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from matchmaker._data import data_text
 from matchmaker.classad import Value
 from matchmaker.classad.values import is_number
 
+TABLES: Final[Mapping[str, Any]] = tomllib.loads(data_text("schemas", "glue", "rules.toml"))
 OTHER: Final = "GlueHostProcessorOtherDescription"
 SI00: Final = "GlueHostBenchmarkSI00"
 HEPSPEC: Final = re.compile(

@@ -1,7 +1,7 @@
 """Cross-checks: values of one entry that cannot all be true. They are doubted, and left.
 
-EGI's glue-validator checks the same for GLUE 2.0; a finding has its code beside ours. The checks
-are tables; `entries` has the rules that change values.
+EGI's glue-validator checks the same for GLUE 2.0; a finding has its code beside ours. What they
+compare is in ``schemas/glue/rules.toml``; `entries` has the rules that change values.
 """
 
 from __future__ import annotations
@@ -11,58 +11,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from matchmaker.glue.clean.case import HEPSPEC, HS06, OTHER, SI00, Case, EntryRule
+from matchmaker.glue.clean.case import HEPSPEC, HS06, OTHER, SI00, TABLES, Case, EntryRule
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.records import texts
 
-SHARE: Final = "GLUE2ComputingShare"
-
-AT_MOST: Final = (
-    # The smaller, the larger, and the code of glue-validator.
-    ("GlueCEPolicyMaxCPUTime", "GlueCEPolicyMaxWallClockTime", ""),
-    ("GlueCEPolicyMaxObtainableCPUTime", "GlueCEPolicyMaxObtainableWallClockTime", ""),
-    ("GlueCEPolicyMaxRunningJobs", "GlueCEPolicyMaxTotalJobs", ""),
-    ("GlueCEStateFreeCPUs", "GlueCEInfoTotalCPUs", ""),
-    ("GlueSubClusterPhysicalCPUs", "GlueSubClusterLogicalCPUs", ""),
-    (f"{SHARE}MaxCPUTime", f"{SHARE}MaxWallTime", ""),
-    (f"{SHARE}MinWallTime", f"{SHARE}MaxWallTime", "W014"),
-    (f"{SHARE}DefaultWallTime", f"{SHARE}MaxWallTime", "W015"),
-    (f"{SHARE}MinWallTime", f"{SHARE}DefaultWallTime", "W016"),
-    (f"{SHARE}MinCPUTime", f"{SHARE}MaxCPUTime", "W017"),
-    (f"{SHARE}DefaultCPUTime", f"{SHARE}MaxCPUTime", "W018"),
-    (f"{SHARE}MinCPUTime", f"{SHARE}DefaultCPUTime", "W019"),
-    (f"{SHARE}MaxRunningJobs", f"{SHARE}MaxTotalJobs", "W021"),
-    (f"{SHARE}MaxWaitingJobs", f"{SHARE}MaxTotalJobs", "W021"),
-    (f"{SHARE}MaxUserRunningJobs", f"{SHARE}MaxRunningJobs", "W023"),
-    (f"{SHARE}GuaranteedMainMemory", f"{SHARE}MaxMainMemory", "W027"),
-    (f"{SHARE}MaxMainMemory", f"{SHARE}MaxVirtualMemory", "W028"),
-    (f"{SHARE}GuaranteedVirtualMemory", f"{SHARE}MaxVirtualMemory", "W029"),
-    ("GLUE2ComputingManagerTotalPhysicalCPUs", "GLUE2ComputingManagerTotalLogicalCPUs", "W030"),
-    ("GLUE2ExecutionEnvironmentPhysicalCPUs", "GLUE2ExecutionEnvironmentLogicalCPUs", ""),
+AT_MOST: Final = tuple((small, large, code) for small, large, code in TABLES["at_most"])
+SUMS: Final = tuple(
+    (total, tuple(facts["of"]), facts["code"]) for total, facts in TABLES["sums"].items()
 )
-
-_JOBS: Final = ("RunningJobs", "WaitingJobs", "StagingJobs", "SuspendedJobs", "PreLRMSWaitingJobs")
-SUMS: Final = (
-    # The total, what it is the sum of within a tenth, and the code.
-    ("GlueCEStateTotalJobs", ("GlueCEStateRunningJobs", "GlueCEStateWaitingJobs"), ""),
-    *(
-        (f"{kind}TotalJobs", tuple(f"{kind}{jobs}" for jobs in _JOBS), code)
-        for kind, code in (
-            ("GLUE2ComputingService", "W005"),
-            ("GLUE2ComputingEndpoint", "W013"),
-            (SHARE, "W025"),
-        )
-    ),
-)
-
-MAIL: Final[Mapping[str, str]] = {
-    "GlueSiteEmailContact": "",
-    "GlueSiteUserSupportContact": "",
-    "GlueSiteSysAdminContact": "",
-    "GlueSiteSecurityContact": "",
-    "GLUE2ContactDetail": "W037",
-}
-"""Attributes that hold addresses of mail, and the code for a malformed one."""
+MAIL: Final[Mapping[str, str]] = TABLES["mail"]
 
 _ADDRESS: Final = re.compile(
     r"(?:mailto:)?\s{0,9}[^\s@:]{1,200}@[\w-]{1,80}(?:\.[\w-]{1,80}){1,10}(?:\?\S{0,500})?\s{0,9}"

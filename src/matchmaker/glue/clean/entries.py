@@ -1,7 +1,8 @@
 """The cleaning rules on the values of one entry together: what makes sense beside what.
 
 A rule gets a `Case` and changes its values in place, or only doubts them; it names each and its raw
-text. Which are on, and who applies them, is in `clean`.
+text. Which are on, and who applies them, is in `clean`; the attributes that they are about are in
+``schemas/glue/rules.toml``.
 """
 
 from __future__ import annotations
@@ -11,45 +12,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from matchmaker.classad import UNDEFINED
-from matchmaker.glue.clean.case import HEPSPEC, HS06, OTHER, SI00, Case, EntryRule
+from matchmaker.glue.clean.case import HEPSPEC, HS06, OTHER, SI00, TABLES, Case, EntryRule
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.schema import attribute
 
-_DYNAMIC = (
-    "GlueCEStateFreeCPUs",
-    "GlueCEStateFreeJobSlots",
-    "GlueCEStateRunningJobs",
-    "GlueCEStateTotalJobs",
-    "GlueCEStateEstimatedResponseTime",
-    "GlueCEStateWorstResponseTime",
-)
-_DYNAMIC_2 = (
-    "GLUE2ComputingShareFreeSlots",
-    "GLUE2ComputingShareRunningJobs",
-    "GLUE2ComputingShareTotalJobs",
-    "GLUE2ComputingShareEstimatedAverageWaitingTime",
-    "GLUE2ComputingShareEstimatedWorstWaitingTime",
-)
-_FIGURES = (
-    ("GlueCEStateWaitingJobs", _DYNAMIC),
-    ("GLUE2ComputingShareWaitingJobs", _DYNAMIC_2),
-)
+_NAMES: Final = TABLES["names"]
 
 
 def no_dynamic_information(case: Case) -> None:
     """444444 waiting and nothing free: none of the queue's figures are known, the zeros neither."""
-    for waiting, names in _FIGURES:
+    for waiting, names in TABLES["figures"].items():
         if "444444" in case.raw.get(waiting, ()) and case.values.get(names[0]) == 0:
             for name in names:
                 if case.values.get(name) == 0:
                     case.put(name, UNDEFINED)
 
 
-_CPU_TIMES = (
-    ("GlueCEPolicyMaxCPUTime", "GlueCEPolicyMaxWallClockTime"),
-    ("GlueCEPolicyMaxObtainableCPUTime", "GlueCEPolicyMaxObtainableWallClockTime"),
-    ("GLUE2ComputingShareMaxCPUTime", "GLUE2ComputingShareMaxWallTime"),
-)
+_CPU_TIMES: Final = _NAMES["cpu_times"]
 _USUAL_HOURS = {12, 24, 36, 48, 168}
 
 
@@ -93,42 +72,28 @@ def _times_sixty(case: Case, name: str, number: float) -> None:
         case.put(each, int(number * 60))
 
 
-_TOTAL_JOBS = ("GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs")
-
-
 def no_limit(case: Case) -> None:
     """At most 0 jobs is no limit: a queue for none would be closed."""
-    for name in _TOTAL_JOBS:
+    for name in _NAMES["total_jobs"]:
         if case.values.get(name) == 0:
             case.put(name, UNLIMITED)
 
 
-_SLOTS = ("GlueCEPolicyMaxSlotsPerJob", "GLUE2ComputingShareMaxSlotsPerJob")
 MOST_SLOTS: Final = 1_000_000
 """Slots that a job may ask for; the largest machines of the world have as many nodes at most."""
 
 
 def slots_per_job(case: Case) -> None:
     """More slots a job than any machine has, or fewer than one: not known."""
-    for name in _SLOTS:
+    for name in _NAMES["slots"]:
         number = case.number(name)
         if number is not None and number != UNLIMITED and not 1 <= number <= MOST_SLOTS:
             case.put(name, UNDEFINED)
 
 
-_MEMORY = (
-    "GlueHostMainMemoryRAMSize",
-    "GlueHostMainMemoryVirtualSize",
-    "GLUE2ExecutionEnvironmentMainMemorySize",
-    "GLUE2ExecutionEnvironmentVirtualMemorySize",
-    "GLUE2ComputingShareMaxMainMemory",
-    "GLUE2ComputingShareMaxVirtualMemory",
-)
-
-
 def memory_size(case: Case) -> None:
     """More than 4 TB or less than 100 MB of memory is doubted, and left: it may be true."""
-    for name in _MEMORY:
+    for name in _NAMES["memory"]:
         number = case.number(name)
         if number is not None and number != UNLIMITED and not 100 <= number <= 4_000_000:
             case.doubt(name)
