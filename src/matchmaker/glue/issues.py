@@ -6,7 +6,7 @@ Readers, cleaning rules and links report a `Diagnostic` each; the rules themselv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -16,35 +16,28 @@ from matchmaker.classad.diagnostics import LEVELS as CODES
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.limits import LIMITS
 
-ERRORS: Final = frozenset(
-    f"{kind}.{name}"
-    for kind, names in {
-        "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit partial url",
-        "ldap": "partial value-limit",
-        "document": "partial empty no-object",
-        "osg": "no-catalog entry",
-        "typed": "mismatch",
-        "clean": "access-rule stale",
-        "access": "conflict damaged none",
-        "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
-        "source": "duplicate partial",
-    }.items()
-    for name in names.split()
-)
+
+def _rules(names: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(f"{kind}.{name}" for kind, said in names.items() for name in said.split())
+
+
+ERRORS: Final = _rules({
+    "ldif": "base64 bad-name change folding no-colon no-dn line-limit entry-limit partial url",
+    "ldap": "partial value-limit",
+    "document": "partial empty no-object",
+    "osg": "no-catalog entry",
+    "typed": "mismatch",
+    "clean": "access-rule stale",
+    "access": "conflict damaged none",
+    "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
+    "source": "duplicate partial",
+})  # fmt: skip
 """Rules that say that something is lost, or is of no use to a broker."""
 
-NOTES: Final = frozenset(
-    {
-        "clean.benchmark",
-        "clean.case",
-        "clean.cpu-time",
-        "clean.no-limit",
-        "clean.platform",
-        "link.elsewhere",
-        "link.no-queue",
-        "link.repeated",
-    }
-)
+NOTES: Final = _rules({
+    "clean": "benchmark case cpu-time no-limit platform",
+    "link": "elsewhere no-queue repeated",
+})  # fmt: skip
 """Rules that only put a spelling or a number into its usual form, or say what a source has."""
 
 LEVELS: Final = {letter: severity for severity, letter in CODES.items()}

@@ -25,46 +25,41 @@ _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n
 
 
 @attrs.frozen(slots=True, eq=False)
-class Site:
+class Described:
+    """What a source describes: its id, and its values."""
+
+    id: str
+    values: Values
+
+
+@attrs.frozen(slots=True, eq=False)
+class Site(Described):
     """A site (GlueSite)."""
 
-    id: str
-    values: Values
-
 
 @attrs.frozen(slots=True, eq=False)
-class SubCluster:
+class SubCluster(Described):
     """A set of like hosts in a cluster (GlueSubCluster)."""
 
-    id: str
-    values: Values
-
 
 @attrs.frozen(slots=True, eq=False)
-class Cluster:
+class Cluster(Described):
     """A cluster (GlueCluster); its site's key is kept as it may name a site not in the snapshot."""
 
-    id: str
-    values: Values
     site_id: str = ""
     site: Site | None = None
     subclusters: tuple[SubCluster, ...] = ()
 
 
 @attrs.frozen(slots=True, eq=False)
-class StorageArea:
+class StorageArea(Described):
     """What a storage element offers one virtual organisation (GlueSA)."""
-
-    id: str
-    values: Values
 
 
 @attrs.frozen(slots=True, eq=False)
-class StorageElement:
+class StorageElement(Described):
     """A storage element (GlueSE)."""
 
-    id: str
-    values: Values
     areas: tuple[StorageArea, ...] = ()
 
 
@@ -79,22 +74,17 @@ class Bind:
 
 
 @attrs.frozen(slots=True, eq=False)
-class VOView:
+class VOView(Described):
     """What a queue looks like to one virtual organisation (GlueVOView)."""
-
-    id: str
-    values: Values
 
 
 @attrs.frozen(slots=True, eq=False)
-class ComputingElement:
+class ComputingElement(Described):
     """A queue of a batch system (GlueCE) with all that is linked to it.
 
     `bound` are the ids that its GlueCESEBindGroup lists.
     """
 
-    id: str
-    values: Values
     cluster: Cluster | None = None
     views: tuple[VOView, ...] = ()
     binds: tuple[Bind, ...] = ()

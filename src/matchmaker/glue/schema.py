@@ -140,6 +140,21 @@ def class_attributes(name: str) -> frozenset[str]:
     return frozenset().union(*map(_own, ancestry(name)))
 
 
+@cache
+def short_names(kind: str) -> Mapping[str, str]:
+    """The attributes of a class and those above it by short name in lower case; the last's counts.
+
+    >>> short_names("GLUE2ComputingShare")["maxcputime"], short_names("GLUE2ComputingShare")["name"]
+    ('GLUE2ComputingShareMaxCPUTime', 'GLUE2EntityName')
+    """
+    return {
+        name.removeprefix(owner.name.lower()): known.name
+        for owner in ancestry(kind)
+        for name, known in attributes().items()
+        if known.owner == owner.name
+    }
+
+
 def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
     """The classes that an entry must name for a server to take its attributes.
 

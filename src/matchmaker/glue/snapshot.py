@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import attrs
 
@@ -31,7 +31,7 @@ from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
-from matchmaker.glue.records import ComputingElement, GlueRecords
+from matchmaker.glue.records import ComputingElement, Described, GlueRecords
 from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
@@ -197,12 +197,7 @@ def joined(
     )
 
 
-class _Named(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-_T = TypeVar("_T", bound=_Named)
+_T = TypeVar("_T", bound=Described)
 
 
 def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) -> tuple[_T, ...]:

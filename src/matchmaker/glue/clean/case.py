@@ -52,7 +52,7 @@ class Case:
     def put(self, name: str, value: Value, more: str = "") -> None:
         """Changes a value, and reports it."""
         self.values[name] = value
-        self.say(name, "; ".join(self.raw.get(name, ())), more)
+        self.doubt(name, more)
 
     def doubt(self, name: str, more: str = "") -> None:
         """Leaves a value, and reports it."""

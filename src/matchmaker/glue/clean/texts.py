@@ -129,9 +129,7 @@ def placeholder(name: str, text: str) -> str | None:
     >>> placeholder("GlueHostProcessorModel", "n.a") is None
     True
     """
-    known = attribute(name)
-    is_text = known is None or known.classad == "string"
-    return None if is_text and _PLACEHOLDER.fullmatch(text) else text
+    return None if _PLACEHOLDER.fullmatch(text) else text
 
 
 def example_host(name: str, text: str) -> str | None:
@@ -140,9 +138,7 @@ def example_host(name: str, text: str) -> str | None:
     >>> example_host("GlueSiteWeb", "http://www.example.org/") is None
     True
     """
-    known = attribute(name)
-    is_text = known is None or known.classad == "string"
-    return None if is_text and _EXAMPLE_HOST.search(text) else text
+    return None if _EXAMPLE_HOST.search(text) else text
 
 
 def platform(name: str, text: str) -> str | None:

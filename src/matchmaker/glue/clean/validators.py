@@ -19,12 +19,12 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker.classad.diagnostics import NOTE, WARNING, Diagnostic
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.clean.entries import moment
 from matchmaker.glue.clean.typed import typed
 from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Report
+from matchmaker.glue.issues import LEVELS, Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdns
 from matchmaker.glue.schema import attribute, classes
@@ -90,10 +90,7 @@ class _Table:
     def level(self, code: str, *, lenient: bool = False) -> str:
         """How bad a finding is."""
         letter = code.removeprefix("glue-validator.")[:1] if code[:4] == "glue" else ""
-        return NOTE if lenient else self.levels.get(code, _LETTERS.get(letter, WARNING))
-
-
-_LETTERS: Final = {"E": ERROR, "W": WARNING, "I": NOTE}
+        return NOTE if lenient else self.levels.get(code, LEVELS.get(letter, WARNING))
 
 
 @cache

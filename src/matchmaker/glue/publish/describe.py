@@ -18,7 +18,14 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.publish.unflatten import unflatten
-from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, SubCluster, queue_name
+from matchmaker.glue.records import (
+    Cluster,
+    ComputingElement,
+    GlueRecords,
+    SubCluster,
+    queue_name,
+    texts,
+)
 from matchmaker.glue.schema import attribute
 
 _OF_HOSTS = "GlueHost"
@@ -101,22 +108,12 @@ class _Host:
     values: Mapping[str, Value]
 
 
-def _lasting(ad: ClassAd) -> dict[str, Value]:
-    """The facts of a worker node that are true of it tomorrow, and could be of others."""
-    return {n: value for n, value in host_values(ad).items() if not _PASSING.fullmatch(n)}
-
-
 def _host(ad: ClassAd) -> _Host:
-    machine = first_text(ad, ("Machine",))
-    return _Host(machine, _queues(ad), ad.eval("Available") is not False, _lasting(ad))
-
-
-def _queues(ad: ClassAd) -> frozenset[str] | None:
-    """The queues that send jobs to a worker node; None where it does not say."""
     listed = ad.eval("Queues")
-    if not isinstance(listed, list):
-        return None
-    return frozenset(name for name in listed if isinstance(name, str))
+    queues = frozenset(texts(listed)) if isinstance(listed, list) else None
+    # What is true of it tomorrow, and could be of others.
+    lasting = {n: value for n, value in host_values(ad).items() if not _PASSING.fullmatch(n)}
+    return _Host(first_text(ad, ("Machine",)), queues, ad.eval("Available") is not False, lasting)
 
 
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:

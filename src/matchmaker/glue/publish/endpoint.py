@@ -55,20 +55,15 @@ def place(
     >>> ce.eval("GlueCEAccessControlBaseRule")
     ['VO:cms', 'VOMS:/atlas/Role=pilot']
     """
-    common: dict[str, Value] = {}
-    if site is not None:
-        if not site.strip():
-            raise ValueError("a site needs a name")
-        common["GlueSiteUniqueID"] = site.strip()
-    found = []
-    for ad in admit(map(unwrap, queues), vos, local):
+    if site is not None and not site.strip():
+        raise ValueError("a site needs a name")
+    found = admit(map(unwrap, queues), vos, local)
+    for ad in found:
         if not first_text(ad, _NAMES):
             for name, value in _placed(ad, endpoint).items():
                 ad[name] = value
-        for name, value in common.items():
-            if name not in ad:
-                ad[name] = value
-        found.append(ad)
+        if site is not None and "GlueSiteUniqueID" not in ad:
+            ad["GlueSiteUniqueID"] = site.strip()
     return found
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
@@ -18,7 +17,7 @@ from matchmaker.glue.clean.case import HS06
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.records import Values, texts
-from matchmaker.glue.schema import ancestry, attribute, attributes, benchmark_attributes, convert
+from matchmaker.glue.schema import attribute, benchmark_attributes, convert, short_names
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 
 _FAMILIES: Final = (
@@ -109,16 +108,8 @@ def family(name: Value | None) -> str:
 # --- what came from GLUE 2.0 ----------------------------------------------------------------------
 
 
-@cache
-def _full_names(kind: str) -> Mapping[str, str]:
-    """The names of a class's attributes by their short ones in nested ads."""
-    owners = {known.name for known in ancestry(kind)}
-    found = [a for a in attributes().values() if a.owner in owners]
-    return {(a.name.removeprefix(a.owner) or a.name).lower(): a.name for a in found}
-
-
 def _full(ad: Value | None, kind: str) -> dict[str, Value]:
-    names = _full_names(kind)
+    names = short_names(kind)
     if not isinstance(ad, ClassAd):
         return {}
     return {names[n.lower()]: ad.eval(n) for n in ad if n.lower() in names}

@@ -6,7 +6,7 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -80,7 +80,7 @@ class _Gathered:
     def _queue(self, name: str, ads: Sequence[tuple[str, ClassAd]]) -> ComputingElement:
         own = next((ad for view, ad in ads if not view), None)
         shown = own if own is not None else ads[0][1]
-        values = _of(shown, lambda owner: owner.startswith("GlueCE"), "GlueInformationService")
+        values = _of(shown, "GlueCE", "GlueInformationService")
         if own is None:
             values.pop(RULES, None)
         values["GlueCEUniqueID"] = name
@@ -95,7 +95,7 @@ class _Gathered:
         views = []
         for view, ad in ads:
             if view:
-                seen = _of(ad, lambda owner: owner.startswith(("GlueCE", "GlueVOView")), "")
+                seen = _of(ad, "GlueCE", "GlueVOView")
                 _nest(seen, ad, ("Computing",))
                 different = {
                     k: v for k, v in seen.items() if k == "GLUE2" or values.get(k, None) != v
@@ -122,10 +122,10 @@ class _Gathered:
             if site_id:
                 site = {"GlueSiteUniqueID": site_id}
                 self.sites.setdefault(site_id, Site(site_id, dict[str, Value](site)))
-            values = _of(ad, lambda owner: owner == "GlueCluster", "")
+            values = _of(ad, "GlueCluster")
             subs: tuple[SubCluster, ...] = ()
             if sub:
-                hosts = _of(ad, lambda owner: owner.startswith(("GlueSubCluster", "GlueHost")), "")
+                hosts = _of(ad, "GlueSubCluster", "GlueHost")
                 _nest(hosts, ad, ("ExecutionEnvironment", "Benchmark", "ApplicationEnvironment"))
                 subs = (SubCluster(sub, hosts),)
             self.clusters[place] = Cluster(name, values, site_id, self.sites.get(site_id), subs)
@@ -145,26 +145,26 @@ class _Gathered:
                 self._element(name, element)
 
     def _element(self, name: str, element: ClassAd) -> None:
-        values = _of(element, lambda owner: owner.startswith("GlueSE"), "GlueInformationService")
+        values = _of(element, "GlueSE", "GlueInformationService")
         if "GlueForeignKey" in element:
             values["GlueForeignKey"] = element.eval("GlueForeignKey")
         known = self.storage.setdefault(name, (values, {}))
         if not values:
             return
-        area = _of(element, lambda owner: owner.startswith(("GlueSA", "GlueVOInfo")), "")
+        area = _of(element, "GlueSA", "GlueVOInfo")
         ident = element.eval("GlueSALocalID")
         if isinstance(ident, str):
             known[1].setdefault(ident, StorageArea(ident, area))
 
 
-def _of(ad: ClassAd, owned: Callable[[str], bool], also: str) -> dict[str, Value]:
-    """The attributes of an ad that belong to certain classes of GLUE 1.3, and their values."""
+def _of(ad: ClassAd, *owners: str) -> dict[str, Value]:
+    """The attributes of an ad, and their values, of classes of GLUE 1.3 that begin with a word."""
     found: dict[str, Value] = {}
     for name in ad:
         known = attribute(name)
         if known is None or known.version != "1.3" or known.name.startswith("GlueCESEBind"):
             continue
-        if owned(known.owner) or (also and known.owner.startswith(also)):
+        if known.owner.startswith(owners):
             found[known.name] = ad.eval(name)
     return found
 

@@ -8,7 +8,7 @@ An object is named after its class (``ComputingShare``) and has its attributes u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from operator import attrgetter
 
@@ -20,7 +20,7 @@ from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdn
-from matchmaker.glue.schema import ObjectClass, ancestry, attributes, classes
+from matchmaker.glue.schema import ancestry, classes, short_names
 from matchmaker.glue.v2 import link as glue20
 
 RULE = "rule"
@@ -75,25 +75,6 @@ def kind_of(name: str) -> str | None:
     return known.name if known is not None and known.name.lower() in _NAMED_BY else None
 
 
-@cache  # of each class of the schema
-def _attributes(owners: tuple[ObjectClass, ...]) -> Mapping[str, str]:
-    """The attributes of some classes by short name in lower case: ``GLUE2EntityName`` by ``name``.
-
-    Where two classes have one, that of the last counts.
-    """
-    found = {}
-    for owner in owners:
-        for name, known in attributes().items():
-            if known.owner == owner.name and name.startswith(owner.name.lower()):
-                found[name.removeprefix(owner.name.lower())] = known.name
-    return found
-
-
-def _attribute(kind: str, short: str) -> str | None:
-    """The attribute of a class that a short name means; None for an unknown class or name."""
-    return _attributes(ancestry(kind)).get(short.lower())
-
-
 def _association(name: str) -> str | None:
     """The class whose ids an association or a field has by its name; None where it has no such."""
     stem = name[:-2].lower() if name[-2:].lower() == "id" else ""
@@ -103,7 +84,7 @@ def _association(name: str) -> str | None:
 
 def names_others(kind: str, name: str) -> bool:
     """Whether a field of a class that is no attribute of it has the ids of other objects."""
-    return _association(name) is not None and _attribute(kind, name) is None
+    return _association(name) is not None and name.lower() not in short_names(kind)
 
 
 @cache
@@ -111,7 +92,7 @@ def _key(kind: str, other: str) -> str | None:
     """The attribute of a class that holds the id of another: a share's of its endpoint."""
     names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]
     for name in names or [other]:
-        if (found := _attribute(kind, f"{name}ForeignKey")) is not None:
+        if (found := short_names(kind).get(f"{name}ForeignKey".lower())) is not None:
             return found
     return None
 
@@ -141,7 +122,7 @@ def add(
         found.append(Object("GLUE2AccessPolicy", 0, inside, damaged=True))
         return
     if (kind := _ALONE.get(name.lower())) and (
-        inside is None or _attribute(inside.kind, name) is None
+        inside is None or name.lower() not in short_names(inside.kind)
     ):
         found.append(Object(kind, 0, inside, [(name, text) for text in texts]))
     if inside is None:
@@ -213,7 +194,7 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         named_by = _NAMED_BY[made.kind.lower()]
         pairs += [(named_by, made.ident)] if not made.nameless else []
         for name, text in made.fields:
-            found = _attribute(made.kind, name)
+            found = short_names(made.kind).get(name.lower())
             if found is None:
                 linked = text.lower() in idents and text != made.ident
                 made.damaged |= linked or like_a_rule(text) or like_a_capability(text)

@@ -139,12 +139,6 @@ def _remote_queue(entry: ClassAd) -> str | None:
 
 def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
     """The whole numbers of an entry by our names for them."""
-    found = ((ours, _number(entry, theirs)) for theirs, ours in names.items())
-    return {name: number for name, number in found if number is not None}
-
-
-def _number(entry: ClassAd, name: str) -> int | None:
-    value = entry.eval(name)
-    if not is_number(value):
-        return None
-    return whole(value)
+    given = {ours: entry.eval(theirs) for theirs, ours in names.items()}
+    found = {name: whole(value) for name, value in given.items() if is_number(value)}
+    return {name: number for name, number in found.items() if number is not None}
