@@ -36,7 +36,7 @@ def reduction(requirement: str, job: str = "[]") -> Reduction:
     return reduce(ad, ClassAd(), glue.scope)
 
 
-def told(requirement: str, nodes: str | None = None, mapping: Path | None = None) -> Submission:
+def planned(requirement: str, nodes: str | None = None, mapping: Path | None = None) -> Submission:
     inventory = list(parse_ads(nodes)) if nodes is not None else None
     return batch.flags(reduction(requirement), "slurm", mapping, inventory)
 
@@ -90,7 +90,7 @@ def site(tmp_path: Path) -> Path:
     ],
 )
 def test_a_clause_becomes_its_flag_or_none(requirement: str, argv: list[str], verdict: str) -> None:
-    submission = told(requirement)
+    submission = planned(requirement)
     assert list(submission.argv) == argv
     assert submission.verdict == verdict
     assert bool(submission.dropped) == (verdict != "exact")
@@ -108,20 +108,20 @@ def test_a_clause_becomes_its_flag_or_none(requirement: str, argv: list[str], ve
     ],
 )
 def test_clauses_together(requirement: str, argv: list[str]) -> None:
-    submission = told(requirement)
+    submission = planned(requirement)
     assert list(submission.argv) == argv
     assert submission.verdict is Fit.EXACT
 
 
 @pytest.mark.parametrize("bound", ["1e300", "9223372036854775807", 'real("INF")', 'real("NaN")'])
 def test_a_number_that_is_no_size_is_dropped(bound: str) -> None:
-    submission = told(f"{RAM} >= {bound}")
+    submission = planned(f"{RAM} >= {bound}")
     assert submission.argv == ()
     assert submission.verdict is Fit.NECESSARY
 
 
 def test_what_cannot_be_said_is_named_and_the_rest_is_said() -> None:
-    submission = told(f"{RAM} >= 1000 && {RAM} < 4000 && other.GlueHostBenchmarkSI00 > 500")
+    submission = planned(f"{RAM} >= 1000 && {RAM} < 4000 && other.GlueHostBenchmarkSI00 > 500")
     assert submission.argv == ("--mem=1000M",)
     assert submission.verdict is Fit.NECESSARY
     assert [str(d.clause) for d in submission.dropped] == [
@@ -132,7 +132,7 @@ def test_what_cannot_be_said_is_named_and_the_rest_is_said() -> None:
 
 
 def test_a_constant_is_not_among_what_was_dropped() -> None:
-    submission = told("other.GlueHostNetworkAdapterOutboundIP && true")
+    submission = planned("other.GlueHostNetworkAdapterOutboundIP && true")
     assert [str(d.clause) for d in submission.dropped] == ["other.GlueHostNetworkAdapterOutboundIP"]
 
 
@@ -142,18 +142,18 @@ def test_what_is_no_reduction_is_refused() -> None:
 
 
 def test_directives_carry_the_same_flags() -> None:
-    submission = told(f"{RAM} >= 1000 && {CPUS} >= 4")
+    submission = planned(f"{RAM} >= 1000 && {CPUS} >= 4")
     assert submission.directives == ("#SBATCH --mem=1000M", "#SBATCH --mincpus=4")
     assert submission.lrms == "slurm"
 
 
 def test_names_are_compared_without_case() -> None:
-    assert told("TARGET.gluehostMAINmemoryRAMSIZE >= 5").argv == ("--mem=5M",)
+    assert planned("TARGET.gluehostMAINmemoryRAMSIZE >= 5").argv == ("--mem=5M",)
 
 
 def test_only_attributes_of_the_host_itself_count() -> None:
     # A name inside something of the host's is another matter than the host's own.
-    assert told("other.GlueHostStorage.GlueHostMainMemoryRAMSize >= 5").argv == ()
+    assert planned("other.GlueHostStorage.GlueHostMainMemoryRAMSize >= 5").argv == ()
 
 
 # --- a table that others get wrong ----------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_only_attributes_of_the_host_itself_count() -> None:
     ],
 )
 def test_no_minimum_comes_out_of_what_is_none(requirement: str) -> None:
-    submission = told(requirement)
+    submission = planned(requirement)
     assert submission.argv == ()
     assert submission.verdict is Fit.NECESSARY
 
@@ -221,7 +221,7 @@ def test_the_talks_job_asks_for_no_cpu_time_of_a_host() -> None:
     ],
 )  # fmt: skip
 def test_features(site: Path, requirement: str, argv: list[str], verdict: str) -> None:
-    submission = told(requirement, mapping=site)
+    submission = planned(requirement, mapping=site)
     assert list(submission.argv) == argv
     assert submission.verdict == verdict
 
@@ -229,7 +229,7 @@ def test_features(site: Path, requirement: str, argv: list[str], verdict: str) -
 def test_a_bad_mapping_is_not_taken(site: Path) -> None:
     site.write_text("x = 1")
     with pytest.raises(MappingError):
-        told("true", mapping=site)
+        planned("true", mapping=site)
     with pytest.raises(ValueError, match="unknown batch system"):
         batch.flags(reduction("true"), "nonesuch")
 
@@ -300,7 +300,7 @@ NODES = """
 
 
 def test_refused_nodes_are_excluded_by_name_and_nothing_is_dropped() -> None:
-    submission = told(f"{RAM} >= 1000 && other.GlueHostBenchmarkSI00 > 500", NODES)
+    submission = planned(f"{RAM} >= 1000 && other.GlueHostBenchmarkSI00 > 500", NODES)
     assert submission.argv == ("--mem=1000M", "--exclude=n1,n3,n4")
     assert submission.excluded == ("n1", "n3", "n4")
     assert submission.verdict is Fit.EXACT
@@ -308,7 +308,7 @@ def test_refused_nodes_are_excluded_by_name_and_nothing_is_dropped() -> None:
 
 
 def test_an_inventory_of_good_nodes_excludes_none() -> None:
-    submission = told(f"{RAM} >= 1000", NODES)
+    submission = planned(f"{RAM} >= 1000", NODES)
     assert submission.argv == ("--mem=1000M",)
     assert submission.excluded == ()
 
@@ -381,14 +381,14 @@ def test_nodes_that_look_at_a_whole_ad_are_each_judged(whole: str) -> None:
 
 def test_where_no_node_is_left_there_is_nothing_to_submit() -> None:
     with pytest.raises(NoHostError, match=r"is not true of [1-4] of 4"):
-        told(f"{RAM} >= 9000", NODES)
+        planned(f"{RAM} >= 9000", NODES)
     with pytest.raises(NoHostError, match="the inventory has no nodes"):
-        told(f"{RAM} >= 9000", "")
+        planned(f"{RAM} >= 9000", "")
 
 
 def test_a_requirement_that_is_never_true_has_no_flags() -> None:
     with pytest.raises(NoHostError, match="no host"):
-        told("false")
+        planned("false")
 
 
 @pytest.mark.parametrize(
@@ -411,20 +411,20 @@ def test_a_requirement_that_is_never_true_has_no_flags() -> None:
 def test_a_node_without_a_plain_name_is_an_error_and_not_a_flag(name: str) -> None:
     nodes = f'[ Name = "{name}" ] [ Name = "good"; GlueHostMainMemoryRAMSize = 9 ]'
     with pytest.raises(ValueError, match="node 1 of the inventory"):
-        told(f"{RAM} >= 5", nodes)
+        planned(f"{RAM} >= 5", nodes)
 
 
 @pytest.mark.parametrize("name", ["7", "undefined", '{ "a" }', "nothing"])
 def test_a_node_whose_name_is_no_text_is_an_error(name: str) -> None:
     nodes = f'[ Name = {name} ] [ Name = "good"; GlueHostMainMemoryRAMSize = 9 ]'
     with pytest.raises(ValueError, match="node 1 of the inventory"):
-        told(f"{RAM} >= 5", nodes)
+        planned(f"{RAM} >= 5", nodes)
 
 
 @pytest.mark.parametrize("attribute", ["Name", "Machine", "GlueHostName", "GlueHostUniqueID"])
 def test_a_node_is_excluded_by_the_name_that_it_is_chosen_by(attribute: str) -> None:
     nodes = f'[ {attribute} = "n1" ] [ Name = "n2"; GlueHostMainMemoryRAMSize = 9 ]'
-    assert told(f"{RAM} >= 5", nodes).excluded == ("n1",)
+    assert planned(f"{RAM} >= 5", nodes).excluded == ("n1",)
 
 
 def test_a_name_shared_by_a_good_and_a_bad_node_excludes_no_good_one() -> None:
@@ -433,7 +433,7 @@ def test_a_name_shared_by_a_good_and_a_bad_node_excludes_no_good_one() -> None:
     [ Name = "n2"; GlueHostMainMemoryRAMSize = 9 ]
     """
     try:
-        submission = told(f"{RAM} >= 5", nodes)
+        submission = planned(f"{RAM} >= 5", nodes)
     except ValueError:
         return  # to refuse such an inventory is as good
     assert "n1" not in submission.excluded

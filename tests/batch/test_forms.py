@@ -26,7 +26,7 @@ gpu = ["--gres=gpu:{type}:{gpus}", "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"]
 """
 
 
-def told(
+def planned(
     folder: Path, site: str, job: str = "", lrms: str = "slurm", **options: object
 ) -> Submission:
     path = folder / "site.toml"
@@ -65,7 +65,7 @@ def reasons(made: Submission) -> list[str]:
 def test_values_of_several_attributes_and_requests_in_one_flag(
     tmp_path: Path, job: str, argv: list[str], verdict: str
 ) -> None:
-    made = told(tmp_path, GPU, job)
+    made = planned(tmp_path, GPU, job)
     assert list(made.argv) == argv
     assert made.verdict == verdict
     assert (made.recheck is None) == (verdict == "exact")
@@ -73,13 +73,13 @@ def test_values_of_several_attributes_and_requests_in_one_flag(
 
 def test_a_slot_without_a_complete_form_is_dropped_and_checked_again(tmp_path: Path) -> None:
     site = GPU.replace(', "--gres=gpu:{gpus}", "--gres=gpu:{type}:1"', "")
-    made = told(tmp_path, site, "RequestGPUs = 2; Requirements = other.GPUs >= 2")
+    made = planned(tmp_path, site, "RequestGPUs = 2; Requirements = other.GPUs >= 2")
     assert made.argv == ()
     assert reasons(made) == ["no form of [flags] has the slot {gpus} in this case",
                              "no form of [flags] has the slot {gpus} in this case"]  # fmt: skip
     assert str(made.recheck) == "other.GPUs >= 2 && (isUndefined(other.GPUs) || other.GPUs >= 2)"
     with pytest.raises(NoFlagsError):
-        told(tmp_path, site, "Requirements = other.GPUs >= 2", want=Fit.SUFFICIENT)
+        planned(tmp_path, site, "Requirements = other.GPUs >= 2", want=Fit.SUFFICIENT)
 
 
 BESIDE = """
@@ -103,13 +103,13 @@ c = [{ with = "g", flag = "--cpus-per-task={c}" }]
     ["Requirements = other.A >= 3 && other.B >= 5", "RequestGPUs = 1; RequestCpus = 6"],
 )
 def test_what_only_stands_with_a_dropped_slot_is_dropped_too(tmp_path: Path, job: str) -> None:
-    made = told(tmp_path, BESIDE, job)
+    made = planned(tmp_path, BESIDE, job)
     assert (made.argv, len(made.dropped)) == ((), 2)
     assert made.recheck is not None
     assert set(conjuncts(made.recheck)) == {each.clause for each in made.dropped}
     assert set(conjuncts(made.condition)) == {each.clause for each in made.dropped}
     with pytest.raises(NoFlagsError):
-        told(tmp_path, BESIDE, job, want=Fit.SUFFICIENT)
+        planned(tmp_path, BESIDE, job, want=Fit.SUFFICIENT)
 
 
 SHARES = """
@@ -124,14 +124,14 @@ g = ["--gpus={g}"]
 
 
 def test_a_share_of_each_processor_stands_only_with_the_processors(tmp_path: Path) -> None:
-    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4; RequestGPUs = 1")
+    made = planned(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4; RequestGPUs = 1")
     assert "--mem-per-cpu=2000M" in made.argv
     assert "--cpus-per-task=4" in made.argv
-    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4")
+    made = planned(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 4")
     assert (made.argv, len(made.dropped)) == ((), 2)
     assert made.recheck is not None
     assert set(conjuncts(made.recheck)) == {each.clause for each in made.dropped}
-    made = told(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 1")
+    made = planned(tmp_path, SHARES, "RequestMemory = 8000; RequestCpus = 1")
     assert made.argv == ("--mem-per-cpu=8000M",)
 
 
@@ -147,15 +147,15 @@ def test_a_condition_asks_for_no_more_processors_than_there_are_shares(
 ) -> None:
     site = '[requests.memory]\nflag = ["-l", "pmem={value}mb"]\nper_cpu = true\n'
     cpus = f"other.{CPUS} >= 8"
-    made = told(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque")
+    made = planned(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque")
     assert (made.argv, str(made.recheck)) == (argv, cpus)
     # A node has room for the whole job, and Torque cannot leave the others out.
     nodes = [ClassAd({"Name": "n1", CPUS: 8, RAM: 5000}), ClassAd({"Name": "n2", CPUS: 4})]
-    made = told(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque", inventory=nodes)
+    made = planned(tmp_path, site, f"{job}; Requirements = {cpus}", lrms="torque", inventory=nodes)
     assert made.argv == argv
     assert made.certificate is not None
     assert made.certificate.wrongly_included == ("n2",)
-    made = told(tmp_path, site, f"Requirements = {cpus}", lrms="torque")
+    made = planned(tmp_path, site, f"Requirements = {cpus}", lrms="torque")
     assert (made.argv, made.verdict) == (("-l", "nodes=1:ppn=8"), Fit.EXACT)
 
 
@@ -166,7 +166,7 @@ def test_shares_are_of_processors_in_the_unit_of_their_flag(tmp_path: Path) -> N
     cpus = { flag = "--cpus-per-task={value}", unit = 4 }
     Scratch = { flag = "--scratch={value}M", per_cpu = true }
     """
-    made = told(tmp_path, site, "RequestMemory = 4001; RequestCpus = 5; Scratch = 9")
+    made = planned(tmp_path, site, "RequestMemory = 4001; RequestCpus = 5; Scratch = 9")
     assert made.argv == ("--mem-per-cpu=2001M", "--cpus-per-task=2", "--scratch=5M")
     assert f"other.{RAM} >= 4002" in str(made.condition)
 
@@ -175,7 +175,7 @@ def test_shares_are_of_processors_in_the_unit_of_their_flag(tmp_path: Path) -> N
 def test_processors_and_times_are_not_shared(tmp_path: Path, request_: str) -> None:
     site = f"[requests]\n{request_} flag = '--x={{value}}', per_cpu = true }}\n"
     with pytest.raises(MappingError, match="found True"):
-        told(tmp_path, site, "")
+        planned(tmp_path, site, "")
 
 
 RAM, CPUS = "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"
@@ -205,7 +205,7 @@ def test_a_flag_does_not_stand_for_two_things(  # noqa: PLR0917
     tmp_path: Path, flag: str, sources: tuple[str, str, int], job: str, number: int, dropped: str
 ) -> None:
     of, request, unit = sources
-    made = told(tmp_path, shared(of, request, flag, unit), job)
+    made = planned(tmp_path, shared(of, request, flag, unit), job)
     assert (made.argv, made.verdict) == ((f"--s={number}",), Fit.NECESSARY)
     assert str(made.recheck) == dropped
     assert "in one way only" in reasons(made)[0]
@@ -216,7 +216,7 @@ def test_two_numbers_of_one_thing_are_joined_by_the_larger(tmp_path: Path, flag:
     site = shared(RAM, "memory", flag)
     for asked, least in ((3000, 4096), (5000, 4096)):
         job = f"RequestMemory = {asked}; Requirements = other.{RAM} >= {least}"
-        made = told(tmp_path, site, job)
+        made = planned(tmp_path, site, job)
         assert (made.argv, made.verdict) == ((f"--s={max(asked, least)}",), Fit.EXACT)
 
 
@@ -228,7 +228,7 @@ def test_requests_of_two_things_do_not_share_a_flag(tmp_path: Path) -> None:
     [flags]
     s = "--s={s}"
     """
-    made = told(tmp_path, site, "RequestMemory = 10; RequestCpus = 20")
+    made = planned(tmp_path, site, "RequestMemory = 10; RequestCpus = 20")
     assert (made.argv, made.verdict) == (("--s=10",), Fit.NECESSARY)
     assert reasons(made) == ["another request sets the same flag"]
     assert made.recheck is not None
@@ -245,11 +245,11 @@ def test_nodes_by_name_are_a_term_that_other_forms_are_chosen_for(tmp_path: Path
     """
     nodes = parse_nodes('[ Name = "n1"; B = 5 ]', '[ Name = "n2"; B = 1 ]')
     job = "RequestCpus = 6; Requirements = other.B > 2"
-    made = told(tmp_path, site, job, inventory=nodes)
+    made = planned(tmp_path, site, job, inventory=nodes)
     assert sorted(made.argv) == ["--constraint=!(n2)", "--named"]
     assert made.verdict is Fit.NECESSARY
     assert reasons(made) == ["no form of [flags] has the slot {c} in this case"]
-    made = told(tmp_path, site, job, inventory=nodes[:1])
+    made = planned(tmp_path, site, job, inventory=nodes[:1])
     assert (made.argv, made.verdict) == (("--cpus-per-task=6",), Fit.EXACT)
 
 
@@ -260,12 +260,12 @@ def test_an_inventory_judges_what_the_chosen_form_carries(tmp_path: Path) -> Non
     site = GPU.replace(', "--gres=gpu:{gpus}"', "") + 'exclude = ""\n'
     site = 'exclude = ""\n' + site.replace('exclude = ""\n', "")
     wanted = 'Requirements = other.GPUType == "NVIDIA A100" && other.GPUs >= 2'
-    made = told(tmp_path, site, wanted, inventory=nodes)
+    made = planned(tmp_path, site, wanted, inventory=nodes)
     assert made.argv == ("--gres=gpu:a100:2",)
     assert made.certificate is not None
     assert made.certificate.exact
     # Only the size is required: there is no form for it alone, so every node may be chosen.
-    made = told(tmp_path, site.replace(', "--gres=gpu:{type}:1"', ""),
+    made = planned(tmp_path, site.replace(', "--gres=gpu:{type}:1"', ""),
                 "Requirements = other.GPUs >= 2", inventory=nodes)  # fmt: skip
     assert made.argv == ()
     assert made.certificate is not None
@@ -293,7 +293,7 @@ def test_nodes_and_processors_of_torque(tmp_path: Path, job: str, argv: list[str
       ["-l", "nodes={NODES}:{features}"], ["-l", "nodes=1:{features}"], ["-l", "nodes={NODES}"],
     ]
     """
-    assert list(told(tmp_path, site, job, "torque").argv) == argv
+    assert list(planned(tmp_path, site, job, "torque").argv) == argv
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_parallel_environment_by_name(tmp_path: Path, job: str, argv: list[str
     [flags]
     pe = [["-pe", "{PE}", "{cpus}"], ["-pe", "smp", "{cpus}"]]
     """
-    assert list(told(tmp_path, site, job, "sge").argv) == argv
+    assert list(planned(tmp_path, site, job, "sge").argv) == argv
 
 
 def test_features_that_the_chosen_form_has_no_slot_for_are_dropped(tmp_path: Path) -> None:
@@ -325,9 +325,9 @@ def test_features_that_the_chosen_form_has_no_slot_for_are_dropped(tmp_path: Pat
     features = { A = "a" }
     """
     wanted = 'Requirements = member("A", other.Tags); RequestCpus = 2'
-    made = told(tmp_path, site, wanted, "torque")
+    made = planned(tmp_path, site, wanted, "torque")
     assert (made.argv, made.verdict) == (("-l", "nodes=1:ppn=2:a"), Fit.EXACT)
-    made = told(tmp_path, site, f"NODES = 2; {wanted}", "torque")
+    made = planned(tmp_path, site, f"NODES = 2; {wanted}", "torque")
     assert (made.argv, made.verdict) == (("-l", "nodes=2"), Fit.NECESSARY)
     assert reasons(made) == ["no form of [flags] has the slot {features} in this case"] * 2
     assert str(made.recheck).startswith('member("A", other.Tags) && (isUndefined(')
@@ -336,10 +336,10 @@ def test_features_that_the_chosen_form_has_no_slot_for_are_dropped(tmp_path: Pat
 def test_nodes_by_name_need_a_form_with_the_terms(tmp_path: Path) -> None:
     site = 'requests.X = {}\nflags.features = ["--nodes={X}", "--requires={features}"]\n'
     nodes = parse_nodes('[ Name = "n1"; Ok = true ]', '[ Name = "n2"; Ok = false ]')
-    made = told(tmp_path, site, "Requirements = other.Ok", "flux", inventory=nodes)
+    made = planned(tmp_path, site, "Requirements = other.Ok", "flux", inventory=nodes)
     assert made.argv == ("batch", "--requires=(-host:n2)")
     with pytest.raises(MappingError, match=r"has the slot \{features\} in this case"):
-        told(tmp_path, site, "Requirements = other.Ok; X = 1", "flux", inventory=nodes)
+        planned(tmp_path, site, "Requirements = other.Ok; X = 1", "flux", inventory=nodes)
 
 
 # --- constants, defaults and presence -------------------------------------------------------------
@@ -351,11 +351,14 @@ def test_a_form_without_slots_is_a_constant_or_a_default(tmp_path: Path) -> None
     queue = ["--partition={queue}", "--partition=batch"]
     whole = "--exclusive"
     """
-    assert told(tmp_path, site).argv == ("--partition=batch", "--exclusive")
-    assert told(tmp_path, site, queue="long").argv == ("--partition=long", "--exclusive")
-    assert told(tmp_path, site).directives == ("#SBATCH --partition=batch", "#SBATCH --exclusive")
+    assert planned(tmp_path, site).argv == ("--partition=batch", "--exclusive")
+    assert planned(tmp_path, site, queue="long").argv == ("--partition=long", "--exclusive")
+    assert planned(tmp_path, site).directives == (
+        "#SBATCH --partition=batch",
+        "#SBATCH --exclusive",
+    )
     # A site's file takes a flag away again.
-    assert told(tmp_path, "flags.queue = []", queue="long") == told(tmp_path, "")
+    assert planned(tmp_path, "flags.queue = []", queue="long") == planned(tmp_path, "")
 
 
 @pytest.mark.parametrize(
@@ -372,16 +375,16 @@ def test_presence(tmp_path: Path, job: str, argv: list[str]) -> None:
     requests.TestJob = { kind = "present" }
     flags.qos = [{ with = "TestJob", flag = "--qos=test" }, "--qos=normal"]
     """
-    made = told(tmp_path, site, job)
+    made = planned(tmp_path, site, job)
     assert (list(made.argv), made.verdict) == (argv, Fit.EXACT)
 
 
 def test_presence_as_a_flag_alone(tmp_path: Path) -> None:
     site = 'requests.TestJob = { kind = "present", flag = "--requeue" }'
-    assert told(tmp_path, site, "TestJob = 1").argv == ("--requeue",)
-    assert told(tmp_path, site).argv == ()
+    assert planned(tmp_path, site, "TestJob = 1").argv == ("--requeue",)
+    assert planned(tmp_path, site).argv == ()
     with pytest.raises(ValueError, match="TestJob of the job must be a boolean"):
-        told(tmp_path, site, "TestJob = error")
+        planned(tmp_path, site, "TestJob = error")
 
 
 def test_requests_that_set_one_flag_differently_are_dropped_and_named(tmp_path: Path) -> None:
@@ -392,12 +395,12 @@ def test_requests_that_set_one_flag_differently_are_dropped_and_named(tmp_path: 
     [flags]
     account = "--account={account}"
     """
-    made = told(tmp_path, site, 'A = "x"; B = "y"')
+    made = planned(tmp_path, site, 'A = "x"; B = "y"')
     assert made.argv == ("--account=x",)
     assert [(str(d.clause), d.reason) for d in made.dropped] == [
         ("B", "another request sets the same flag")
     ]
-    assert told(tmp_path, site, 'A = "x"; B = "x"').verdict is Fit.EXACT
+    assert planned(tmp_path, site, 'A = "x"; B = "x"').verdict is Fit.EXACT
 
 
 # --- times, texts, who submits --------------------------------------------------------------------
@@ -416,7 +419,7 @@ def test_wall_time_in_hours_minutes_and_seconds(tmp_path: Path, job: str, argv: 
     requests.wall = {}
     flags.time = ["--time={wall:hms}", "--time=24:00:00"]
     """
-    assert list(told(tmp_path, site, job).argv) == argv
+    assert list(planned(tmp_path, site, job).argv) == argv
 
 
 @pytest.mark.parametrize(
@@ -425,14 +428,14 @@ def test_wall_time_in_hours_minutes_and_seconds(tmp_path: Path, job: str, argv: 
 )
 def test_a_time_of_the_job_is_seconds_or_hms(tmp_path: Path, value: str, flag: str) -> None:
     site = 'requests.Walltime = { kind = "time", flag = "--time={value}", unit = 60 }'
-    assert told(tmp_path, site, f"Walltime = {value}").argv == (f"--time={flag}",)
+    assert planned(tmp_path, site, f"Walltime = {value}").argv == (f"--time={flag}",)
 
 
 @pytest.mark.parametrize("value", ['"1:60:00"', '"soon"', "true", "-1", '"01:00:00;id"', "{ 1 }"])
 def test_anything_else_is_no_time(tmp_path: Path, value: str) -> None:
     site = 'requests.Walltime = { kind = "time", flag = "--time={value}", unit = 60 }'
     with pytest.raises(ValueError, match="Walltime of the job must be"):
-        told(tmp_path, site, f"Walltime = {value}")
+        planned(tmp_path, site, f"Walltime = {value}")
 
 
 ACCOUNT = """
@@ -445,7 +448,7 @@ most = 20
 
 
 def test_a_text_that_the_site_allows(tmp_path: Path) -> None:
-    made = told(tmp_path, ACCOUNT, 'AccountingGroup = "group_atlas.prod"')
+    made = planned(tmp_path, ACCOUNT, 'AccountingGroup = "group_atlas.prod"')
     assert (made.argv, made.verdict) == (("--account=group_atlas.prod",), Fit.EXACT)
 
 
@@ -457,19 +460,19 @@ def test_a_text_that_the_site_allows(tmp_path: Path) -> None:
      "group_a>b", "group_~"],
 )  # fmt: skip
 def test_any_other_text_is_dropped_and_named(tmp_path: Path, text: str) -> None:
-    made = told(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"')
+    made = planned(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"')
     assert made.argv == ()
     assert str(made.dropped[0].clause) == "AccountingGroup"
     assert "is not allowed for AccountingGroup: the pattern group_.* and at most 20" in str(
         made.dropped[0].reason
     )
     with pytest.raises(NoFlagsError, match="is not allowed"):
-        told(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"', want=Fit.EXACT)
+        planned(tmp_path, ACCOUNT, f'AccountingGroup = "{text}"', want=Fit.EXACT)
 
 
 def test_a_pattern_that_takes_too_long_allows_nothing(tmp_path: Path) -> None:
     site = ACCOUNT.replace("group_.*", "(a+a+)+b").replace("most = 20", "most = 200")
-    made = told(tmp_path, site, f'AccountingGroup = "{"a" * 199}"')
+    made = planned(tmp_path, site, f'AccountingGroup = "{"a" * 199}"')
     assert (made.argv, len(made.dropped)) == ((), 1)
 
 
@@ -480,10 +483,10 @@ def test_values_of_a_text_are_a_sites_own_words(tmp_path: Path) -> None:
     values = { "atlas" = "hep_atlas", "lhcb/prod" = "hep_lhcb", "ops" = "" }
     flag = "--account={value}"
     """
-    assert told(tmp_path, site, 'VO = "ATLAS"').argv == ("--account=hep_atlas",)
-    assert told(tmp_path, site, 'VO = "lhcb/prod"').argv == ("--account=hep_lhcb",)
-    assert told(tmp_path, site, 'VO = "ops"').verdict is Fit.EXACT
-    assert reasons(told(tmp_path, site, 'VO = "cms"')) == ["'cms' is none of the values of VO"]
+    assert planned(tmp_path, site, 'VO = "ATLAS"').argv == ("--account=hep_atlas",)
+    assert planned(tmp_path, site, 'VO = "lhcb/prod"').argv == ("--account=hep_lhcb",)
+    assert planned(tmp_path, site, 'VO = "ops"').verdict is Fit.EXACT
+    assert reasons(planned(tmp_path, site, 'VO = "cms"')) == ["'cms' is none of the values of VO"]
 
 
 def test_who_submits(tmp_path: Path) -> None:
@@ -495,20 +498,20 @@ def test_who_submits(tmp_path: Path) -> None:
     account = ["--account={account}", "--account=guests"]
     """
     origin = Submitter("pilot01", ("pilots", "cms"))
-    assert told(tmp_path, site, submitter=origin).argv == ("--comment=pilot01", "--account=hep")
-    assert told(tmp_path, site).argv == ("--account=guests",)
+    assert planned(tmp_path, site, submitter=origin).argv == ("--comment=pilot01", "--account=hep")
+    assert planned(tmp_path, site).argv == ("--account=guests",)
     # Another group is not refused; what the job says of itself does not count.
-    other = told(tmp_path, site, submitter=Submitter("pilot01", ("physics",)))
+    other = planned(tmp_path, site, submitter=Submitter("pilot01", ("physics",)))
     assert (other.argv[1:], other.verdict) == (("--account=guests",), Fit.EXACT)
-    assert told(tmp_path, site, 'user = "root"; group = "bio"').argv == ("--account=guests",)
-    made = told(tmp_path, site, submitter=Submitter("x;id", ("cms",)))
+    assert planned(tmp_path, site, 'user = "root"; group = "bio"').argv == ("--account=guests",)
+    made = planned(tmp_path, site, submitter=Submitter("x;id", ("cms",)))
     assert made.argv == ("--account=hep",)
     assert "'x;id' is not allowed for user" in reasons(made)[0]
 
 
 @pytest.mark.parametrize("queue", ["a,b", "a;b", "-x", "a b", "a\nb", "x" * 65])
 def test_a_queue_without_a_plain_name_has_no_flag(tmp_path: Path, queue: str) -> None:
-    made = told(tmp_path, "", queue=queue)
+    made = planned(tmp_path, "", queue=queue)
     assert made.argv == ()
     assert str(made.dropped[0].clause) == "queue"
 
@@ -519,7 +522,7 @@ def test_a_queue_without_a_plain_name_has_no_flag(tmp_path: Path, queue: str) ->
      ("lsf", ["-q", "long"]), ("sge", ["-q", "long"])],
 )  # fmt: skip
 def test_the_chosen_queue_is_a_flag(tmp_path: Path, lrms: str, argv: list[str]) -> None:
-    assert list(told(tmp_path, "", "", lrms, queue="long").argv) == argv
+    assert list(planned(tmp_path, "", "", lrms, queue="long").argv) == argv
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -533,10 +536,10 @@ values = ["batch", "long"]
 [flags]
 queue = ["--partition={Queue}", "--partition={queue}", "--partition=batch"]
 """
-    made = told(tmp_path, site, 'Queue = "long"', queue="long")
+    made = planned(tmp_path, site, 'Queue = "long"', queue="long")
     assert (made.argv, made.verdict, reasons(made)) == (("--partition=long",), "exact", [])
     # The verdict is about the chosen queue; the flags are for another.
-    made = told(tmp_path, site, 'Queue = "batch"', queue="long")
+    made = planned(tmp_path, site, 'Queue = "batch"', queue="long")
     assert (made.argv, made.verdict) == (("--partition=batch",), "necessary")
     assert reasons(made) == ["no form of [flags] has the slot {queue} in this case"]
 
@@ -552,17 +555,17 @@ def test_lines_that_are_no_directives(tmp_path: Path) -> None:
     gpu = "--gres=gpu:{gpus}"
     """
     profile = 'for file in /etc/profile.d/*.sh; do . "$file"; done; echo ${HOME}'
-    assert told(tmp_path, site).lines == (profile,)
-    assert told(tmp_path, site, "RequestGPUs = 1").lines == (profile, "module load cuda")
-    made = told(tmp_path, site, 'RequestGPUs = 1; CUDA = "12.2"')
+    assert planned(tmp_path, site).lines == (profile,)
+    assert planned(tmp_path, site, "RequestGPUs = 1").lines == (profile, "module load cuda")
+    made = planned(tmp_path, site, 'RequestGPUs = 1; CUDA = "12.2"')
     assert made.lines == (profile, "module load cuda/12.2")
     assert (made.argv, made.verdict) == (("--gres=gpu:1",), Fit.EXACT)
-    assert told(tmp_path, site, 'CUDA = "12;id"').lines == (profile,)
+    assert planned(tmp_path, site, 'CUDA = "12;id"').lines == (profile,)
 
 
 def test_a_line_alone_carries_no_request_of_a_resource(tmp_path: Path) -> None:
     site = 'requests.gpus = {}\nlines.n = "export N={gpus}"\n'
-    made = told(tmp_path, site, "RequestGPUs = 2")
+    made = planned(tmp_path, site, "RequestGPUs = 2")
     assert made.verdict is Fit.NECESSARY
     assert reasons(made) == ["no form of [flags] has the slot {gpus} in this case"]
 
@@ -573,9 +576,9 @@ def test_lines_of_htcondors_submit_file(tmp_path: Path) -> None:
     [flags]
     project = [["+ProjectName", "=", '"{Project}"'], ["+ProjectName", "=", '"osg"']]
     """
-    made = told(tmp_path, site, 'Project = "LIGO"; RequestCpus = 2', "htcondor")
+    made = planned(tmp_path, site, 'Project = "LIGO"; RequestCpus = 2', "htcondor")
     assert made.directives == ("request_cpus = 2", '+ProjectName = "LIGO"')
-    assert told(tmp_path, site, "", "htcondor").directives == ('+ProjectName = "osg"',)
+    assert planned(tmp_path, site, "", "htcondor").directives == ('+ProjectName = "osg"',)
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -638,7 +641,7 @@ def test_a_minimum_of_nothing_excludes_no_node(tmp_path: Path) -> None:
     for site, size, more in (("", 0, ""), (rule, 1, f" && other.{RAM} >= 0.5")):
         nodes[0][RAM] = size
         job = f"Requirements = other.A > 0{more}"
-        made = told(tmp_path, f'exclude = ""\n{site}', job, inventory=nodes)
+        made = planned(tmp_path, f'exclude = ""\n{site}', job, inventory=nodes)
         assert made.argv == ()
         assert made.certificate is not None
         assert made.certificate.wrongly_included == ("n2",)
@@ -649,21 +652,21 @@ def test_room_that_no_number_states_is_unknown(tmp_path: Path, size: str) -> Non
     nodes = [parse_ad(f'[ Name = "n1"; {RAM} = 9; A = 1 ]'),
              parse_ad(f'[ Name = "n2"; {RAM} = {size}; A = 0 ]')]  # fmt: skip
     job = "RequestMemory = 9; Requirements = other.A > 0"
-    made = told(tmp_path, 'exclude = ""\n', job, inventory=nodes)
+    made = planned(tmp_path, 'exclude = ""\n', job, inventory=nodes)
     assert made.certificate is not None
     assert made.certificate.wrongly_included == ("n2",)
     # By name it is left out.
-    assert told(tmp_path, "", job, inventory=nodes).verdict is Fit.EXACT
+    assert planned(tmp_path, "", job, inventory=nodes).verdict is Fit.EXACT
 
 
 @pytest.mark.parametrize("hiding", [f"[ {RAM} = 1000000; A = 9 ]", "3"])
 def test_an_attribute_of_the_job_does_not_stand_for_the_host(tmp_path: Path, hiding: str) -> None:
     nodes = [ClassAd({"Name": "n1", RAM: 2000, "A": 1}), ClassAd({"Name": "n2", RAM: 9000, "A": 1})]
     job = f"other = {hiding}; RequestMemory = 4000; Requirements = TARGET.A == 1"
-    made = told(tmp_path, "", job, inventory=nodes)
+    made = planned(tmp_path, "", job, inventory=nodes)
     assert (made.argv, made.verdict) == (("--mem=4000M", "--exclude=n1"), Fit.EXACT)
     # BLAH has no request for memory, which is checked again.
-    made = told(tmp_path, "", job, lrms="blah", inventory=nodes)
+    made = planned(tmp_path, "", job, lrms="blah", inventory=nodes)
     assert made.certificate is not None
     assert made.certificate.wrongly_included == ("n1",)
     assert made.recheck is not None
@@ -673,5 +676,5 @@ def test_an_attribute_of_the_job_does_not_stand_for_the_host(tmp_path: Path, hid
 
 def test_a_flag_of_a_number_is_not_called_a_feature(tmp_path: Path) -> None:
     site = '[attributes.X]\nkind = "eq"\nflag = "--x={value}"\n'
-    made = told(tmp_path, site, "Requirements = other.X is 3")
+    made = planned(tmp_path, site, "Requirements = other.X is 3")
     assert reasons(made) == ["a flag does not distinguish kinds of numbers"]

@@ -24,7 +24,7 @@ features = {{ A = "ab", B = "ab", C = "c" }}
 """
 
 
-def told(  # noqa: PLR0917
+def planned(  # noqa: PLR0917
     requirement: str,
     lrms: str,
     site: str,
@@ -57,7 +57,7 @@ def told(  # noqa: PLR0917
 def test_a_feature_that_other_texts_have_too_is_necessary_only(
     tmp_path: Path, requirement: str, argv: list[str], verdict: str
 ) -> None:
-    submission = told(requirement, "slurm", FAMILIES.format(more=""), tmp_path)
+    submission = planned(requirement, "slurm", FAMILIES.format(more=""), tmp_path)
     assert list(submission.argv) == argv
     assert submission.verdict == verdict
     assert all("stands for another" in dropped.reason for dropped in submission.dropped)
@@ -67,8 +67,8 @@ def test_nor_does_it_make_sure(tmp_path: Path) -> None:
     site = FAMILIES.format(more="")
     for requirement in ('other.Os == "SL"', 'member("A", other.Tags)'):
         with pytest.raises(NoFlagsError, match="stands for another"):
-            told(requirement, "slurm", site, tmp_path, Fit.SUFFICIENT)
-    either = told('other.Os == "SL" || other.Os == "Debian"', "slurm", site, tmp_path,
+            planned(requirement, "slurm", site, tmp_path, Fit.SUFFICIENT)
+    either = planned('other.Os == "SL" || other.Os == "Debian"', "slurm", site, tmp_path,
                   Fit.SUFFICIENT)  # fmt: skip
     assert (either.argv, either.verdict) == (("--constraint=deb",), Fit.SUFFICIENT)
 
@@ -76,12 +76,12 @@ def test_nor_does_it_make_sure(tmp_path: Path) -> None:
 def test_negated_it_would_refuse_hosts_that_will_do(tmp_path: Path) -> None:
     site = FAMILIES.format(more="")
     for requirement in ('other.Os != "SL"', '!member("A", other.Tags)'):
-        submission = told(requirement, "lsf", site, tmp_path)
+        submission = planned(requirement, "lsf", site, tmp_path)
         assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
-        sure = told(requirement, "lsf", site, tmp_path, Fit.SUFFICIENT)
+        sure = planned(requirement, "lsf", site, tmp_path, Fit.SUFFICIENT)
         assert sure.argv in (("-R", "select[!rhel]"), ("-R", "select[!ab]"))
         assert sure.verdict is Fit.SUFFICIENT
-    both = told('other.Os != "SL" && other.Os != "CentOS"', "lsf", site, tmp_path)
+    both = planned('other.Os != "SL" && other.Os != "CentOS"', "lsf", site, tmp_path)
     assert (both.argv, both.verdict) == (("-R", "select[!rhel]"), Fit.EXACT)
 
 
@@ -117,7 +117,7 @@ def test_what_no_term_can_exclude_is_checked_again_whole() -> None:
 def test_a_feature_for_both_yes_and_no_is_none(tmp_path: Path) -> None:
     site = '[attributes.Out]\nkind = "bool"\nfeatures = { true = "x", false = "x" }'
     with pytest.raises(MappingError, match="different names for true and false"):
-        told("other.Out", "slurm", site, tmp_path)
+        planned("other.Out", "slurm", site, tmp_path)
 
 
 # --- one option, one resource: one value ----------------------------------------------------------
@@ -146,11 +146,11 @@ def test_a_second_value_does_not_undo_the_first(
     tmp_path: Path, requirement: str, argv: str
 ) -> None:
     for lrms, flags in (("sge", ("-l", argv)), ("pbspro", ("-l", f"select=1:{argv}"))):
-        submission = told(requirement, lrms, ONE_COMPLEX, tmp_path)
+        submission = planned(requirement, lrms, ONE_COMPLEX, tmp_path)
         assert (submission.argv, submission.verdict) == (flags, Fit.NECESSARY)
         assert "tag in one way only" in submission.dropped[-1].reason
         with pytest.raises(NoFlagsError, match="tag in one way only"):
-            told(requirement, lrms, ONE_COMPLEX, tmp_path, Fit.SUFFICIENT)
+            planned(requirement, lrms, ONE_COMPLEX, tmp_path, Fit.SUFFICIENT)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_a_condition_in_another_unit_does_not_undo_the_jobs_request(
     if lrms != "sge":
         site = site.replace("Ram", "GlueHostMainMemoryRAMSize")
     wanted = "other.Ram >= 4096" if lrms == "sge" else "other.GlueHostMainMemoryRAMSize >= 4096"
-    submission = told(wanted, lrms, site, tmp_path, job="[ RequestMemory = 100000 ]")
+    submission = planned(wanted, lrms, site, tmp_path, job="[ RequestMemory = 100000 ]")
     assert (submission.argv, submission.verdict) == (argv, Fit.NECESSARY)
     assert str(submission.recheck) == wanted
-    assert told(wanted, lrms, site, tmp_path).verdict is Fit.EXACT
+    assert planned(wanted, lrms, site, tmp_path).verdict is Fit.EXACT
 
 
 def test_nor_does_an_exclusion_undo_a_condition(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_nor_does_an_exclusion_undo_a_condition(tmp_path: Path) -> None:
 
 def test_the_share_of_a_slot_is_the_whole_where_no_slots_are_asked_for(tmp_path: Path) -> None:
     job = "[ RequestMemory = 3001; RequestCpus = 4 ]"
-    assert told("true", "sge", "", tmp_path, job=job).argv == ("-l", "h_vmem=3001M")
+    assert planned("true", "sge", "", tmp_path, job=job).argv == ("-l", "h_vmem=3001M")
     site = '[requests]\ncpus = { flag = ["-pe", "smp", "{value}"] }'
-    assert told("true", "sge", site, tmp_path, job=job).argv == (
+    assert planned("true", "sge", site, tmp_path, job=job).argv == (
         "-pe", "smp", "4", "-l", "h_vmem=751M"
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What each batch system is told, and the traps of each."""
+"""What each batch system is asked for, and the traps of each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COMPLEXES = (
 )
 
 
-def told(
+def planned(
     requirement: str,
     lrms: str,
     site: str = "",
@@ -138,7 +138,7 @@ def told(
 def test_the_strongest_condition_that_a_system_can_be_told(  # noqa: PLR0917
     tmp_path: Path, lrms: str, site: str, requirement: str, argv: list[str], verdict: str
 ) -> None:
-    submission = told(requirement, lrms, site, folder=tmp_path)
+    submission = planned(requirement, lrms, site, folder=tmp_path)
     assert list(submission.argv) == argv
     assert submission.verdict == verdict
     assert bool(submission.dropped) == (verdict != "exact")
@@ -154,7 +154,7 @@ def test_kubernetes_is_given_one_list_of_terms_with_what_all_must_have(tmp_path:
     """
     platform = "other.GlueHostArchitecturePlatformType"
     requirement = f'({RAM} < 500 || {RAM} >= 2000) && {platform} != "x86_64"'
-    (line,) = told(requirement, "kubernetes", site, folder=tmp_path).directives
+    (line,) = planned(requirement, "kubernetes", site, folder=tmp_path).directives
     key, _, text = line.partition(": ")
     arch = {"key": "kubernetes.io/arch", "operator": "NotIn", "values": ["amd64"]}
     low = {"key": "ram", "operator": "Lt", "values": ["500"]}
@@ -165,12 +165,12 @@ def test_kubernetes_is_given_one_list_of_terms_with_what_all_must_have(tmp_path:
 
 
 def test_a_word_with_what_a_script_reader_breaks_up_is_quoted_in_lsf(tmp_path: Path) -> None:
-    submission = told(f"{RAM} >= 2000 || {CPUS} > 3", "lsf", folder=tmp_path)
+    submission = planned(f"{RAM} >= 2000 || {CPUS} > 3", "lsf", folder=tmp_path)
     assert submission.directives == ('#BSUB -R "select[maxmem>=2000||ncpus>=4]"',)
 
 
 def test_htcondors_macros_are_not_expanded_in_texts(tmp_path: Path) -> None:
-    submission = told(f'{OS} == "$(HOME)$x"', "htcondor", 'others = "same"', folder=tmp_path)
+    submission = planned(f'{OS} == "$(HOME)$x"', "htcondor", 'others = "same"', folder=tmp_path)
     line = 'TARGET.GlueHostOperatingSystemName == "$(DOLLAR)(HOME)$(DOLLAR)x"'
     assert submission.directives == (f"requirements = {line}",)
 
@@ -181,7 +181,7 @@ def test_htcondors_macros_are_not_expanded_in_texts(tmp_path: Path) -> None:
 def test_htcondors_submit_file_takes_a_backslash_as_it_is(
     tmp_path: Path, text: str, written: str
 ) -> None:
-    submission = told(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)
+    submission = planned(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)
     assert submission.verdict is Fit.EXACT
     line = f'TARGET.GlueHostOperatingSystemName == "{written}"'
     assert submission.directives == (f"requirements = {line}",)
@@ -199,7 +199,7 @@ def test_what_htcondors_submit_file_cannot_write_is_dropped_and_named(
     tmp_path: Path, clause: str, reason: str
 ) -> None:
     text = f"{clause} && {RAM} > 5"
-    submission = told(text, "htcondor", 'others = "same"', folder=tmp_path)
+    submission = planned(text, "htcondor", 'others = "same"', folder=tmp_path)
     assert submission.directives == ("requirements = TARGET.DetectedMemory > 5",)
     assert submission.verdict is Fit.NECESSARY
     assert submission.recheck == parse_expr(clause)
@@ -211,7 +211,7 @@ def test_a_macro_function_that_arises_across_clauses_is_dropped(
     tmp_path: Path, function: str
 ) -> None:
     text = f'{OS} != "{function}" && other.GlueHostOperatingSystemRelease == "$x"'
-    submission = told(text, "htcondor", 'others = "same"', folder=tmp_path)
+    submission = planned(text, "htcondor", 'others = "same"', folder=tmp_path)
     assert str(submission.recheck) == 'other.GlueHostOperatingSystemRelease == "$x"'
     with pytest.raises(ValueError, match="macro"):
         submit_text(parse_expr(text))
@@ -219,7 +219,7 @@ def test_a_macro_function_that_arises_across_clauses_is_dropped(
 
 @pytest.mark.parametrize("text", ["\\n", "\\r\\nqueue 9"])
 def test_htcondors_submit_file_stays_one_line(tmp_path: Path, text: str) -> None:
-    submission = told(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)
+    submission = planned(f'{OS} == "{text}"', "htcondor", 'others = "same"', folder=tmp_path)
     assert all(line.isprintable() for line in submission.directives)
 
 
@@ -242,12 +242,12 @@ def test_contradictory_bounds_are_said_to_be_of_no_host(
     tmp_path: Path, lrms: str, requirement: str
 ) -> None:
     with pytest.raises(NoHostError):
-        told(requirement, lrms, FEATURES if lrms == "slurm" else "", folder=tmp_path)
+        planned(requirement, lrms, FEATURES if lrms == "slurm" else "", folder=tmp_path)
 
 
 def test_alternatives_that_other_clauses_rule_out_are_struck_off(tmp_path: Path) -> None:
     requirement = f"({RAM} > 4000 || {RAM} < 1000 && {SI00} > 5) && {RAM} > 2000"
-    submission = told(requirement, "slurm", folder=tmp_path)
+    submission = planned(requirement, "slurm", folder=tmp_path)
     assert (submission.argv, submission.verdict) == (("--mem=4001M",), Fit.EXACT)
 
 
@@ -256,18 +256,18 @@ def test_an_explosion_of_alternatives_stays_short(tmp_path: Path) -> None:
         f'(member("{a}", {TAGS}) && {OUT} || member("{b}", {TAGS}) && {OS} == "SL")'
         for a in "ABCD" for b in "ABCD" if a != b
     )  # fmt: skip
-    submission = told(requirement, "slurm", FEATURES, folder=tmp_path)
+    submission = planned(requirement, "slurm", FEATURES, folder=tmp_path)
     assert len(" ".join(submission.argv)) < 4000
     assert submission.verdict is Fit.NECESSARY
     assert submission.recheck == parse_expr(requirement)
     for want in (Fit.SUFFICIENT, Fit.EXACT):
         with pytest.raises(NoFlagsError, match="too many"):
-            told(requirement, "slurm", FEATURES, want=want, folder=tmp_path)
+            planned(requirement, "slurm", FEATURES, want=want, folder=tmp_path)
     nodes = """[ Name = "n1"; GlueHostNetworkAdapterOutboundIP = true;
         GlueHostApplicationSoftwareRunTimeEnvironment = { "A", "B", "C", "D" } ]
         [ Name = "n2"; GlueHostNetworkAdapterOutboundIP = true;
         GlueHostApplicationSoftwareRunTimeEnvironment = { "A" } ]"""
-    exact = told(requirement, "slurm", FEATURES, nodes=nodes, folder=tmp_path)
+    exact = planned(requirement, "slurm", FEATURES, nodes=nodes, folder=tmp_path)
     assert (exact.verdict, exact.excluded) == (Fit.EXACT, ("n2",))
 
 
@@ -295,16 +295,16 @@ unit = 1024
 def test_rounding_errs_to_the_safe_side(
     tmp_path: Path, requirement: str, want: Fit, argv: list[str], verdict: str
 ) -> None:
-    submission = told(requirement, "slurm", GIGABYTES, want=want, folder=tmp_path)
+    submission = planned(requirement, "slurm", GIGABYTES, want=want, folder=tmp_path)
     assert list(submission.argv) == argv
     assert submission.verdict == verdict
 
 
 def test_a_sites_rounding_holds_where_it_is_on_the_safe_side(tmp_path: Path) -> None:
     down = GIGABYTES + 'rounding = "down"'
-    assert told(f"{RAM} >= 3000", "slurm", down, folder=tmp_path).argv == ("--mem=2G",)
+    assert planned(f"{RAM} >= 3000", "slurm", down, folder=tmp_path).argv == ("--mem=2G",)
     with pytest.raises(NoFlagsError, match="rounds"):
-        told(f"{RAM} >= 3000", "slurm", down, want=Fit.SUFFICIENT, folder=tmp_path)
+        planned(f"{RAM} >= 3000", "slurm", down, want=Fit.SUFFICIENT, folder=tmp_path)
 
 
 # --- the job's own requests -----------------------------------------------------------------------
@@ -330,7 +330,7 @@ REQUESTS = "[ RequestMemory = 3000; RequestCpus = 4; RequestDisk = 5000001; MaxW
 def test_what_the_job_asks_for_itself(
     tmp_path: Path, lrms: str, argv: list[str], lacks: list[str]
 ) -> None:
-    submission = told("true", lrms, job=REQUESTS, folder=tmp_path)
+    submission = planned("true", lrms, job=REQUESTS, folder=tmp_path)
     assert list(submission.argv) == argv
     assert [dropped.reason for dropped in submission.dropped] == [
         f"{lrms} has no flag for {word}" for word in lacks
@@ -338,12 +338,12 @@ def test_what_the_job_asks_for_itself(
     assert submission.verdict is (Fit.NECESSARY if lacks else Fit.EXACT)
     for want in (Fit.EXACT, Fit.SUFFICIENT) if lacks else ():
         with pytest.raises(NoFlagsError):
-            told("true", lrms, job=REQUESTS, want=want, folder=tmp_path)
+            planned("true", lrms, job=REQUESTS, want=want, folder=tmp_path)
 
 
 def test_requests_of_htcondor_are_lines_of_its_submit_file(tmp_path: Path) -> None:
     job = "[ RequestMemory = 2000; RequestCpus = 2; RequestDisk = 5000; RequestGPUs = 1 ]"
-    submission = told("true", "htcondor", job=job, folder=tmp_path)
+    submission = planned("true", "htcondor", job=job, folder=tmp_path)
     assert submission.directives == (
         "request_memory = 2000",
         "request_cpus = 2",
@@ -356,7 +356,7 @@ def test_requests_of_htcondor_are_lines_of_its_submit_file(tmp_path: Path) -> No
 def test_the_larger_of_a_request_and_a_condition_counts(tmp_path: Path) -> None:
     for bound, flag in ((2000, "--mem=3000M"), (4000, "--mem=4000M")):
         job = "[ RequestMemory = 3000 ]"
-        assert told(f"{RAM} >= {bound}", "slurm", job=job, folder=tmp_path).argv == (flag,)
+        assert planned(f"{RAM} >= {bound}", "slurm", job=job, folder=tmp_path).argv == (flag,)
 
 
 @pytest.mark.parametrize(
@@ -387,19 +387,19 @@ def test_the_old_name_of_strictness_works_and_names_the_new_one() -> None:
 
 def test_policies(tmp_path: Path) -> None:
     wanted = f"{RAM} >= 5 && {SI00} > 500"
-    lenient = told(wanted, "slurm", policy=Strictness.LENIENT, folder=tmp_path)
+    lenient = planned(wanted, "slurm", policy=Strictness.LENIENT, folder=tmp_path)
     assert (lenient.verdict, str(lenient.recheck)) == (Fit.NECESSARY, f"{SI00} > 500")
-    lax = told(wanted, "slurm", policy=Strictness.REJECT_NEVER, folder=tmp_path)
+    lax = planned(wanted, "slurm", policy=Strictness.REJECT_NEVER, folder=tmp_path)
     assert (lax.argv, lax.recheck, len(lax.dropped)) == (lenient.argv, None, 1)
     with pytest.raises(NoFlagsError, match="no exact flags"):
-        told(wanted, "slurm", policy=Strictness.STRICT, folder=tmp_path)
+        planned(wanted, "slurm", policy=Strictness.STRICT, folder=tmp_path)
     for policy in Strictness:
         with pytest.raises(NoHostError):
-            told("false", "slurm", policy=policy, folder=tmp_path)
+            planned("false", "slurm", policy=policy, folder=tmp_path)
 
 
 def test_the_recheck_decides_what_the_flags_leave_open(tmp_path: Path) -> None:
-    submission = told(f"{RAM} >= 5 && {SI00} > 500", "slurm", folder=tmp_path)
+    submission = planned(f"{RAM} >= 5 && {SI00} > 500", "slurm", folder=tmp_path)
     assert submission.recheck is not None
     for speed, good in ((400, False), (501, True), ("fast", False)):
         node = ClassAd({"GlueHostBenchmarkSI00": speed})
@@ -428,7 +428,7 @@ NODES = """
     ],
 )
 def test_exactly_the_good_nodes(tmp_path: Path, lrms: str, argv: list[str]) -> None:
-    submission = told(f"{SI00} > 700", lrms, nodes=NODES, folder=tmp_path)
+    submission = planned(f"{SI00} > 700", lrms, nodes=NODES, folder=tmp_path)
     assert list(submission.argv) == argv
     assert submission.verdict is Fit.EXACT
     certificate = submission.certificate
@@ -438,14 +438,14 @@ def test_exactly_the_good_nodes(tmp_path: Path, lrms: str, argv: list[str]) -> N
 
 
 def test_the_certificate_names_what_would_be_selected_wrongly(tmp_path: Path) -> None:
-    submission = told(f"{SI00} < 700", "pbspro", nodes=NODES, folder=tmp_path)
+    submission = planned(f"{SI00} < 700", "pbspro", nodes=NODES, folder=tmp_path)
     assert submission.verdict is Fit.NECESSARY
     assert submission.certificate is not None
     assert submission.certificate.wrongly_included == ("n3", "n4")
     assert submission.certificate.wrongly_excluded == ()
     for want in (Fit.EXACT, Fit.SUFFICIENT):
         with pytest.raises(NoFlagsError, match="n3"):
-            told(f"{SI00} < 700", "pbspro", nodes=NODES, want=want, folder=tmp_path)
+            planned(f"{SI00} < 700", "pbspro", nodes=NODES, want=want, folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -463,7 +463,7 @@ def test_what_flags_select_wrongly_of_an_inventory_is_checked_again(
         f'[ Name = "{name}"; GlueHostMainMemoryRAMSize = {value} ]'
         for name, value in zip(("good", "bad"), values, strict=True)
     )
-    submission = told(
+    submission = planned(
         f"{RAM} > 5", "pbspro", nodes=nodes, policy=Strictness.LENIENT, folder=tmp_path
     )
     assert submission.certificate is not None
@@ -476,7 +476,7 @@ def test_what_flags_select_wrongly_of_an_inventory_is_checked_again(
 def test_blah_is_asked_for_nothing_that_a_good_node_of_an_inventory_lacks(tmp_path: Path) -> None:
     nodes = """[ Name = "good"; GlueHostMainMemoryRAMSize = 5.5; GlueHostBenchmarkSI00 = 9 ]
                [ Name = "bad"; GlueHostMainMemoryRAMSize = 5; GlueHostBenchmarkSI00 = 9 ]"""
-    submission = told(f"{RAM} > 5 && {SI00} > 8", "blah", nodes=nodes, folder=tmp_path)
+    submission = planned(f"{RAM} > 5 && {SI00} > 8", "blah", nodes=nodes, folder=tmp_path)
     assert submission.directives == ('CERequirements = "other.GlueHostBenchmarkSI00 >= 9"',)
     assert submission.verdict is Fit.NECESSARY
     assert submission.certificate is not None
@@ -488,7 +488,7 @@ def test_blah_keeps_no_unwilling_node_out_and_htcondor_does(tmp_path: Path) -> N
     nodes = '[ Name = "good" ] [ Name = "unwilling"; Requirements = false ]'
     for lrms, verdict, wrong in (("blah", Fit.NECESSARY, ("unwilling",)),
                                  ("htcondor", Fit.EXACT, ())):  # fmt: skip
-        submission = told("true", lrms, nodes=nodes, folder=tmp_path)
+        submission = planned("true", lrms, nodes=nodes, folder=tmp_path)
         assert submission.certificate is not None
         assert (submission.verdict, submission.certificate.wrongly_included) == (verdict, wrong)
 
@@ -502,7 +502,7 @@ def test_equal_nodes_are_one_class_and_a_node_of_its_own_is_none_of_it(tmp_path:
     [ Name = "f"; GlueHostMainMemoryRAMSize = eval("4 + 1") ]
     [ Name = "g"; GlueHostMainMemoryRAMSize = 5; Requirements = TARGET.Owner == "ana" ]
     """
-    submission = told(f"{RAM} >= 5", "slurm", nodes=nodes, folder=tmp_path)
+    submission = planned(f"{RAM} >= 5", "slurm", nodes=nodes, folder=tmp_path)
     assert submission.excluded == ("d", "g")
     assert submission.certificate is not None
     assert submission.certificate.classes == 6
@@ -517,7 +517,7 @@ def test_a_list_of_nodes_too_long_for_a_word_names_only_those_that_nothing_else_
         f" GlueHostBenchmarkSI00 = {number % 100} ]"
         for number, name in enumerate(names)
     )
-    submission = told(f"{RAM} > 5 && {SI00} != 0", "slurm", nodes=nodes, folder=tmp_path)
+    submission = planned(f"{RAM} > 5 && {SI00} != 0", "slurm", nodes=nodes, folder=tmp_path)
     assert submission.verdict is Fit.EXACT
     assert submission.argv[0] == "--mem=6M"
     assert len(submission.excluded) == 10
@@ -565,10 +565,10 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_python_function_receives_typed_constraints(tmp_path: Path, own_code: str) -> None:
-    submission = told(f"{SI00} > 500 && {RAM} >= 9", "slurm", own_code, folder=tmp_path)
+    submission = planned(f"{SI00} > 500 && {RAM} >= 9", "slurm", own_code, folder=tmp_path)
     assert submission.argv == ("--mem=9M", "--licenses=speed:501")
     assert submission.verdict is Fit.EXACT
-    declined = told(f"{SI00} < 500", "slurm", own_code, folder=tmp_path)
+    declined = planned(f"{SI00} < 500", "slurm", own_code, folder=tmp_path)
     assert (declined.argv, declined.verdict) == ((), Fit.NECESSARY)
     assert declined.dropped[0].reason == "site_flags:speed cannot say it"
 
@@ -584,34 +584,34 @@ def test_a_function_that_is_none_or_gives_no_words_is_an_error(
     (tmp_path / "site_leaves.py").write_text("raise SystemExit(0)")
     site = own_code.replace("site_flags:speed", call)
     with pytest.raises(MappingError, match=call):
-        told(f"{SI00} > 500", "slurm", site, folder=tmp_path)
+        planned(f"{SI00} > 500", "slurm", site, folder=tmp_path)
 
 
 def test_a_function_may_have_nothing_to_say_and_says_it_by_the_mappings_names(
     tmp_path: Path, own_code: str
 ) -> None:
     quiet = own_code.replace("site_flags:speed", "site_flags:nothing")
-    submission = told(f"{SI00} > 500", "slurm", quiet, folder=tmp_path)
+    submission = planned(f"{SI00} > 500", "slurm", quiet, folder=tmp_path)
     assert (submission.argv, submission.directives) == ((), ())
     named = own_code.replace("site_flags:speed", "site_flags:raises")
     with pytest.raises(MappingError, match="KeyError: 'GlueHostBenchmarkSI00'"):
-        told("other.gluehostBENCHMARKsi00 > 500", "slurm", named, folder=tmp_path)
+        planned("other.gluehostBENCHMARKsi00 > 500", "slurm", named, folder=tmp_path)
 
 
 def test_own_code_does_not_undo_a_flag_of_the_mapping(tmp_path: Path, own_code: str) -> None:
     site = own_code.replace("site_flags:speed", "site_flags:features")
     with pytest.raises(MappingError, match="--mem in two ways, --mem=9M and --mem=1M"):
-        told(f"{SI00} > 500 && {RAM} >= 9", "slurm", site, folder=tmp_path)
+        planned(f"{SI00} > 500 && {RAM} >= 9", "slurm", site, folder=tmp_path)
 
 
 def test_bounds_with_no_whole_number_between_them_are_not_told(
     tmp_path: Path, own_code: str
 ) -> None:
-    submission = told(f"{SI00} > 1.5 && {SI00} < 1.6", "slurm", own_code, folder=tmp_path)
+    submission = planned(f"{SI00} > 1.5 && {SI00} < 1.6", "slurm", own_code, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
     for more in ("", f" && ({SI00} < 3 || {RAM} > 5)"):
         wanted = f"{SI00} > 1.5 && {SI00} < 1.6{more}"
-        written = told(wanted, "blah", folder=tmp_path)
+        written = planned(wanted, "blah", folder=tmp_path)
         assert (written.directives, written.verdict) == ((), Fit.NECESSARY)
         assert written.recheck is not None
         assert set(conjuncts(written.recheck)) == set(conjuncts(parse_expr(wanted)))
@@ -637,7 +637,7 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
         'echo "#SBATCH --comment=$GlueHostOperatingSystemName"\n',
     )
     spelled = "other.gluehostbenchmarksi00"
-    submission = told(f'{spelled} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
+    submission = planned(f'{spelled} > 500 && {OS} == "SL"', "slurm", site, folder=tmp_path)
     assert submission.argv == ("--licenses=speed:501", "--comment=sl")
     assert submission.verdict is Fit.EXACT
 
@@ -658,7 +658,7 @@ def test_a_program_receives_blahs_variables_and_prints_directives(tmp_path: Path
 )
 def test_a_program_that_misbehaves_is_an_error(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(MappingError, match=words):
-        told(f"{SI00} > 500", "slurm", program(tmp_path, text), folder=tmp_path)
+        planned(f"{SI00} > 500", "slurm", program(tmp_path, text), folder=tmp_path)
 
 
 def test_a_program_that_does_not_end_is_stopped(
@@ -666,13 +666,13 @@ def test_a_program_that_does_not_end_is_stopped(
 ) -> None:
     monkeypatch.setattr("matchmaker.batch.site_code.LIMITS", Limits(site_seconds=0.2))
     with pytest.raises(MappingError, match="did not end"):
-        told(f"{SI00} > 5", "slurm", program(tmp_path, "#!/bin/sh\nsleep 30\n"), folder=tmp_path)
+        planned(f"{SI00} > 5", "slurm", program(tmp_path, "#!/bin/sh\nsleep 30\n"), folder=tmp_path)
 
 
 @pytest.mark.parametrize("text", ["$(id)", "--wrap", "a'b", "x;y", "`id`", "a\\nb", "é", ""])
 def test_no_hostile_text_reaches_the_program(tmp_path: Path, text: str) -> None:
     site = program(tmp_path, "#!/bin/sh\neval echo $GlueHostOperatingSystemName >&2\n")
-    submission = told(f'{OS} == "{text}"', "slurm", site, folder=tmp_path)
+    submission = planned(f'{OS} == "{text}"', "slurm", site, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
 
 
@@ -685,9 +685,9 @@ def test_an_alternative_of_the_sites_own_code_is_lost_and_not_unsaid(
     clause = f"{SI00} >= 5 || other.GlueHostMainMemoryVirtualSize > 3"
     if want is not Fit.NECESSARY:
         with pytest.raises(NoFlagsError, match="GlueHostBenchmarkSI00"):
-            told(clause, "slurm", site, want=want, folder=tmp_path)
+            planned(clause, "slurm", site, want=want, folder=tmp_path)
         return
-    submission = told(f"{RAM} >= 9 && ({clause})", "slurm", site, want=want, folder=tmp_path)
+    submission = planned(f"{RAM} >= 9 && ({clause})", "slurm", site, want=want, folder=tmp_path)
     assert (submission.argv, submission.verdict) == (("--mem=9M",), Fit.NECESSARY)
     assert [str(each.clause) for each in submission.dropped] == [clause]
     assert str(submission.recheck) == clause
@@ -700,6 +700,6 @@ def test_a_function_is_told_no_bound_that_a_host_that_will_do_lies_beyond(
     tmp_path: Path, own_code: str, other: str
 ) -> None:
     wanted = f"{other.format(SI00)} || {SI00} >= 500"
-    submission = told(wanted, "slurm", own_code, folder=tmp_path)
+    submission = planned(wanted, "slurm", own_code, folder=tmp_path)
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
     assert submission.dropped

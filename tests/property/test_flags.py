@@ -137,7 +137,7 @@ def _constrained(text: str, features: set[str | None]) -> bool:
     return flat(outer) == "app"
 
 
-def told(residual: Expr, site: Mapping, nodes: list[ClassAd] | None) -> Submission | None:
+def planned(residual: Expr, site: Mapping, nodes: list[ClassAd] | None) -> Submission | None:
     reduction = reduce(ClassAd({"Requirements": residual}), ClassAd(), lambda _: "host")
     try:
         return batch.flags(reduction, "slurm", site, nodes)
@@ -154,7 +154,7 @@ def accepts(residual: Expr, node: ClassAd) -> bool:
 def test_without_an_inventory_the_verdict_holds_for_any_nodes(
     site: Mapping, residual: Expr, nodes: list[ClassAd]
 ) -> None:
-    submission = told(residual, site, None)
+    submission = planned(residual, site, None)
     for node in nodes:
         wanted = accepts(residual, node)
         if submission is None:
@@ -172,7 +172,7 @@ def test_without_an_inventory_the_verdict_holds_for_any_nodes(
 def test_with_an_inventory_exactly_its_accepted_nodes_are_selected(
     site: Mapping, residual: Expr, nodes: list[ClassAd]
 ) -> None:
-    submission = told(residual, site, nodes)
+    submission = planned(residual, site, nodes)
     wanted = [accepts(residual, node) for node in nodes]
     if submission is None:
         assert not any(wanted)
@@ -315,7 +315,7 @@ def test_a_conjunction_of_what_can_be_asked_is_exact_and_drops_nothing(
     residual: Expr = Literal(True)
     for part in askable:
         residual = Binary("&&", residual, part)
-    submission = told(residual, site, None)
+    submission = planned(residual, site, None)
     assert submission is not None
     assert submission.verdict is Fit.EXACT
     assert submission.dropped == ()
@@ -325,7 +325,7 @@ def test_a_conjunction_of_what_can_be_asked_is_exact_and_drops_nothing(
 def test_what_is_dropped_is_named_exactly_where_the_verdict_is_not_exact(
     site: Mapping, residual: Expr
 ) -> None:
-    submission = told(residual, site, None)
+    submission = planned(residual, site, None)
     if submission is not None:
         assert bool(submission.dropped) == (submission.verdict is not Fit.EXACT)
         assert all(dropped.reason for dropped in submission.dropped)
@@ -378,9 +378,9 @@ def test_flags_hold_safe_words_only(
     site: Mapping, residual: Expr, nodes: list[ClassAd] | None
 ) -> None:
     try:
-        submission = told(residual, site, nodes)
+        submission = planned(residual, site, nodes)
     except ValueError:
-        return  # an inventory whose names cannot be told is refused as a whole
+        return  # an inventory whose names cannot be written is refused as a whole
     if submission is not None:
         for word, line in zip(submission.argv, submission.directives, strict=True):
             assert SAFE_WORD.fullmatch(word), word
@@ -389,6 +389,6 @@ def test_flags_hold_safe_words_only(
 
 def test_safe_inventories_are_not_refused(site: Mapping) -> None:
     nodes = [ClassAd({"Name": "wn1", RAM: 1}), ClassAd({"Name": "wn2.grid-a_b", RAM: 9})]
-    submission = told(Binary(">", host(RAM), Literal(5)), site, nodes)
+    submission = planned(Binary(">", host(RAM), Literal(5)), site, nodes)
     assert submission is not None
     assert submission.argv == ("--mem=6M", "--exclude=wn1")

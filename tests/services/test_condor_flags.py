@@ -86,10 +86,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def told(
+def planned(
     requirement: str, site: Path | None, want: Fit = Fit.NECESSARY, job: str = "[]"
 ) -> tuple[Submission | None, set[str]]:
-    """What HTCondor is told, and the machines that the requirement is true of."""
+    """What HTCondor is asked for, and the machines that the requirement is true of."""
     ad = parse_ad(job)
     ad["Requirements"] = parse_expr(requirement)
     reduction = reduce(ad, ClassAd(), lambda name: "host")
@@ -105,7 +105,7 @@ def told(
 
 def hold(oracle: Pool, requirement: str, site: Path | None) -> Fit | None:
     """Checks that HTCondor matches what the verdict says; the verdict."""
-    submission, good = told(requirement, site)
+    submission, good = planned(requirement, site)
     if submission is None:
         assert not good, requirement
         return None
@@ -181,7 +181,7 @@ def test_descriptions_that_make_sure_match_accepted_machines_only(oracle: Pool, 
     made = 0
     for seed in range(300, 330):
         try:
-            submission, good = told(requirement(seed), site, Fit.SUFFICIENT)
+            submission, good = planned(requirement(seed), site, Fit.SUFFICIENT)
         except NoFlagsError:
             continue
         if submission is not None:
@@ -199,7 +199,7 @@ def test_strange_texts_arrive_unharmed(oracle: Pool, site: Path) -> None:
 
 def test_lines_of_a_file_say_the_same_as_arguments(oracle: Pool, site: Path) -> None:
     for seed in range(400, 410):
-        submission, _ = told(requirement(seed), site, job="[ RequestMemory = 64 ]")
+        submission, _ = planned(requirement(seed), site, job="[ RequestMemory = 64 ]")
         if submission is not None:
             by_lines = oracle.matched([], *submission.directives)
             assert by_lines == oracle.matched(submission.argv), submission
@@ -207,21 +207,21 @@ def test_lines_of_a_file_say_the_same_as_arguments(oracle: Pool, site: Path) -> 
 
 def test_requests_arrive_in_htcondors_units(oracle: Pool, site: Path) -> None:
     job = "[ RequestMemory = 2999; RequestCpus = 3; RequestDisk = 5000; RequestGPUs = 1 ]"
-    submission, good = told(f"{RAM} > 1000", site, job=job)
+    submission, good = planned(f"{RAM} > 1000", site, job=job)
     assert submission is not None
     ad = parse_ad(oracle.job(submission.argv))
     names = ("RequestMemory", "RequestCpus", "RequestDisk", "RequestGPUs")
     assert [ad.eval(name) for name in names] == [2999, 3, 5120, 1]
     assert oracle.matched(submission.argv) == good != set()
     # More than any slot has.
-    submission, _ = told(f"{RAM} > 1000", site, job="[ RequestMemory = 3001 ]")
+    submission, _ = planned(f"{RAM} > 1000", site, job="[ RequestMemory = 3001 ]")
     assert submission is not None
     assert oracle.matched(submission.argv) == set()
 
 
 def test_the_policy_is_an_attribute_of_the_job(oracle: Pool, site: Path) -> None:
     policy = parse_expr(r'other.GlueCEPolicyMaxCPUTime > 1000 && other.X != "a\nqueue 9 $(HOME)\\"')
-    submission, _ = told(f"{RAM} > 1000", site)
+    submission, _ = planned(f"{RAM} > 1000", site)
     assert submission is not None
     ad = parse_ad(oracle.job(carry(submission, policy, batch.load_mapping("htcondor", site)).argv))
     assert decoded(str(ad.eval("ClassAdPolicy"))) is policy
@@ -234,7 +234,7 @@ def test_a_backslash_of_new_classads_is_two_in_a_submit_file(oracle: Pool, site:
     wanted = f'regexp("^a\\\\\\\\b", {OS})'
     assert hold(oracle, wanted, site) is Fit.EXACT
     literally = f"requirements = {wanted.replace('other.', 'TARGET.')}"
-    assert oracle.matched(["-append", literally]) != told(wanted, site)[1]
+    assert oracle.matched(["-append", literally]) != planned(wanted, site)[1]
 
 
 def test_two_macros_for_a_dollar_are_none(oracle: Pool) -> None:

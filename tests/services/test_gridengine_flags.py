@@ -102,7 +102,7 @@ def accepted(requirement: str) -> set[str]:
     return {str(ad.eval("Name")) for ad in NODES if truth(condition.eval(target=ad)) is True}
 
 
-def told(
+def planned(
     requirement: str, site: Mapping, *, nodes: bool = False, want: Fit = Fit.NECESSARY
 ) -> Submission | None:
     reduction = reduce(ClassAd({"Requirements": parse_expr(requirement)}), ClassAd(), glue.scope)
@@ -150,7 +150,7 @@ def test_flags_select_what_the_verdict_says(oracle: GridEngine, site: Mapping) -
     fits = []
     for seed in range(100):
         text = requirement(seed)
-        submission = told(text, site)
+        submission = planned(text, site)
         if submission is None:
             assert not accepted(text), text
             continue
@@ -166,7 +166,7 @@ def test_flags_that_make_sure_select_accepted_hosts_only(oracle: GridEngine, sit
     for seed in range(150, 200):
         text = requirement(seed)
         try:
-            submission = told(text, site, want=Fit.SUFFICIENT)
+            submission = planned(text, site, want=Fit.SUFFICIENT)
         except NoFlagsError:
             continue
         if submission is not None:
@@ -179,7 +179,7 @@ def test_flags_that_make_sure_select_accepted_hosts_only(oracle: GridEngine, sit
 def test_flags_for_an_inventory_select_exactly(oracle: GridEngine, site: Mapping) -> None:
     for seed in range(250, 290):
         text = requirement(seed)
-        submission = told(text, site, nodes=True)
+        submission = planned(text, site, nodes=True)
         if submission is None:
             assert not accepted(text)
             continue
@@ -252,7 +252,7 @@ def test_a_line_of_a_job_script_reads_back_as_the_argument_or_is_refused(
 def test_the_lines_of_a_job_script_ask_for_the_same(
     oracle: GridEngine, site: Mapping, text: str
 ) -> None:
-    made = told(text, site, nodes=True)
+    made = planned(text, site, nodes=True)
     assert made is not None
     one, other = oracle.submitted(made.argv), oracle.submitted([], made.directives)
     names = ("hard resource_list", "hard_queue_list")
@@ -272,7 +272,7 @@ def test_of_one_complex_asked_for_twice_the_last_counts_and_so_ours_ask_once(
 ) -> None:
     twice = oracle.selected(["-l", "mem_total=4096M,mem_total=1000M"])
     assert twice > oracle.selected(["-l", "mem_total=4096M"])
-    submission = told(f"{RAM} >= 4096 && {RAM} >= 1000", site)
+    submission = planned(f"{RAM} >= 4096 && {RAM} >= 1000", site)
     assert submission is not None
     assert submission.argv == ("-l", "mem_total=4096M")
 
@@ -282,7 +282,7 @@ def test_false_does_not_match_what_is_not_there_and_so_is_never_asked_for(
 ) -> None:
     without = accepted(f'!member("APP1", {TAGS})')
     assert oracle.selected(["-l", "app1=FALSE"]) == set() != without
-    submission = told(f'!member("APP1", {TAGS})', site)
+    submission = planned(f'!member("APP1", {TAGS})', site)
     assert submission is not None
     assert (submission.argv, submission.verdict) == ((), Fit.NECESSARY)
 
@@ -307,7 +307,7 @@ def test_an_unknown_complex_is_a_usage_error(oracle: GridEngine) -> None:
 )
 def test_a_queued_job_carries_the_policy(oracle: GridEngine, site: Mapping, text: str) -> None:
     policy = parse_expr(text)
-    submission = told(f"{RAM} >= 1000", site)
+    submission = planned(f"{RAM} >= 1000", site)
     assert submission is not None
     made = carry(submission, policy, site)
     for argv, lines in ((made.argv, ()), ((), made.directives)):

@@ -79,7 +79,7 @@ def accepted(residual: Expr, ads: Iterable[ClassAd] = NODES) -> set[str]:
     return {str(ad.eval("Name")) for ad in ads if truth(residual.eval(target=ad)) is True}
 
 
-def told(
+def planned(
     requirement: str,
     site: Path | None,
     nodes: list[ClassAd] | None = None,
@@ -97,7 +97,7 @@ def hold(
     oracle: SlurmOracle, requirement: str, site: Path | None, nodes: list[ClassAd] | None = None
 ) -> None:
     """Check that Slurm selects what the verdict says, of the nodes of an inventory if given."""
-    submission, residual = told(requirement, site, nodes)
+    submission, residual = planned(requirement, site, nodes)
     of_queue = NODES if nodes is None else nodes
     wanted = accepted(residual, of_queue)
     if submission is None:
@@ -154,7 +154,7 @@ def test_flags_for_an_inventory_select_exactly(oracle: SlurmOracle, site: Path, 
     chance = random.Random(chunk)
     for seed in range(200 + 25 * chunk, 225 + 25 * chunk):
         nodes = chance.sample(NODES, chance.randint(1, len(NODES)))
-        submission, _ = told(requirement(seed), site, nodes)
+        submission, _ = planned(requirement(seed), site, nodes)
         assert submission is None or submission.verdict is Fit.EXACT
         hold(oracle, requirement(seed), site, nodes)
 
@@ -165,10 +165,10 @@ def test_flags_that_make_sure_select_accepted_nodes_only(
 ) -> None:
     text = f"({requirement(seed)}) || {RAM} > 1000 || {CPUS} >= 8"
     try:
-        submission, residual = told(text, site, want=Fit.SUFFICIENT)
+        submission, residual = planned(text, site, want=Fit.SUFFICIENT)
     except NoFlagsError:
         # There are none only where no alternative can be asked for as it is.
-        plain, _ = told(requirement(seed), site)
+        plain, _ = planned(requirement(seed), site)
         assert plain is None or plain.verdict is not Fit.EXACT
         return
     assert submission is not None
@@ -206,7 +206,7 @@ def test_alternatives_of_features_are_exact(oracle: SlurmOracle, buckets: Path) 
     exact = 0
     for seed in range(40):
         text = alternatives(seed)
-        submission, residual = told(text, buckets)
+        submission, residual = planned(text, buckets)
         wanted = accepted(residual) & typed
         if submission is None:
             assert not wanted
@@ -222,7 +222,7 @@ def test_alternatives_of_features_are_exact(oracle: SlurmOracle, buckets: Path) 
 
 
 def test_random_requirements_are_of_every_verdict(site: Path) -> None:
-    made = [told(requirement(seed), site)[0] for seed in range(24)]
+    made = [planned(requirement(seed), site)[0] for seed in range(24)]
     fits = [submission.verdict for submission in made if submission is not None]
     assert fits.count(Fit.EXACT) >= 4
     assert fits.count(Fit.NECESSARY) >= 4
@@ -240,7 +240,7 @@ def test_random_requirements_are_of_every_verdict(site: Path) -> None:
     ],
 )
 def test_what_slurm_can_be_asked_is_exact(oracle: SlurmOracle, site: Path, text: str) -> None:
-    submission, _ = told(text, site)
+    submission, _ = planned(text, site)
     assert submission is not None
     assert submission.verdict is Fit.EXACT
     hold(oracle, text, site)

@@ -55,7 +55,7 @@ def site(tmp_path: Path) -> Path:
     return path
 
 
-def told(text: str, site: Path, *, nodes: bool = False) -> tuple[batch.Submission, set[str]]:
+def planned(text: str, site: Path, *, nodes: bool = False) -> tuple[batch.Submission, set[str]]:
     made = reduce(ClassAd({"Requirements": parse_expr(text)}), ClassAd(), glue.scope)
     good = {str(ad.eval("Name")) for ad in NODES if truth(made.residual.eval(target=ad)) is True}
     return batch.flags(made, "slurm", site, NODES if nodes else None), good
@@ -69,7 +69,7 @@ def told(text: str, site: Path, *, nodes: bool = False) -> tuple[batch.Submissio
 def test_a_job_lands_on_a_node_that_satisfies_the_requirement(
     cluster: Farm, site: Path, text: str
 ) -> None:
-    submission, good = told(text, site)
+    submission, good = planned(text, site)
     assert submission.verdict is Fit.EXACT
     assert cluster.submit(submission.argv, "echo $SLURMD_NODENAME").strip() in good
 
@@ -78,12 +78,12 @@ def test_jobs_for_an_inventory_land_on_its_good_nodes_alone(cluster: Farm, site:
     chance = random.Random(3)
     for _ in range(4):
         text = f"{RAM} != {chance.choice([1000, 2000, 4000])} && {CPUS} < {chance.choice([3, 5])}"
-        submission, good = told(text, site, nodes=True)
+        submission, good = planned(text, site, nodes=True)
         assert cluster.submit(submission.argv, "echo $SLURMD_NODENAME").strip() in good
 
 
 def test_directives_in_the_script_do_the_same(cluster: Farm, site: Path) -> None:
-    submission, good = told(f"{RAM} > 3000", site)
+    submission, good = planned(f"{RAM} > 3000", site)
     lines = "\n".join((*submission.directives, "echo $SLURMD_NODENAME"))
     assert cluster.submit([], lines).strip() in good == {"n3"}
 
@@ -100,7 +100,7 @@ def test_the_policy_is_read_back_from_a_queued_job(
     cluster: Farm, site: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     policy = parse_expr(text)
-    submission, _ = told(f"{RAM} > 3000", site)
+    submission, _ = planned(f"{RAM} > 3000", site)
     made = carry(submission, policy, batch.load_mapping("slurm"))
     job = cluster.queue(made.argv)
     for name, value in cluster.oracle.environment.items():
@@ -148,7 +148,7 @@ def test_a_line_of_a_job_script_reads_back_as_the_argument_or_is_refused(
     "text", [f"{RAM} > 3000", f'{OS} == "SL" || {OS} == "Debian"', f"{CPUS} != 2 && {RAM} != 1000"]
 )
 def test_the_lines_of_a_job_script_ask_for_the_same(cluster: Farm, site: Path, text: str) -> None:
-    submission, _ = told(text, site, nodes=True)
+    submission, _ = planned(text, site, nodes=True)
     names = ("MinMemoryNode", "MinCPUsNode", "Features", "ExcNodeList")
     one, other = cluster.queued(submission.argv), cluster.queued([], submission.directives)
     assert {n: one.get(n) for n in names} == {n: other.get(n) for n in names}

@@ -94,7 +94,7 @@ def formatted(template: str) -> dict[str, str]:
 
 
 def slot_of(template: str) -> str:
-    """The name of the slot that a template consists of; empty for a template with words of its own.
+    """The name of the slot that a template consists of; empty for a template with other words.
 
     >>> slot_of("{gpus}"), slot_of("--mem={value}M"), slot_of("{value}")
     ('gpus', '', '')

@@ -64,7 +64,7 @@ class Term:
 
     @property
     def slot(self) -> str:
-        """The slot of ``[flags]`` that the term fills; empty for one with words of its own."""
+        """The slot of ``[flags]`` that the term fills; empty for one with other words."""
         return slot_of(self.template)
 
     @property

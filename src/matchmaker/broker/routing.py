@@ -1,6 +1,6 @@
 """The four questions of a job: which queue, what is left to its hosts, which hosts, which flags.
 
-Each answer comes from a part of its own: ``choosing``, ``reduction``, ``nodes`` and ``batch``.
+Each answer comes from another part: ``choosing``, ``reduction``, ``nodes`` and ``batch``.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Route:
 
 
 def local_name(ad: ClassAd) -> str:
-    """The name of a queue in its batch system: told, or the end of its id; empty if not known.
+    """The name of a queue in its batch system: as given, or the end of its id; empty if not known.
 
     >>> from matchmaker import parse_ad
     >>> [local_name(parse_ad(f"[ {text} ]")) for text in (

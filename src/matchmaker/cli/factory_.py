@@ -41,7 +41,7 @@ def _settings(file: str) -> Settings:
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Submit to this queue.")
 @click.option("--name", metavar="NAME", help="The service's name; by default the file's.")
 @click.option("--cycles", metavar="NUMBER", type=click.IntRange(min=1),
-              help="Stop after so many cycles.")  # fmt: skip
+              help="Stop after this number of cycles.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Check the file and the policy, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each cycle on a line.")
 def run(

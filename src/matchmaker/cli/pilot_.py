@@ -45,7 +45,7 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--policy", "policy_file", metavar="FILE",
               help=f"An ad with {', '.join(_POLICY[:-1])} and {_POLICY[-1]}.")  # fmt: skip
 @click.option("--cpus", metavar="NUMBER", type=click.IntRange(1, 100_000),
-              help="Share so many processors; by default all that it may use.")  # fmt: skip
+              help="Processors to share; by default all that it may use.")  # fmt: skip
 @click.option("--slots", "most", metavar="NUMBER", type=click.IntRange(1, 10_000),
               help="How many jobs at once; by default one a processor, with --store one."
 )  # fmt: skip

@@ -41,7 +41,7 @@ class Attribute:
         scope: what it describes: identity, state, policy or access of a queue, a host, storage.
         sentinel: numbers that are published for "not known".
         glue2: the nearest attribute of GLUE 2.0, empty where there is none.
-        apart: what code of its own does in place of renaming it to and from that one: ``from``,
+        apart: what special code does in place of renaming it to and from that one: ``from``,
             ``to``, and ``rest`` where nothing of it is left over for OtherInfo.
     """
 
@@ -60,7 +60,7 @@ class Attribute:
 
 @attrs.frozen(slots=True)
 class ObjectClass:
-    """An object class: the attributes its entries must and may have of its own, and its parent."""
+    """An object class: what it adds to what entries must and may have, and its parent."""
 
     name: str
     version: str

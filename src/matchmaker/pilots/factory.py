@@ -35,7 +35,7 @@ from matchmaker.pilots.sources import Place, SilentError
 _HISTORY: Final = 14 * 86_400.0
 """For how many seconds the pilots of a queue say what it is like."""
 _TIDY: Final = 500
-"""After so many cycles pilots that are older are forgotten."""
+"""Cycles between two times that old pilots are forgotten."""
 
 
 # --- one cycle ------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def run(
         means: what it works with.
         service: its row, which this process has taken.
         steady: a clock that never jumps, in seconds.
-        wait: waits so many seconds, or less; gives why to stop, or nothing.
+        wait: waits a number of seconds, or less; gives why to stop, or nothing.
         said: is given the row after each cycle.
         most: how many cycles at most.
 

@@ -4,7 +4,7 @@
 goes out as the decision's memory and comes back with the next snapshot. The columns of a snapshot
 are in :mod:`~matchmaker.pilots.scene`, what the policy says of them in
 :mod:`~matchmaker.pilots.cycle`, who takes whom in :mod:`~matchmaker.pilots.supply`, the
-choice of queues in :mod:`~matchmaker.pilots.placing`, what people are told in
+choice of queues in :mod:`~matchmaker.pilots.placing`, the words for people in
 :mod:`~matchmaker.pilots.reasons`.
 
 The rules, in order:

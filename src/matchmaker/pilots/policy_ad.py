@@ -112,7 +112,7 @@ _LIST: Final = (
     Term("Step", Of.POOL, "5000", "pilots submitted in a cycle",
          "fifty queues at their full step"),
     Term("Large", Of.POOL, "TARGET.Surplus >= 1",
-         "whether pilots beyond need are so many that some are ended",
+         "whether there are enough pilots beyond need to end some",
          "what is wanted has its reserves already: Ready, Standby and the two graces", True),
     Term("IdleGrace", Of.POOL, "60",
          "seconds for which a pilot must have been idle to be ended",

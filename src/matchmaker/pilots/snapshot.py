@@ -125,7 +125,7 @@ class Snapshot:
 
 @attrs.frozen(slots=True)
 class Submission:
-    """Submit so many pilots to a queue, and why."""
+    """How many pilots to submit to a queue, and why."""
 
     queue: str
     count: int

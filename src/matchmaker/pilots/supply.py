@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Reals = npt.NDArray[np.float64]
 
 STEPS: Final = 64
-"""How many lengths of time are told apart; more are rounded up, so that no pilot counts that has
+"""How many lengths of time are distinguished; more are rounded up, so that no pilot counts that has
 too little left."""
 
 
@@ -31,7 +31,7 @@ class Classes:
         of: for each kind the number of its class.
         fits: for each class (a row) whether it matches each ad (a column).
         step: for each class the number of its wall clock among ``steps``.
-        steps: the lengths of time that are told apart, in seconds, rising.
+        steps: the lengths of time that are distinguished, in seconds, rising.
     """
 
     of: Ints

@@ -229,7 +229,7 @@ class Binder:
 
     def _now(self, node: Attr) -> Expr:
         if CLOCK in self.job.ad:
-            raise ReductionError("the job has a CurrentTime of its own, and also asks for the time")
+            raise ReductionError("the job sets CurrentTime, and also asks for the time")
         return Attr(None, node.name, False)
 
     def _side_named(self, base: Expr, side: _Side) -> _Side | None:

@@ -210,7 +210,7 @@ def squashed(changes: Iterable[Change], key: str) -> Change:
     entered: dict[str, tuple[ClassAd, int]] = {}
     for change in changes:
         for name in change.gone:
-            # A slot that has a number of its own came after the file.
+            # A slot with a number came after the file.
             if entered.pop(name, (None, -1))[1] < 0:
                 gone[name] = None
         ads = wire.ads_from_bytes(change.ads)

@@ -80,7 +80,7 @@ def _number(name: str, ldap: str, value: Value) -> str | None:
 
 
 _OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})
-"""What readers have among the values of a record and is none of its own."""
+"""What readers add to the values of a record."""
 
 
 @attrs.frozen(slots=True)

@@ -24,7 +24,7 @@ Places: TypeAlias = "npt.NDArray[np.int32]"
 
 _LINE_END, _EQUALS, _SPACE = b"\n= "
 TOGETHER: Final = 1 << 18
-"""What is found in so many bytes stays in the processor's cache."""
+"""Bytes that are searched together: what is found in them stays in the processor's cache."""
 FEW: Final = 1000
 """With more distinct beginnings of lines than this, and few lines to each, columns do not pay."""
 

@@ -25,7 +25,7 @@ from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
 from matchmaker.pilots.wire.tokens import Scope
 
 _SOON: Final = 1.0
-"""After how many seconds a client is told why it waits."""
+"""Seconds after which a client hears why it waits."""
 _MOST_SECONDS: Final = 86_400.0
 _MOST_LISTED: Final = 60
 """How many jobs an answer lists, without their results and the ends of long reasons."""

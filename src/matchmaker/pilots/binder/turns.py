@@ -102,7 +102,7 @@ class Turns:
             mine.more = False
 
     def turn(self, clock: Callable[[], float], seconds: float) -> Generator[tuple[str, ClassAd]]:
-        """The ads that are looked at now, each with its id, until so many seconds are over.
+        """The ads that are looked at now, each with its id, until a number of seconds is over.
 
         What passes until the next one is asked for is charged to an ad's owner.
 

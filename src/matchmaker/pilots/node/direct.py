@@ -1,6 +1,6 @@
 """A door for one client that talks to a pilot directly, without the binder in between.
 
-A slot that is offered with a door has a port of its own. The binder gives the client a token for
+A slot that is offered with a door has a port for itself. The binder gives the client a token for
 one job, and the pilot the key that signed it: with these they greet as with the binder (``wire``),
 so that nobody else comes in, and nobody twice. Beyond this machine the door has a certificate,
 which the client learns from the binder.

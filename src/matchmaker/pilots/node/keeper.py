@@ -1,6 +1,6 @@
 """The process between a pilot and a task's program: it keeps all that the program starts.
 
-It runs as a program of its own, from this module's text, with the standard library alone. As a
+It runs as a separate program, from this module's text, with the standard library alone. As a
 subreaper (``prctl(2)``) it becomes the parent of whatever the program's processes leave behind, so
 that none flees by forks or new sessions. It ends them all when the program has ended, when it is
 asked to, and when the pilot is gone: then its end of a pipe closes. Where no pilot is left to do

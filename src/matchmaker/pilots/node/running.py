@@ -276,7 +276,7 @@ async def run(task: Task, root: Path, *, started: Callable[[Running], object] = 
 
 
 async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
-    """The beginning and the end of what comes, at most so many bytes; the rest is counted."""
+    """The beginning and the end of what comes, up to a number of bytes; the rest is counted."""
     first, last, length = bytearray(), bytearray(), 0
     half = most // 2
     while data := await reader.read(_PIECE):

@@ -45,7 +45,7 @@ class Settings:
     ca: Path | None = None
 
     def granted(self, task: Task, token: str) -> Task:
-        """A task that is told where the binder is, and has a token for it."""
+        """A task that gets the binder's address, and a token for it."""
         there = {"CLASSAD_BINDER": self.place.address}
         if self.ca is not None:
             there["CLASSAD_BINDER_CA"] = str(self.ca.absolute())

@@ -179,7 +179,7 @@ class Works:
             if not work.ends:
                 raise
             result = Result(reason=work.ends)
-        except Exception as error:  # noqa: BLE001 - a job's end must be told, whatever it was
+        except Exception as error:  # noqa: BLE001 - a job's end must be reported, whatever it was
             result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
         if result.lapsed:
             # Another pilot may have it.

@@ -44,7 +44,7 @@ class Own:
 
 @attrs.frozen(slots=True)
 class Pause:
-    """Waits so many seconds; answers False where the pilot is to end."""
+    """Waits a number of seconds; answers False where the pilot is to end."""
 
     seconds: float
     idle: bool = False

@@ -226,7 +226,7 @@ async def welcome(
     connection: Connection, key: bytes, *, pool: str, now: Callable[[], float],
     revoked: Collection[str],
 ) -> Greeting:  # fmt: skip
-    """The greeting, as the binder. Who is refused is told why, and the connection ends.
+    """The greeting, as the binder. Who is refused hears why, and the connection ends.
 
     Raises:
         RefusedError: the peer is refused.
