@@ -13,7 +13,7 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots import connect
-from matchmaker.pilots.wire.frames import FIELDS
+from matchmaker.pilots.wire.frames import FrameKind
 from tests.pilots.real import COMMAND, free_port, grid
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -68,9 +68,9 @@ def test_the_policy_of_the_guide_is_one(tmp_path: Path) -> None:
 
 def test_every_frame_is_described_with_its_fields() -> None:
     text = (DOCS / "pilot-protocol.md").read_text()
-    for kind, fields in FIELDS.items():
+    for kind in FrameKind:
         assert f"`{kind}`" in text, kind
-        for field in fields:
+        for field in kind.fields:
             assert f"`{field}`" in text, (kind, field)
 
 

@@ -21,7 +21,7 @@ from matchmaker.classad import parse_ad
 from matchmaker.pilots import connect
 from matchmaker.pilots.binder.keys import own_key
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.frames import FIELDS
+from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.tokens import Scope, Token, sign
 from tests.pilots.real import Grid, grid
@@ -70,8 +70,8 @@ class Liar:
         """Says one thing, and listens for a moment."""
         if self.connection is None or not self.connection.open:
             self.connection = await dial(self.place.address, self.place.token, self.role)
-        kind = self.chance.choice(list(FIELDS))
-        fields = {name: self.value(wanted, name) for name, wanted in FIELDS[kind].items()}
+        kind = self.chance.choice(list(FrameKind))
+        fields = {name: self.value(wanted, name) for name, wanted in kind.fields.items()}
         with suppress(ValueError):
             self.connection.send(kind, **fields)
         with suppress(TimeoutError, ClosedError):

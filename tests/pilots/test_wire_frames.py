@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from matchmaker.pilots.wire import tokens
 from matchmaker.pilots.wire.frames import (
-    FIELDS,
     GREETING_BYTES,
     MOST_BYTES,
     Decoder,
@@ -37,7 +36,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 @st.composite
 def frames(draw: st.DrawFn) -> Frame:
     kind = draw(st.sampled_from(FrameKind))
-    return Frame(kind, {name: draw(VALUES[types]) for name, types in FIELDS[kind].items()})
+    return Frame(kind, {name: draw(VALUES[types]) for name, types in kind.fields.items()})
 
 
 @given(st.lists(frames(), max_size=6), st.randoms(use_true_random=False))

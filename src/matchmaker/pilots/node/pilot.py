@@ -107,10 +107,7 @@ class Pilot:
             )  # fmt: skip
             answer = await control.receive(30)
             if answer.kind is FrameKind.OVER:
-                # The binder may have given the jobs to others: they end before the next greeting.
-                await self._works.end_all("the binder ended its session", 0.0)
-                self._works.forget()
-                self._session = ""
+                await self._over()
                 continue
             control.check(answer, FrameKind.REGISTERED)
             break
@@ -195,14 +192,18 @@ class Pilot:
                 case FrameKind.ACKNOWLEDGE:
                     self._works.acknowledged(frame["job"], frame["epoch"])
                 case FrameKind.OVER:
-                    await self._works.end_all("the binder ended its session", 0.0)
-                    self._works.forget()
-                    self._session = ""
+                    await self._over()
                     raise ClosedError("the session is over")
                 case FrameKind.STOP:
                     self._works.refuse(f"the binder asked for it: {frame['reason']}")
                 case FrameKind.REFUSED:
                     raise ClosedError(frame["reason"])
+
+    async def _over(self) -> None:
+        """The session is: the binder may have given its jobs to others."""
+        await self._works.end_all("the binder ended its session", 0.0)
+        self._works.forget()
+        self._session = ""
 
     def _tell(self, kind: FrameKind, **fields: Any) -> None:
         if self._control is not None:

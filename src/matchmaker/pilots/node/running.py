@@ -149,7 +149,7 @@ class Running:
         watching = asyncio.create_task(self._watch())
         kept: dict[str, Any] = {"exit": None, "signal": None, "cpu": 0.0, "memory": 0}
         try:
-            said = await _until_closed(self._status)
+            said = await _all_of(self._status)
             try:
                 kept.update(json.loads(said))
             except ValueError:
@@ -162,7 +162,6 @@ class Running:
             self._unforced()
             self._closed = True
             os.close(self._control)
-            os.close(self._status)
             await asyncio.to_thread(self._family.remove)
             await asyncio.to_thread(_kept, self.directory, self.task)
             await asyncio.to_thread(remove, self.directory)
@@ -311,25 +310,16 @@ def disk(directory: Path, most: int) -> int:
     return taken
 
 
-async def _until_closed(pipe: int) -> bytes:
-    """All that comes through a pipe until nobody can write to it any more."""
+async def _all_of(pipe: int) -> bytes:
+    """All that comes through a pipe until nobody can write to it any more; closes it."""
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
     loop = asyncio.get_running_loop()
-    os.set_blocking(pipe, False)
-    said = bytearray()
-    closed: asyncio.Future[None] = loop.create_future()
-
-    def read() -> None:
-        data = os.read(pipe, _PIECE)
-        said.extend(data)
-        if not data and not closed.done():
-            closed.set_result(None)
-
-    loop.add_reader(pipe, read)
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb"))
     try:
-        await closed
+        return await reader.read()
     finally:
-        loop.remove_reader(pipe)
-    return bytes(said)
+        transport.close()
 
 
 def _filled(directory: Path, task: Task) -> None:

@@ -1,8 +1,8 @@
 """Frames: what pilots, clients and the binder say to each other, one JSON object each.
 
 A frame is the length of what follows, in four bytes, the highest first, and a JSON object in UTF-8
-with its ``kind``. ``FIELDS`` lists the fields that each kind must have. A reader passes over other
-fields, so that a later program may add some. Who may say what, and when, is not here.
+with its ``kind``. ``FrameKind`` lists the fields that each kind must have. A reader passes over
+other fields, so that a later program may add some. Who may say what, and when, is not here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 import attrs
 
@@ -28,82 +29,58 @@ _UNSTORED: Final = re.compile("[\0\ud800-\udfff]")
 """Halves of characters, which UTF-8 has not, and the null byte, which PostgreSQL has not."""
 
 
+Fields = Mapping[str, type | tuple[type, ...]]
+
+
 class FrameError(ValueError):
     """A peer sent what is no frame, or none that fits here."""
 
 
 class FrameKind(StrEnum):
-    """What a frame says."""
+    """What a frame says, and the fields that it must have, with the types of their values."""
 
-    HELLO = "hello"
-    CHALLENGE = "challenge"
-    PROOF = "proof"
+    fields: Fields
+
+    def __new__(cls, name: str, fields: Fields = MappingProxyType({})) -> Self:
+        """A kind by its name."""
+        kind = str.__new__(cls, name)
+        kind._value_, kind.fields = name, fields
+        return kind
+
+    HELLO = "hello", {"versions": list, "role": str, "token": str, "nonce": str}
+    CHALLENGE = "challenge", {"version": int, "nonce": str, "proof": str}
+    PROOF = "proof", {"proof": str}
     WELCOME = "welcome"
-    REFUSED = "refused"
+    REFUSED = "refused", {"reason": str}
 
-    REGISTER = "register"
-    REGISTERED = "registered"
-    BEAT = "beat"
-    ALIVE = "alive"
-    STARTED = "started"
-    DECLINED = "declined"
-    ENDED = "ended"
-    LEAVE = "leave"
-    KILL = "kill"
-    ACKNOWLEDGE = "acknowledge"
+    REGISTER = "register", {"ad": str, "session": str, "running": dict}
+    REGISTERED = "registered", {"session": str, "lease": (int, float)}
+    BEAT = "beat", {"number": int}
+    ALIVE = "alive", {"number": int}
+    STARTED = "started", {"job": str, "epoch": int}
+    DECLINED = "declined", {"job": str, "epoch": int, "reason": str}
+    ENDED = "ended", {"job": str, "epoch": int, "result": str}
+    LEAVE = "leave", {"reason": str}
+    KILL = "kill", {"job": str, "epoch": int}
+    ACKNOWLEDGE = "acknowledge", {"job": str, "epoch": int}
     OVER = "over"
-    STOP = "stop"
+    STOP = "stop", {"reason": str}
 
-    OFFER = "offer"
-    PAIRED = "paired"
+    OFFER = "offer", {"session": str, "slot": str, "ad": str}
+    PAIRED = "paired", {"job": str, "epoch": int, "ad": str, "stream": bool}
 
-    CONNECT = "connect"
-    WAITING = "waiting"
-    SUBMIT = "submit"
-    ASK = "ask"
-    CANCEL = "cancel"
-    JOBS = "jobs"
+    CONNECT = "connect", {"ad": str, "seconds": (int, float)}
+    WAITING = "waiting", {"job": str, "reason": str}
+    SUBMIT = "submit", {"key": str, "ad": str}
+    ASK = "ask", {"jobs": list, "seconds": (int, float)}
+    CANCEL = "cancel", {"job": str, "reason": str}
+    JOBS = "jobs", {"jobs": list}
 
     STATUS = "status"
-    REVOKE = "revoke"
-    END = "end"
+    REVOKE = "revoke", {"token": str, "ends": (int, float)}
+    END = "end", {"session": str, "reason": str}
     DONE = "done"
-    FAILED = "failed"
-
-
-FIELDS: Final[Mapping[FrameKind, Mapping[str, type | tuple[type, ...]]]] = {
-    FrameKind.HELLO: {"versions": list, "role": str, "token": str, "nonce": str},
-    FrameKind.CHALLENGE: {"version": int, "nonce": str, "proof": str},
-    FrameKind.PROOF: {"proof": str},
-    FrameKind.WELCOME: {},
-    FrameKind.REFUSED: {"reason": str},
-    FrameKind.REGISTER: {"ad": str, "session": str, "running": dict},
-    FrameKind.REGISTERED: {"session": str, "lease": (int, float)},
-    FrameKind.BEAT: {"number": int},
-    FrameKind.ALIVE: {"number": int},
-    FrameKind.STARTED: {"job": str, "epoch": int},
-    FrameKind.DECLINED: {"job": str, "epoch": int, "reason": str},
-    FrameKind.ENDED: {"job": str, "epoch": int, "result": str},
-    FrameKind.LEAVE: {"reason": str},
-    FrameKind.KILL: {"job": str, "epoch": int},
-    FrameKind.ACKNOWLEDGE: {"job": str, "epoch": int},
-    FrameKind.OVER: {},
-    FrameKind.STOP: {"reason": str},
-    FrameKind.OFFER: {"session": str, "slot": str, "ad": str},
-    FrameKind.PAIRED: {"job": str, "epoch": int, "ad": str, "stream": bool},
-    FrameKind.CONNECT: {"ad": str, "seconds": (int, float)},
-    FrameKind.WAITING: {"job": str, "reason": str},
-    FrameKind.SUBMIT: {"key": str, "ad": str},
-    FrameKind.ASK: {"jobs": list, "seconds": (int, float)},
-    FrameKind.CANCEL: {"job": str, "reason": str},
-    FrameKind.JOBS: {"jobs": list},
-    FrameKind.STATUS: {},
-    FrameKind.REVOKE: {"token": str, "ends": (int, float)},
-    FrameKind.END: {"session": str, "reason": str},
-    FrameKind.DONE: {},
-    FrameKind.FAILED: {"reason": str},
-}
-"""The fields that each kind must have, with the types of their values."""
+    FAILED = "failed", {"reason": str}
 
 
 @attrs.frozen(slots=True)
@@ -132,7 +109,7 @@ def encode(kind: FrameKind, **fields: Any) -> bytes:
     >>> encode(FrameKind.BEAT, number=7)
     b'\x00\x00\x00\x1a{"kind":"beat","number":7}'
     """
-    if lacking := FIELDS[kind].keys() - fields.keys():
+    if lacking := kind.fields.keys() - fields.keys():
         raise ValueError(f"{kind} needs {', '.join(sorted(lacking))}")
     body = canonical({"kind": kind, **fields})
     if len(body) > MOST_BYTES:
@@ -164,7 +141,7 @@ def decode(body: bytes) -> Frame:
         kind = FrameKind(name)
     except ValueError:
         raise FrameError(f"a frame of the unknown kind {str(name)[:40]!r}") from None
-    for field, types in FIELDS[kind].items():
+    for field, types in kind.fields.items():
         value = found.get(field)
         if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
             raise FrameError(f"{kind}: {field} is missing or of another type than it must be")
