@@ -19,7 +19,7 @@ import attrs
 
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import FAILURE, WORK, Plan
-from matchmaker.pilots.store.standing import Claim, Standing, free, repeated, stale, standing
+from matchmaker.pilots.store.standing import COPIES, Claim, Standing, standing
 
 TRIES: Final = 6
 """How often an operation is tried that nobody knows the end of."""
@@ -187,22 +187,25 @@ def _choose(
     plan: Plan, states: Mapping[str, Standing], now: float, seen: dict[Claim, float], random: Random
 ) -> list[Claim]:
     """What to try: what is free, else what nobody renews, else what others run for long."""
+    # In random order, so that pilots seldom try the same.
     current = [
         Claim(name, each, found.next_epoch(each))
-        for name, found in states.items() for each in found.claims
-    ]  # fmt: skip
+        for name, found in states.items()
+        for each in random.sample(list(found.claims), len(found.claims))
+    ]
     first = {claim: seen.get(claim, now) for claim in current}
     seen.clear()
     seen.update(first)
     for name, found in states.items():
         if found.free:
-            return free(name, found, random)
-    left = [c for name, found in states.items() for c in stale(name, found, now, plan.ttl, random)]
+            return [Claim(name, each, 1) for each in random.sample(found.free, len(found.free))]
+    left = [c for c in current if not states[c.input].living(c.parameter, now, plan.ttl)]
     if left:
         return left
     return [
-        claim for name, found in states.items()
-        for claim in repeated(name, found, now, plan.ttl, random, seen=seen, again=plan.again)
+        claim for claim in current
+        if now - seen[claim] >= plan.again
+        and states[claim.input].living(claim.parameter, now, plan.ttl) < COPIES
     ][:1]  # fmt: skip
 
 

@@ -6,8 +6,8 @@ claim, so that the highest number says how often it was taken over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from random import Random
 from typing import Final
 
 import attrs
@@ -16,6 +16,8 @@ from matchmaker.pilots.store.plan import CLAIM, FAILURE, Plan, claim_of
 
 COPIES: Final = 2
 """How many living claims of one parameter there are at most, when nothing else is left."""
+_NUMBERED: Final = re.compile(rf"({CLAIM}|{FAILURE})([^.]+)(?:\.([0-9]{{0,9}}))?\Z")
+"""A claim or a note of a failure: its parameter, and its number where that is not 1."""
 
 
 @attrs.frozen(slots=True)
@@ -86,10 +88,12 @@ def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
         name = entry.name
         if name in plan.results:
             done.add(plan.results[name])
-        elif (found := _numbered(name, CLAIM, plan)) is not None:
-            claims.setdefault(found[0], {})[found[1]] = entry.modified
-        elif (found := _numbered(name, FAILURE, plan)) is not None:
-            failures[found[0]] = max(found[1], failures.get(found[0], 0))
+        elif (found := _NUMBERED.match(name)) and (parameter := found[2]) in plan.known:
+            number = int(found[3] or 1)
+            if found[1] == CLAIM:
+                claims.setdefault(parameter, {})[number] = entry.modified
+            else:
+                failures[parameter] = max(number, failures.get(parameter, 0))
         elif not name.startswith("."):
             files.append(name)
     given_up = {p for p, count in failures.items() if count >= plan.attempts} - done
@@ -99,18 +103,6 @@ def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
         tuple(p for p in plan.parameters if p not in rest and p not in claims), frozenset(done),
         claims, failures, frozenset(given_up), tuple(sorted(files)),
     )  # fmt: skip
-
-
-def _numbered(name: str, kind: str, plan: Plan) -> tuple[str, int] | None:
-    """The parameter and number of ``active7.2``; None for a file of another kind."""
-    if not name.startswith(kind):
-        return None
-    parameter, _, number = name[len(kind) :].partition(".")
-    if parameter not in plan.known or not (number or "1").isascii():
-        return None
-    if number and (not number.isdigit() or len(number) > 9):
-        return None
-    return parameter, int(number or 1)
 
 
 @attrs.frozen(slots=True)
@@ -131,44 +123,3 @@ class Claim:
     def name(self) -> str:
         """Of its file."""
         return claim_of(self.parameter, self.epoch)
-
-
-def free(input_: str, found: Standing, random: Random) -> list[Claim]:
-    """Claims on what is free, in random order, so that pilots seldom try the same."""
-    return _shuffled([Claim(input_, each, 1) for each in found.free], random)
-
-
-def stale(input_: str, found: Standing, now: float, ttl: float, random: Random) -> list[Claim]:
-    """Claims on what nobody renews any more."""
-    return _shuffled([
-        Claim(input_, each, found.next_epoch(each))
-        for each in found.claims if not found.living(each, now, ttl)
-    ], random)  # fmt: skip
-
-
-def repeated(
-    input_: str, found: Standing, now: float, ttl: float, random: Random, *,
-    seen: Mapping[Claim, float], again: float,
-) -> list[Claim]:  # fmt: skip
-    """Claims on what others run, for when nothing is free: what was seen claimed for long enough.
-
-    Args:
-        input_: the folder's name.
-        found: how far it is.
-        now: the storage's time, in seconds.
-        ttl: how long a claim lives without renewal, in seconds.
-        random: decides among them.
-        seen: when this pilot saw each next claim possible for the first time, by that clock.
-        again: for how long, in seconds.
-    """
-    made = [Claim(input_, each, found.next_epoch(each)) for each in found.claims]
-    return _shuffled([
-        claim for claim in made
-        if now - seen.get(claim, now) >= again
-        and 0 < found.living(claim.parameter, now, ttl) < COPIES
-    ], random)  # fmt: skip
-
-
-def _shuffled(claims: list[Claim], random: Random) -> list[Claim]:
-    random.shuffle(claims)
-    return claims
