@@ -1,1 +1,1 @@
-"""The binder: brings clients and pilots together, and gives no job to two pilots at once."""
+"""The binder: a server that pairs clients with pilots, and gives no job to two pilots at once."""

@@ -1,7 +1,7 @@
-"""What ads strangers may send: how long, and what a pilot's report may hold.
+"""Limits on the ads that strangers send: their length, and the contents of a pilot's report.
 
-An ad is read and matched in the binder's one event loop. So its size is bounded before it is read,
-and what the binder itself asks of it has few steps. What a job's ad may say is in ``node.task``.
+The binder reads and matches ads in one event loop. So it limits the size of an ad before it reads
+it, and the steps for each attribute that it reads itself. ``node.task`` checks a job's attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ so that no text is gone through twice."""
 
 
 def sendable(text: str) -> str:
-    """The text of an ad. Raises ValueError where it is too long to be matched or sent on."""
+    """The text of an ad. Raises ValueError if it is too long to be matched or sent on."""
     if len(text) > MOST_AD or len(json.dumps(text)) > MOST_AD:
         raise ValueError(f"an ad of over {MOST_AD} bytes; shorten it")
     outside = len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
@@ -49,7 +49,7 @@ def sendable(text: str) -> str:
 
 
 def an_ad(text: str) -> ClassAd:
-    """The ad of a text. Raises ValueError for no ad, and for one that is too long."""
+    """The ad in a text. Raises ValueError for a text that is not an ad, or is too long."""
     try:
         return parse_ad(sendable(text), "new")
     except ParseError as error:
@@ -57,7 +57,7 @@ def an_ad(text: str) -> ClassAd:
 
 
 def a_slot(text: str) -> ClassAd:
-    """The ad of a free slot, as ``an_ad``, with less room for what is no literal.
+    """The ad of a free slot, as ``an_ad``, with a lower limit on expressions other than literals.
 
     >>> a_slot("[ Requirements = MY.Start; Start = " + "TARGET.Cpus > 1 && " * 200 + "true ]")
     Traceback (most recent call last):
@@ -75,7 +75,7 @@ def a_slot(text: str) -> ClassAd:
 
 
 def asked(ad: ClassAd, name: str) -> Value:
-    """The value of an attribute; ERROR where it takes more than the binder's few steps.
+    """The value of an attribute; ERROR if it takes more steps than the binder allows.
 
     >>> asked(ClassAd(Direct=True), "Direct")
     True
@@ -84,10 +84,10 @@ def asked(ad: ClassAd, name: str) -> Value:
 
 
 def reported(text: str) -> str:
-    """The text of a result that a pilot reports, whose values are literals.
+    """The text of the result that a pilot reports; all its values are literals.
 
-    Whoever reads it later evaluates nothing of a stranger's. For any other text it is one that
-    says why that was refused.
+    So nobody who reads it later evaluates a stranger's expression. If the report has other values,
+    the result is an ad whose ``Reason`` says so.
 
     >>> reported("[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]")
     '[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]'

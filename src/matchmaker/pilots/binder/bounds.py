@@ -1,4 +1,4 @@
-"""What a binder goes by: its settings, and the bounds that hold for what strangers send."""
+"""A binder's settings, and limits on the frames that strangers send."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _BYTES: Final = 4096
 
 @attrs.frozen(slots=True, kw_only=True)
 class Settings:
-    """What a binder goes by.
+    """A binder's settings.
 
     Attributes:
-        name: its name, which tokens bear.
+        name: its name; a token holds it as its pool.
         key: signs tokens; 32 random bytes.
         host: where it listens.
         port: where it listens; 0 for any free one.
-        tls: its certificate; needed beyond this machine.
-        lease: for how many seconds a pilot may be silent.
-        most_connections: how many there may be at once.
-        most_jobs: how many open jobs each client may have.
-        most_bytes: how many bytes these may take together.
+        tls: its certificate; needed to listen beyond this machine.
+        lease: seconds for which a pilot may be silent.
+        most_connections: the limit on connections at the same time.
+        most_jobs: the limit on the open jobs of a client.
+        most_bytes: the limit on the bytes of a client's open jobs together.
         handled: the applications, in lower case, whose pairs go through a handler.
     """
 
@@ -52,7 +52,7 @@ class Settings:
 
 
 class Pace:
-    """How fast the frames of one connection are taken."""
+    """Limits how fast frames are read from one connection."""
 
     __slots__ = ("_last", "_left")
 
@@ -61,7 +61,7 @@ class Pace:
         self._last = time.monotonic()
 
     async def step(self, frame: Frame) -> None:
-        """Waits until a frame may be taken; at least until others had their turn."""
+        """Waits until a frame may be read; at least until other tasks had their turn."""
         now = time.monotonic()
         self._left = min(float(_AT_ONCE), self._left + (now - self._last) * _FRAMES)
         self._left -= max(1.0, frame.size / _BYTES)

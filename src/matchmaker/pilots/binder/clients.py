@@ -1,6 +1,6 @@
-"""What clients and admins may ask of a binder, one request after another on a connection.
+"""Answers the requests of clients and admins, one after another on a connection.
 
-A client sees its own jobs; the owner of an admin's token sees all.
+A client sees its own jobs; an admin sees all jobs.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MOST_ADS: Final = 64 << 10
 async def client(
     connection: Connection, greeting: Greeting, exchange: Exchange, settings: Settings
 ) -> None:
-    """Serves a connection until it ends, or is a pair's.
+    """Serves a connection until it ends, or becomes one side of a pair.
 
     Raises:
-        RefusedError: the client said what it may not say.
+        RefusedError: the client sent a frame that it may not send.
         ClosedError: the connection has ended.
     """
     pace = Pace()
@@ -93,7 +93,7 @@ async def _answer(
 
 
 def _owned(greeting: Greeting, text: str) -> str:
-    """A job's ad with the owner that its client has proven to be, whatever it says itself."""
+    """A job's ad with the subject of its client's token as ``Owner``, whatever the ad says."""
     ad = an_ad(text)
     check_job(ad, asked)
     grants.note(ad, greeting.token)
@@ -104,7 +104,7 @@ def _owned(greeting: Greeting, text: str) -> str:
 def _new_job(
     greeting: Greeting, ad: str, exchange: Exchange, settings: Settings, key: str = ""
 ) -> Job:
-    """A job of the client; one with a key goes on without it."""
+    """A new job of the client; a job with a key continues without its client."""
     owner, id_ = greeting.token.subject, secrets.token_hex(8)
     job = Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
     count, size = exchange.open.of(owner)
@@ -163,7 +163,7 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
 
 
 def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:
-    """As many jobs as an answer may list; one at least, where there is one."""
+    """As many jobs as an answer may list; at least one, if there is one."""
     page: list[dict[str, Any]] = []
     room = _MOST_ADS
     for job in islice(jobs, _MOST_LISTED):
@@ -186,7 +186,7 @@ def _job(greeting: Greeting, exchange: Exchange, id_: str) -> Job:
 
 
 async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: float) -> None:
-    """Waits for a slot, until the connection becomes a pair's, breaks, or the time is over."""
+    """Waits for a slot, until the job has a pair, the connection breaks, or the time is over."""
     seconds = min(max(0.0, seconds), _MOST_SECONDS)
     exchange.wait(job, connection)
     why = "its client has gone"

@@ -1,10 +1,10 @@
-"""The binder's one room: its book, the free slots, those who wait, and who is connected.
+"""The state of a running binder: its book, the free slots, the waiting jobs, the connections.
 
-Each event becomes a change (``moves``). It is entered at once, stored by one task (``storing``),
-and said to pilots only once it is stored; so what a pilot heard is never forgotten. A job whose
-client is connected ends with the binder, so that its words need not wait. Whose turn it is is in
-``turns``, how connections become a pair in ``joining``, and what peers may say in ``server``. All
-methods are called in one event loop.
+Each event becomes a change (``moves``). The exchange enters it at once; one task stores it
+(``storing``); then pilots get its messages. So the binder never forgets what it sent to a pilot.
+A job whose client is connected ends with the binder, so its messages need not wait. ``turns``
+chooses the next ad, ``joining`` makes pairs of connections, and ``server`` checks what peers send.
+All methods are called in one event loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TURN_SECONDS: Final = 0.002
 
 
 class Exchange:
-    """What a binder knows. ``store``, ``bring_together`` and ``watch`` are its tasks.
+    """The state of a binder. ``store``, ``bring_together`` and ``watch`` run as its tasks.
 
     Attributes:
         book: jobs and sessions.
@@ -62,21 +62,21 @@ class Exchange:
         pilots: the connection of each pilot that is connected, by its session.
         revoked: the ids of tokens that are refused.
         open: what each client has open.
-        storing: what waits for the storage.
+        storing: the changes that wait for the database.
     """
 
     def __init__(
         self, tables: Tables, *, lease: float, clock: Callable[[], float],
         applications: Iterable[str] = (), grant: Callable[[Job], str] = lambda _: "",
     ) -> None:  # fmt: skip
-        """Reads what was stored.
+        """Reads the stored book.
 
         Args:
             tables: where changes are stored.
-            lease: for how many seconds a pilot may be silent, by its own clock.
-            clock: seconds that follow no jump.
+            lease: seconds for which a pilot may be silent, by its own clock.
+            clock: a monotonic clock, in seconds.
             applications: those, in lower case, whose pairs go through a handler.
-            grant: the token that a job gets with a giving; empty for none.
+            grant: makes the token that a job gets when it is given to a pilot; empty for none.
 
         Raises:
             LedgerError: the tables cannot be read.
@@ -111,7 +111,7 @@ class Exchange:
     # --- changes
 
     def post(self, change: Change) -> None:
-        """Enters a change, which is stored soon and then said."""
+        """Enters a change; it is stored soon, and then sent to pilots."""
         apply(self.book, change)
         for job in change.jobs:
             self._entered(job)
@@ -157,22 +157,22 @@ class Exchange:
                 ending.set()
 
     def _waits(self, job: Job) -> None:
-        """Looks for a slot for a job, if nothing has become of it meanwhile."""
+        """Looks for a slot for a job, if it is still queued."""
         if self.book.jobs.get(job.id) is job:
             self._turns.enter(job.owner, job.id, parse_ad(job.ad))
             self._paired_soon.set()
 
     def _void(self, asked: Collection[str]) -> None:
-        """Ends what a job asked for that runs no more; what it handed in goes on."""
+        """Ends the pairs that an ended job asked for; the jobs that it submitted continue."""
         for id_ in asked:
             job = self.book.jobs.get(id_)
             if job is not None and not job.detached:
                 self._refuse(id_, "the job that asked for it has ended")
 
     async def store(self) -> None:
-        """Stores changes, and says their words. A failed write is repeated until it succeeds.
+        """Stores changes, then sends their messages. Repeats a failed write until it succeeds.
 
-        Raises SupersededError where another binder works with the tables.
+        Raises SupersededError if another binder works with the tables.
         """
         while True:
             await self.storing.step()
@@ -233,7 +233,7 @@ class Exchange:
         self.post(moves.cancel(self.book, id_, why))
 
     def _refuse(self, id_: str, why: str) -> None:
-        """Ends a job that cannot be had, and says so to its client."""
+        """Ends a job that no slot can take, and tells its client why."""
         client = self._clients.pop(id_, None)
         if client is not None:
             client.send(FrameKind.FAILED, reason=why)
@@ -241,7 +241,7 @@ class Exchange:
         self._cancel(id_, why)
 
     def _unstarted(self, word: Word) -> None:
-        """A pair's connections have ended: asks its pilot for a job of which it said nothing."""
+        """A pair's connections have ended: asks its pilot about a job that it never named."""
         job, control = self.book.jobs.get(word.job), self.pilots.get(word.session)
         if job is not None and job.stage is Stage.GIVEN and control is not None:
             control.send(FrameKind.KILL, job=word.job, epoch=word.epoch)
@@ -253,7 +253,7 @@ class Exchange:
     # --- pilots and slots
 
     def session(self, name: str, subject: str) -> Session | None:
-        """The session of a name, where it belongs to a subject."""
+        """The session with a name, if it belongs to the subject."""
         found = self.book.sessions.get(name)
         return found if found is not None and found.subject == subject else None
 
@@ -266,12 +266,12 @@ class Exchange:
         self._paired_soon.set()
 
     def withdraw(self, offer: Offer) -> None:
-        """Takes a slot back, if it is still free."""
+        """Withdraws a slot, if it is still free."""
         if self._offers.pop(offer.key, None) is not None:
             self.slots.remove(offer.key)
 
     def _leave(self, session: str) -> None:
-        """Takes back all slots of a session that is over, or whose pilot is not connected."""
+        """Withdraws all slots of a session that is over, or whose pilot is not connected."""
         for offer in [each for each in self._offers.values() if each.session == session]:
             self.withdraw(offer)
             offer.connection.close("its pilot has gone")
@@ -333,10 +333,10 @@ class Exchange:
     # --- tasks
 
     async def bring_together(self) -> None:
-        """Gives slots to those who wait, at each change of either.
+        """Gives slots to waiting jobs, whenever a job or a slot comes.
 
-        Those who are new are looked at as soon as they come, all who wait when slots have come.
-        While nothing can be stored, nothing is given.
+        New jobs are matched at once; when slots have come, all waiting jobs are matched again.
+        While changes cannot be stored, no job gets a slot.
         """
         while True:
             await self._paired_soon.wait()

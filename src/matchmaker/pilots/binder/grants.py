@@ -1,8 +1,9 @@
-"""Tokens of running jobs, by which these are clients: given with the job, void at its end.
+"""Tokens with which running jobs are clients: sent with the job, invalid when it ends.
 
-A client's job whose ad has ``MayConnect = true`` gets one at each giving. It says no more than its
-submitter's own: the same subject, the scope of a client, no later end; and it is refused when that
-one was revoked. What the submitter's token was is written into the job's ad by the binder.
+If a client's job has ``MayConnect = true``, it gets a token each time that it is given to a pilot.
+The token allows no more than its submitter's: it has the same subject and expiry time, and the
+scope of a client. It is refused when the submitter's token was revoked. So the binder writes the id
+of that token into the job's ad.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def is_jobs(token: Token) -> bool:
 
 
 def note(ad: ClassAd, token: Token) -> None:
-    """Writes into a job's ad by which token it was handed in, where it asks for one.
+    """Writes into a job's ad with which token it was submitted, if the job asks for a token.
 
-    Raises ValueError where that is no client's own.
+    Raises ValueError if that is not a client's own token.
     """
     for name in (_BY, _ENDS):
         ad.pop(name, None)
@@ -43,7 +44,7 @@ def note(ad: ClassAd, token: Token) -> None:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether the ads of two jobs are the same but for the tokens that they were handed in by."""
+    """Whether two jobs' ads are equal, apart from the tokens of their submission."""
     if one == other:
         return True
     first, second = parse_ad(one), parse_ad(other)
@@ -54,15 +55,15 @@ def same(one: str, other: str) -> bool:
 
 
 def token_id(job: Job) -> str:
-    """The id of the token that a job has by its last giving."""
+    """The id of the token that a job got when it was last given to a pilot."""
     return f"job.{job.id}.{job.epoch}"
 
 
 def granted(job: Job, key: bytes, pool: str) -> str:
-    """The text of the token that a job gets as it is given to a pilot; empty for none.
+    """The text of the token that a job gets when it is given to a pilot; empty for none.
 
     Args:
-        job: as it was given.
+        job: as the pilot gets it.
         key: the binder's key.
         pool: the binder's name.
     """
@@ -77,7 +78,7 @@ def granted(job: Job, key: bytes, pool: str) -> str:
 
 
 def refusal(token: Token, book: Book, revoked: Collection[str]) -> str:
-    """Why a job's token is not good any more, in words; empty for other tokens, and where it is."""
+    """Why a job's token is no longer valid; empty for a valid one and for other tokens."""
     named = _ID.match(token.id)
     if named is None:
         return ""

@@ -1,8 +1,8 @@
-"""Handlers of applications on the binder's side: their processes, and the way through them.
+"""Starts the processes of handlers in the binder, and leads pairs through them.
 
-A pair whose application has a handler goes through the handler's process, by two connections on
-this machine; all others go from end to end. A process that dies or does not answer is ended and
-started again with the next pair. What a handler is is in ``handling``.
+If the application of a pair has a handler, the pair goes through the handler's process, with two
+connections on this machine; other pairs go from end to end. A process that dies or does not answer
+is ended, and started again for the next pair. ``handling`` says what a handler is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Handlers:
         self._starting: dict[str, asyncio.Lock] = {}
 
     def wanted(self, ad: ClassAd) -> str:
-        """The application whose handler a job goes through; empty for none."""
+        """The application of a job, if it has a handler; else empty."""
         name = asked(ad, APPLICATION) if self._applications else None
         folded = name.lower() if isinstance(name, str) else ""
         return folded if folded in self._applications else ""
@@ -51,7 +51,7 @@ class Handlers:
     async def sides(self, application: str, ad: str) -> tuple[Connection, Connection]:
         """Two connections to a handler: the one for the client, and the one for the pilot.
 
-        Raises ClosedError where the handler cannot be used; its process is then ended.
+        Raises ClosedError if the handler cannot be used; its process is then ended.
         """
         async with self._starting.setdefault(application, asyncio.Lock()):
             path = await self._path(application)

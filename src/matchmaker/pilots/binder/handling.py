@@ -1,9 +1,9 @@
-"""The process of a handler: what stands between a client and its pilot for one application.
+"""The process of a handler, which stands between clients and pilots of one application.
 
-A handler is a coroutine function that an installed distribution names in the entry points of the
-group ``matchmaker.binder``, under its application. It gets two streams, the client's and the
-pilot's, and the job's ad; it may log, filter, cache, or answer by itself. It runs in a process of
-its own, so that one that raises, hangs or takes memory harms nobody else. ``handlers`` starts it.
+A handler is a coroutine function that an installed distribution names under its application in the
+entry point group ``matchmaker.binder``. It gets the client's stream, the pilot's stream and the
+job's ad; it may log, filter, cache, or answer itself. It runs in its own process, so a handler
+that raises, hangs or takes memory harms nobody else. ``handlers`` starts the process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Handler = Callable[[Stream, Stream, ClassAd], Awaitable[None]]
 
 
 async def carry(client: Stream, pilot: Stream, _: ClassAd) -> None:
-    """Carries bytes both ways until both have ended: what a handler does that adds nothing."""
+    """Passes bytes on in both directions until both have ended: a handler that changes nothing."""
 
     async def onwards(source: Stream, sink: Stream) -> None:
         while data := await source.read(_PIECE):

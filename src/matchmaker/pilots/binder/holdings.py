@@ -1,6 +1,6 @@
-"""What each client has open: its jobs that may still change, and about how many bytes they take.
+"""The open jobs of each client, those that may still change, and about how many bytes they take.
 
-A running job that hands in others is a client too, beside the owner whom these belong to.
+A running job that submits others counts as a client too, besides the owner of those jobs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 
 class Holdings:
-    """Open jobs with their bytes, by the names of who has them.
+    """Open jobs with their bytes, by the name of the client.
 
     >>> held = Holdings()
     >>> held.enter("ana", "1", 700)

@@ -1,7 +1,6 @@
-"""How a client and a free slot become a pair: end to end, through a handler, or directly.
+"""Makes a pair of a client and a free slot: end to end, through a handler, or directly.
 
-Who gets which slot is in ``pairing``, what it means for jobs in ``exchange``, how bytes are carried
-in ``proxy``.
+``pairing`` chooses the slot, ``exchange`` changes the job, and ``proxy`` passes the bytes on.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ class Pair:
     """A client and a slot that become a pair.
 
     Attributes:
-        job: what the slot was given.
-        client: the client's connection; None where it has gone.
+        job: the job for the slot.
+        client: the client's connection; None if it has ended.
         offer: the slot.
-        lost: called with the reason where no pair came of it; all connections have ended then.
+        lost: called with the reason if no pair was made; all connections have ended then.
         over: called when the pair has ended.
-        grant: a token for the job, which the slot alone hears; empty for none.
+        grant: a token for the job, sent only to the slot; empty for none.
     """
 
     job: Job
@@ -75,14 +74,14 @@ class Pair:
 
 
 class Joining:
-    """Makes pairs; those through handlers need a while, and are its tasks."""
+    """Makes pairs; a pair through a handler takes a while, and is a task."""
 
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, pair: Pair) -> None:
-        """Makes a pair. Raises ValueError for a job whose pairing is too long to be said."""
+        """Makes a pair. Raises ValueError for a job that is too long for a frame."""
         ad = parse_ad(pair.job.ad)
         application = self._handlers.wanted(ad)
         if not application and pair.offer.direct and asked(ad, "Direct") is True:
@@ -118,7 +117,7 @@ class Joining:
 
 
 def _joined(pair: Pair, between: Sequence[Connection] = ()) -> None:
-    """Makes the connections of a pair carry bytes, or ends all where one has ended already.
+    """Makes the connections of a pair pass bytes on, or ends all if one has already ended.
 
     ``between`` are connections to a handler, for the client's and the pilot's side; or none.
     """
@@ -142,7 +141,7 @@ def _joined(pair: Pair, between: Sequence[Connection] = ()) -> None:
 
 
 def _join(one: Connection, other: Connection) -> asyncio.Future[None]:
-    """Makes two connections carry each other's bytes; the future is done when the other ends."""
+    """Makes two connections pass on each other's bytes; the future is done when the other ends."""
     ends = End(), End()
     early = one.hand_over(ends[0]), other.hand_over(ends[1])
     join(*ends)

@@ -1,4 +1,4 @@
-"""Files with secrets: the binder's key, and tokens that are given out."""
+"""Files with secrets: the binder's key, and tokens."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class KeyFileError(ValueError):
 
 
 def own_key(file: Path) -> bytes:
-    """The key of a binder, which is made where there is none.
+    """The key of a binder; creates the file if there is none.
 
-    Raises KeyFileError for a file that others may read, or that holds no key, and OSError.
+    Raises KeyFileError for a file that others may read or that holds no key, and OSError.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ def own_key(file: Path) -> bytes:
 def written(file: Path, text: str) -> None:
     """Writes a new file that its owner alone may read; whole, or not at all.
 
-    Raises FileExistsError where there is one of the name, and OSError.
+    Raises FileExistsError if there is a file of that name, and OSError.
     """
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,13 +1,13 @@
-"""How jobs and sessions change: a pure function for each event, which gives a Change.
+"""How jobs and sessions change: a pure function for each event, which returns a Change.
 
-A job is given again only after its pilot said that it does not run it, or after the pilot was
-silent for so long that it has ended its jobs by itself: a pilot ends them ``lease`` seconds after
-it sent the last heartbeat that was answered, and the binder heard that heartbeat no earlier. So no
-two pilots run one job at once. What a book and a change are is in ``states``.
+A job is given to another pilot only after its pilot said that it does not run it, or was silent
+for so long that it has ended its jobs by itself. A pilot ends them ``lease`` seconds after it sent
+the last heartbeat that was answered, and the binder got that heartbeat no earlier. So no two
+pilots run one job at once. ``states`` defines books and changes.
 
-A pilot keeps these promises: before it resumes a session it closes all other connections of it, so
-that no pairing under way reaches it; it names as running each job that runs, and each whose end
-was not acknowledged; and it ends all jobs of a session that is over before it greets anew.
+A pilot keeps these promises. Before it resumes a session, it closes all other connections of that
+session, so that no pairing under way reaches it. It then names each job that runs, and each whose
+end was not acknowledged. If a session is over, it ends all its jobs before it begins a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, W
 from matchmaker.pilots.wire.frames import FrameKind
 
 MOST_GIVINGS: Final = 50
-"""How often a job is given at most, where its last pilot was silent."""
+"""How often a job is given to a pilot at most, if its last pilot was silent."""
 
 
 def submit(book: Book, job: Job) -> tuple[Job, Change]:
@@ -39,12 +39,12 @@ def submit(book: Book, job: Job) -> tuple[Job, Change]:
 
 
 def begin(session: Session) -> Change:
-    """A pilot greets for the first time, or after its last session was over."""
+    """A pilot registers for the first time, or after its last session was over."""
     return Change(begun=(session,))
 
 
 def hear(book: Book, name: str, now: float) -> Change:
-    """A pilot's heartbeat. It renews the lease, which is not stored; OVER where it has run out."""
+    """A pilot's heartbeat. Renews the lease, which is not stored; OVER if the session is over."""
     session = book.sessions.get(name)
     if session is None:
         return Change(words=(Word(FrameKind.OVER, name),))
@@ -54,8 +54,8 @@ def hear(book: Book, name: str, now: float) -> Change:
 def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Change:
     """A pilot comes back, with the epochs of the jobs that it runs or whose end it still reports.
 
-    A job that it was given and does not name never reached it, and is queued again. It is to end
-    what it names and does not hold.
+    A job that it was given and does not name never reached it, and is queued again. It must end
+    the jobs that it names but no longer has.
     """
     greeting = hear(book, name, now)
     if not greeting.heard:
@@ -75,7 +75,7 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Cha
 
 
 def give(book: Book, id_: str, name: str) -> Change:
-    """Gives a queued job to a pilot; nothing where the job or the session is gone meanwhile."""
+    """Gives a queued job to a pilot; does nothing if the job or the session is gone meanwhile."""
     job = book.jobs.get(id_)
     if job is None or job.stage is not Stage.QUEUED or name not in book.sessions:
         return Change()
@@ -84,9 +84,9 @@ def give(book: Book, id_: str, name: str) -> Change:
 
 
 def started(book: Book, name: str, id_: str, epoch: int) -> Change:
-    """A pilot has accepted a job. It is to end one that it does not hold, or that was cancelled.
+    """A pilot has accepted a job. It must end one that is not its own, or that was cancelled.
 
-    The pairing and the word that cancels it go by two connections, and may change places.
+    The pairing and the message that cancels it use two connections, and may arrive in either order.
     """
     job = _held(book, name, id_, epoch)
     end = Change(words=(Word(FrameKind.KILL, name, id_, epoch),))
@@ -103,7 +103,7 @@ def declined(book: Book, name: str, id_: str, epoch: int, reason: str) -> Change
 
 
 def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:
-    """A pilot reports the end of a job. A late report of another giving is acknowledged only."""
+    """A pilot reports the end of a job. A late report of another epoch is only acknowledged."""
     job = _held(book, name, id_, epoch)
     said = (Word(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
@@ -133,7 +133,7 @@ def leave(book: Book, name: str, reason: str) -> Change:
 def expire(book: Book, now: float, lease: float) -> Change:
     """Ends the sessions of pilots that were silent for longer than a lease, with its margin.
 
-    A job that was given ``MOST_GIVINGS`` times is lost then: it may be what ends its pilots.
+    A job that was given ``MOST_GIVINGS`` times is then lost: it may be the cause.
     """
     late = [name for name, each in book.sessions.items() if now > each.heard + lease]
     words = tuple(Word(FrameKind.OVER, name) for name in late)
@@ -146,7 +146,7 @@ def expire(book: Book, now: float, lease: float) -> Change:
 
 
 def restored(jobs: Iterable[Job], sessions: Iterable[Session], now: float) -> tuple[Book, Change]:
-    """The book after a restart, from what was stored, and what the restart changes.
+    """The book after a restart, from the stored rows, and the changes that the restart makes.
 
     Every pilot has a whole lease to come back. Jobs whose client was connected are lost.
     """

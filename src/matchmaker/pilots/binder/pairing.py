@@ -1,7 +1,7 @@
-"""Which client gets which pilot's free slot: those that wait, in the order of their arrival.
+"""Which client gets which free slot; clients are served in the order of their arrival.
 
-A slot and a client match both ways; of the slots that match the client gets the one that it ranks
-highest, of equal ones the first by key. What becomes of a pair is in ``moves``.
+Slot and client must match both ways. Of the slots that match, the client gets the one that it ranks
+highest; of equal ones, the first by key. ``moves`` says what becomes of a pair.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A pair's bytes, carried both ways without a look at them.
+"""Passes the bytes of a pair on in both directions, without reading them.
 
-What ends speak is their own matter, half-closes too. What is read from one end and not yet taken
-by the other is bounded: a slow peer slows only the one that sends to it.
+The ends choose their own protocol; half-closes are passed on too. The bytes that one end sent and
+the other has not yet taken are limited: a slow peer slows only the one that sends to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The binder's port: who connects, what each role may say, and within what bounds.
+"""The binder's port: who may connect, which frames each role may send, and how fast.
 
-What a word means for jobs and slots is in ``exchange``, what clients may ask in ``clients``. Each
-connection is one task, which takes a frame when it has dealt with the one before, and no more a
-second than ``Pace`` lets it: a peer that floods is read slowly, and slows nobody else.
+``exchange`` applies frames to jobs and slots, and ``clients`` answers requests. Each connection is
+one task. It reads a frame when the one before is done, and no faster than ``Pace`` allows. So a
+peer that floods is read slowly, and slows nobody else.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ async def serve(
     """Runs a binder until it is asked to stop.
 
     Args:
-        settings: what it goes by.
-        tables: where it keeps what must outlast it.
+        settings: of the binder.
+        tables: where it stores jobs and sessions.
         ready: called with its address when it listens.
-        stop: set to end it; pilots and jobs go on, and come back to the next run.
+        stop: set to end it; pilots and jobs continue, and connect to the next run.
 
     Raises:
         ValueError: it would listen beyond this machine without a certificate.
@@ -269,7 +269,7 @@ class _Binder:
         return name
 
     async def _measure(self, ad: ClassAd) -> None:
-        """Keeps how long the pilot's queue took to start it, where its ad says so."""
+        """Records how long the pilot's queue took to start it, if its ad says so."""
         queue, submitted = asked(ad, "Queue"), asked(ad, "SubmittedAt")
         if isinstance(queue, str) and isinstance(submitted, int | float):
             began = asked(ad, "StartedAt")

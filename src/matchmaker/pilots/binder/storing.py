@@ -1,8 +1,8 @@
-"""The changes that wait for the storage, and how they get there: entered first, said once stored.
+"""The changes that wait for the database: entered first, then stored, then sent to pilots.
 
-All that waits is one change, with the latest of each job. So it takes no more memory than the jobs
-do, however long the storage is away; and beyond a bound nothing new is taken. What a change means
-is in ``moves``, the tables are in ``tables``.
+All waiting changes are merged into one, with the latest state of each job. So they take no more
+memory than the jobs, however long the database is away; beyond a limit, nothing new is accepted.
+``moves`` makes the changes, and ``tables`` writes them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Batch:
 
 
 class Storing:
-    """What waits for the storage. ``trouble`` says why it cannot be stored; empty where it can."""
+    """The waiting changes. ``trouble`` says why they cannot be stored; empty if they can."""
 
     def __init__(self, tables: Tables, say: Callable[[Iterable[Word]], None]) -> None:
         self.trouble = ""
@@ -60,9 +60,9 @@ class Storing:
         self._later: asyncio.TimerHandle | None = None
 
     def add(self, change: Change) -> None:
-        """Enters a change: at once where words wait for it, else with what comes within a second.
+        """Enters a change: stored at once if messages wait for it, else within a second.
 
-        Raises nothing; who has something new asks ``room`` first.
+        Raises nothing; call ``room`` before you enter something new.
         """
         self._next.add(change)
         if change.words:
@@ -73,22 +73,22 @@ class Storing:
             self._later = loop.call_later(_LATER_SECONDS, self._soon.set)
 
     async def stored(self) -> None:
-        """Waits until all that was entered so far is stored."""
+        """Waits until all changes that were entered so far are stored."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next.waiting.append(done)
         self._soon.set()
         await done
 
     def room(self) -> None:
-        """Raises ValueError where so much waits that nothing new may be entered."""
+        """Raises ValueError if so much waits that nothing new may be entered."""
         if self._next.bytes + self._under_way > MOST_UNSTORED:
             why = self.trouble or "the storage is slow"
             raise ValueError(f"nothing new is taken until it can be stored: {why}; try again later")
 
     async def step(self) -> None:
-        """Waits for changes, stores them, and says their words. What fails is tried again.
+        """Waits for changes, stores them, and sends their messages. A failed write is repeated.
 
-        Raises SupersededError where another binder works with the tables.
+        Raises SupersededError if another binder works with the tables.
         """
         await self._soon.wait()
         self._soon.clear()

@@ -1,7 +1,7 @@
 """What a binder stores in SQL: jobs, sessions of pilots, starts of queues, and revoked tokens.
 
-A change of the book is one transaction, made before anything of it is said. What a change is, is
-in ``states``; one binder writes to a set of tables.
+A change of the book is one transaction, which ends before pilots get its messages. ``states``
+defines changes. Only one binder at a time writes to a set of tables.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class SupersededError(Exception):
 class Tables:
     """A binder's tables in a file of SQLite or in PostgreSQL.
 
-    Every method raises LedgerError where the database cannot be read or written; nothing of the
-    call is stored then.
+    Every method raises LedgerError if the database cannot be read or written; the call then stores
+    nothing.
     """
 
     def __init__(self, place: str | Path, *, wait: float = _WAIT_SECONDS) -> None:
@@ -138,12 +138,12 @@ class Tables:
     def write(self, change: Change) -> None:
         """Stores a change, all or nothing; durable when it returns.
 
-        Only of jobs whose client is connected nothing survives a machine that breaks, which loses
-        them anyway: such a change does not wait for the disk.
+        A change that concerns only jobs of connected clients does not wait for the disk: if the
+        machine fails, these jobs are lost anyway.
 
-        To store it once more does no harm, where nobody knows whether it was stored. Raises
-        TakenError where an owner has another job of the same key, and SupersededError where
-        another binder has read the tables since.
+        If it is not known whether a change was stored, store it again: this does no harm. Raises
+        TakenError if an owner has another job of the same key, and SupersededError if another
+        binder has read the tables since.
         """
         if not change.stored:
             return
@@ -164,8 +164,8 @@ class Tables:
     def read(self) -> tuple[list[Job], list[Session]]:
         """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
 
-        From then on no binder that read them earlier can write. Raises DamagedError for a row that
-        is no job or no session.
+        From then on no binder that read them earlier can write. Raises DamagedError for a row
+        that is not a job or a session.
         """
         with self._writing() as read:
             self._turn = _facts(read).get("turn", 0) + 1
@@ -181,9 +181,9 @@ class Tables:
                 write.execute(jobs.delete().where(jobs.c.id.in_(some)))
 
     def measured(self, queue: str, submitted: float, started: float) -> None:
-        """Keeps how long a queue took to start a pilot; the latest of each queue are kept.
+        """Records how long a queue took to start a pilot; keeps the latest records of each queue.
 
-        Raises ValueError for times that are no finite numbers.
+        Raises ValueError for times that are not finite numbers.
         """
         if not (isfinite(submitted) and isfinite(started)):
             raise ValueError(f"{queue[:80]!r}: times are finite, not {submitted} and {started}")
@@ -196,9 +196,9 @@ class Tables:
                 write.execute(starts.delete().where(starts.c.queue == queue, starts.c.id <= first))
 
     def delays(self) -> dict[str, float]:
-        """How many seconds each queue takes to start a pilot, by the median of its starts.
+        """How many seconds each queue takes to start a pilot: the median of its starts.
 
-        Of many queues, those that started one last.
+        If there are many queues, only those that started a pilot most recently.
         """
         latest = sql.select(starts.c.queue).group_by(starts.c.queue)
         latest = latest.order_by(sql.func.max(starts.c.id).desc()).limit(_MOST_QUEUES)

@@ -1,8 +1,7 @@
-"""Whose ad is looked at next: of the owners that wait, one whose ads have taken the least so far.
+"""Chooses the ad that is matched next: one of the owner whose ads have taken least time so far.
 
-So who hands in ads that take long to match waits for them alone, and slows nobody else. An owner's
-ads are looked at in the order of their arrival, new ones before those that are looked at again.
-Which slot an ad gets is in ``pairing``.
+So an owner whose ads take long to match slows nobody else. The ads of one owner are matched in the
+order of their arrival, new ones before those that are matched again. ``pairing`` chooses the slot.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _Owner:
     more: bool = False
 
     def take(self) -> str | None:
-        """The next id of what still waits; None where there is none."""
+        """The next id that still waits; None if there is none."""
         for ids in (self.new, self.again):
             while ids:
                 id_ = ids.popleft()
@@ -43,7 +42,7 @@ class _Owner:
 
 
 class Turns:
-    """The ads of those who wait, by their owners.
+    """The waiting ads, by owner.
 
     >>> turns, now = Turns(), iter(range(9))
     >>> for owner, id_ in [("bad", "1"), ("bad", "2"), ("good", "3")]:
@@ -62,7 +61,7 @@ class Turns:
         self._now = 0.0
 
     def enter(self, owner: str, id_: str, ad: ClassAd) -> None:
-        """Enters an ad, which is looked at when it is its owner's turn."""
+        """Enters an ad, which is matched when it is its owner's turn."""
         mine = self._owners.setdefault(owner, _Owner())
         mine.waiting[id_] = ad
         mine.new.append(id_)
@@ -77,34 +76,34 @@ class Turns:
                 del self._owners[owner]
 
     def ad(self, owner: str, id_: str) -> ClassAd | None:
-        """An ad that waits; None where it does not."""
+        """A waiting ad; None if it does not wait."""
         mine = self._owners.get(owner)
         return None if mine is None else mine.waiting.get(id_)
 
     @property
     def due(self) -> bool:
-        """Whether an ad is to be looked at."""
+        """Whether an ad is to be matched."""
         while self._due and not self._wants(self._due[0][2]):
             self._unlist()
         return bool(self._due)
 
     def all_again(self) -> None:
-        """All are to be looked at once more, as slots have come."""
+        """All ads are to be matched again, because slots have come."""
         for owner, mine in self._owners.items():
             mine.more = True
             self._list(owner)
 
     def none(self) -> None:
-        """None is to be looked at before ``all_again``, as no slot is left."""
+        """No ad is to be matched before ``all_again``, because no slot is left."""
         for mine in self._owners.values():
             mine.new.clear()
             mine.again.clear()
             mine.more = False
 
     def turn(self, clock: Callable[[], float], seconds: float) -> Generator[tuple[str, ClassAd]]:
-        """The ads that are looked at now, each with its id, until a number of seconds is over.
+        """The ads that are matched now, each with its id, until a number of seconds is over.
 
-        What passes until the next one is asked for is charged to an ad's owner.
+        The time until the next ad is taken is charged to the owner of the ad.
 
         Args:
             clock: the processor time of who looks.
