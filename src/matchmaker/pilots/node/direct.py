@@ -1,9 +1,9 @@
-"""A door for one client that talks to a pilot directly, without the binder in between.
+"""A port, called a door, for one client that talks to a pilot directly, without the binder.
 
-A slot that is offered with a door has a port for itself. The binder gives the client a token for
-one job, and the pilot the key that signed it: with these they greet as with the binder (``wire``),
-so that nobody else comes in, and nobody twice. Beyond this machine the door has a certificate,
-which the client learns from the binder.
+A slot that is offered with a door has its own port. The binder gives the client a token for one
+job, and the pilot the key that signed it. With these they do the same greeting as with the binder
+(``wire``), so nobody else can connect, and nobody twice. Beyond this machine the door has a
+certificate, which the client gets from the binder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECONDS = 30.0
 
 @attrs.frozen(slots=True, kw_only=True)
 class Wall:
-    """Where doors are made.
+    """The address and the certificate of a node's doors.
 
     Attributes:
         host: the address at which clients reach this node.
@@ -38,7 +38,7 @@ class Wall:
 
 
 def wall(host: str, certificate: str | None, key: str | None) -> Wall:
-    """Where doors are made. Raises ValueError beyond this machine without a certificate, OSError.
+    """The wall of a node. Raises ValueError beyond this machine without a certificate, and OSError.
 
     >>> wall("127.0.0.1", None, None).tls is None
     True
@@ -54,7 +54,7 @@ def wall(host: str, certificate: str | None, key: str | None) -> Wall:
 
 
 class Door:
-    """A port on which one client is let in."""
+    """A port that accepts one client."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class Door:
         return door
 
     async def client(self, job: str, key: bytes) -> Connection:
-        """The client of a job. Raises TimeoutError where it does not come."""
+        """The client of a job. Raises TimeoutError if it does not come."""
         if not self._expected.done():
             self._expected.set_result((job, key))
         try:
@@ -85,7 +85,7 @@ class Door:
             self.close()
 
     def close(self) -> None:
-        """Lets nobody in any more."""
+        """Accepts no more clients."""
         if self._server is not None:
             self._server.close()
 

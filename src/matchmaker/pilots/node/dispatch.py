@@ -1,9 +1,9 @@
-"""The dispatcher: a client's bytes go to a handler or to a program, and what it says goes back.
+"""The dispatcher: passes a client's bytes to a handler or a program, and the answer back.
 
-A handler is a coroutine function of Python, ``handler:MODULE:FUNCTION`` in the list of
-applications; it gets the stream and the job's ad, and answers without a process being started. A
-program reads standard input and prints; one whose words hold ``{port}`` is to connect to that
-port, on ``{address}``, and speaks there.
+A handler is a coroutine function, ``handler:MODULE:FUNCTION`` in the list of applications. It gets
+the stream and the job's ad, and answers without a new process. A program reads standard input and
+writes standard output. If its words contain ``{port}``, it connects to that port on ``{address}``
+instead.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ async def _emptied(reader: asyncio.StreamReader) -> None:
 
 
 async def _taken(going: asyncio.Task[None], running: Running) -> None:
-    """Waits until a client has all output; not for ever where it takes none.
+    """Waits until a client has read all output, for a limited time.
 
-    Not to read keeps nobody's slot: neither beyond the job's time, nor long after the program.
+    A client that does not read cannot keep a slot beyond the job's time, or long after the program.
     """
     asked = asyncio.create_task(running.asked.wait())
     ended = asyncio.create_task(running.result())
@@ -170,7 +170,7 @@ async def _taken(going: asyncio.Task[None], running: Running) -> None:
 async def _carried(
     running: Running, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
 ) -> Result:
-    """Carries bytes both ways. Where the client has gone, the program is ended."""
+    """Passes bytes on in both directions. If the client has gone, the program is ended."""
 
     async def inwards() -> None:
         try:

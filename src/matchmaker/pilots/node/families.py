@@ -1,9 +1,9 @@
-"""All processes of a task at once: stopped, let go on, killed, and their memory.
+"""Suspends, continues and kills all processes of a task at once, and measures their memory.
 
-Where the pilot may divide its own control group (``cgroups(7)``, version 2), each task has a group
-in it, which none of its processes leaves by a fork or a new session: the kernel freezes and kills
-a group at once, and bounds its memory. Elsewhere the processes below the task's keeper get signals.
-Which of both is chosen once, by looking. What keepers do with a group is in ``keeper``.
+If the pilot may divide its own control group (``cgroups(7)``, version 2), each task has a group in
+it. No process leaves a group by a fork or a new session; the kernel freezes and kills a group at
+once, and limits its memory. Otherwise the processes below the task's keeper get signals. The pilot
+looks once which of the two it can use. ``keeper`` says what keepers do with a group.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Family:
         return below(self.keeper, processes())
 
     def stop(self) -> None:
-        """Stops all, those that are made meanwhile too."""
+        """Suspends all, also processes that are started meanwhile."""
         for _ in range(_ROUNDS):
             active = [each for each in self.members() if each.state not in "TtZX"]
             if not active:
@@ -46,7 +46,7 @@ class Family:
                 send(each.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets all go on."""
+        """Continues all."""
         for each in self.members():
             send(each.pid, signal.SIGCONT)
 
@@ -98,10 +98,10 @@ class Group(Family):
 
 
 def new_group(memory: int | None) -> Path | None:
-    """A control group for a task; None where the pilot may not divide its own.
+    """A control group for a task; None if the pilot may not divide its own.
 
     Args:
-        memory: how many bytes its processes may have together, where the kernel can bound them.
+        memory: how many bytes its processes may have together, if the kernel can limit them.
     """
     place = _DIVIDED.get()
     if place is None:
@@ -116,7 +116,7 @@ def new_group(memory: int | None) -> Path | None:
 
 
 def limit(directory: Path, memory: int | None) -> None:
-    """Bounds the memory of a group; who is over it is killed, and all others with it."""
+    """Limits the memory of a group; beyond it, the kernel kills all its processes."""
     if memory is not None and put(directory, "memory.max", str(memory)):
         put(directory, "memory.oom.group", "1")
         put(directory, "memory.swap.max", "0")
@@ -129,8 +129,8 @@ def dividing(place: Path | None) -> Iterator[None]:
     Args:
         place: this process's own group, as ``own_group`` finds it; None for no groups.
 
-    Memory is bounded where the process is alone in its group: it moves to a group below, since one
-    with processes of its own does not pass memory on (``cgroups(7)``, "no internal processes").
+    Memory is limited if the process is alone in its group: it moves to a group below, because a
+    group with its own processes does not pass memory on (``cgroups(7)``, "no internal processes").
     """
     if place is None:
         yield
@@ -147,7 +147,7 @@ def dividing(place: Path | None) -> Iterator[None]:
 
 
 def own_group() -> Path | None:
-    """The control group of this process, where it may be divided by it; else None."""
+    """The control group of this process, if this process may divide it; else None."""
     try:
         said = Path("/proc/self/cgroup").read_text("utf-8")
         place = group_of(said, Path("/proc/self/mountinfo").read_text("utf-8"))

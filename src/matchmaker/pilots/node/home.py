@@ -1,7 +1,7 @@
-"""A pilot's own directory, in which those of its tasks are; nothing of it outlasts the pilot.
+"""A pilot's own directory, with those of its tasks; it is removed with the pilot.
 
-The pilot and the keepers of its jobs hold a lock on it (``keeper``). What a pilot left that was
-killed together with its keepers, as when the node lost power, the next pilot here removes.
+The pilot and the keepers of its jobs hold a lock on it (``keeper``). If a pilot was killed together
+with its keepers, as when the node lost power, the next pilot on the node removes its directory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def own_directory(given: str | None) -> Iterator[Path]:
     """A new directory for a pilot, for as long as the block lasts.
 
     Args:
-        given: where it is made; else in what the batch system names (``TMPDIR``), or in ``/tmp``.
+        given: where it is made; by default in ``TMPDIR``, as the batch system sets it, or ``/tmp``.
 
     Raises OSError.
 

@@ -1,8 +1,8 @@
-"""A pilot: stays with a binder, offers it the slots of its node, and ends when it is time.
+"""A pilot: keeps its connection to a binder, offers the slots of its node, and ends in time.
 
-Its jobs are in ``works``, what a pilot promises to the binder in
-``binder.moves``: it ends its jobs one lease after the last heartbeat that was answered, closes the
-connections of its slots before it comes back, and names each job whose end was not acknowledged.
+``works`` runs its jobs. A pilot promises three things to the binder (``binder.moves``): it ends its
+jobs one lease after the last heartbeat that was answered; it closes the connections of its slots
+before it registers again; and it then names each job whose end was not acknowledged.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Pilot:
-    """A pilot at work. ``live`` is its life."""
+    """A pilot. ``live`` runs it."""
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
-        """``say`` takes what people may want to know, a line each."""
+        """``say`` gets messages for people, one line each."""
         self._settings = settings
         self._say = say
         self._works = Works(settings, self._tell)
@@ -48,9 +48,9 @@ class Pilot:
 
     @property
     def stuck(self) -> list[str]:
-        """The jobs that it could not end; these end with the process, for which nothing may wait.
+        """The jobs that it could not end. They end with the process, so nothing may wait for them.
 
-        Their tasks heed no cancelling, or their threads wait for a disk.
+        Their tasks ignore their cancellation, or their threads wait for a disk.
         """
         return sorted(each.get_name() for each in self._works.stuck)
 
@@ -62,7 +62,7 @@ class Pilot:
 
         Raises:
             RefusedError: the binder refuses it at its first greeting.
-            OSError, ValueError: the binder cannot be reached at first, or its address is none.
+            OSError, ValueError: the binder cannot be reached at first, or its address is not valid.
         """
         with adopting(), dividing(own_group()):
             return await self._lived(stop)
@@ -95,7 +95,7 @@ class Pilot:
         return await dial(place.address, place.token, role, place.tls)
 
     async def _greet(self, control: Connection) -> Connection:
-        """Begins the session or comes back to it."""
+        """Begins the session, or continues it."""
         while True:
             if self._works.stuck:
                 # It must not say that it has none of the jobs of a session.
@@ -119,9 +119,9 @@ class Pilot:
         return control
 
     async def _stay(self) -> None:
-        """Keeps the connection to the binder, and comes back where it breaks.
+        """Keeps the connection to the binder, and connects again when it breaks.
 
-        Raises RefusedError and OSError where it never came about: at once where it is refused.
+        Raises RefusedError and OSError if the first connection fails; RefusedError at once.
         """
         patience = time.monotonic() + (self._settings.idle or _PATIENCE)
         wait, said = _FIRST_WAIT, ""
@@ -169,12 +169,12 @@ class Pilot:
                 raise ClosedError("the binder was silent for a lease")
 
     def _allowed(self, sent: float) -> None:
-        """A word that was sent at a time was answered: jobs may run for a lease from then on."""
+        """A frame that was sent at a time was answered: jobs may run for a lease from then."""
         self._good_until = max(self._good_until, sent + self._lease)
         self._works.allow(self._good_until)
 
     async def _keep_lease(self) -> None:
-        """Ends all jobs where no word was answered for a lease."""
+        """Ends all jobs if no frame was answered for a lease."""
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
             if time.monotonic() > self._good_until and self._works:
@@ -280,7 +280,7 @@ class Pilot:
             self._works.changed.set()
 
     async def _tell_factory(self) -> None:
-        """Keeps the report that a factory reads, and ends where the factory asks for it."""
+        """Writes the report for a factory, and ends the pilot when the factory asks for it."""
         file = self._settings.report
         if file is None:
             await asyncio.Event().wait()
@@ -313,7 +313,7 @@ class Pilot:
         return bool(self._works.refusing) or (left is not None and left < self._settings.least)
 
     async def _until_end(self, stop: asyncio.Event) -> None:
-        """Waits for a reason to end, gives back what runs, and says goodbye."""
+        """Waits for a reason to end, gives the running jobs back, and signs off."""
         idle = self._settings.idle
         while True:
             with suppress(TimeoutError):

@@ -1,8 +1,8 @@
-"""Running a task: in its own directory, within its limits, and with nothing left behind.
+"""Runs a task in its own directory and within its limits, and leaves nothing behind.
 
-Between a pilot and the task's program stands a process that keeps all that the program starts
-(``keeper``); it ends them even where the pilot is killed. Here are the directory, the limits, and
-suspending. What is run when is in ``slots`` and ``pilot``.
+Between the pilot and the task's program stands the ``keeper``, a process that ends all that the
+program starts, even if the pilot is killed. This module has the directory, the limits, and
+suspending. ``slots`` and ``pilot`` decide what runs when.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Running:
     Attributes:
         task: what runs.
         directory: where it runs; it is removed at the end.
-        stdin: what is written here the program reads.
-        stdout: what it prints.
+        stdin: the program's standard input.
+        stdout: its standard output.
         stderr: its standard error.
-        suspended: whether it stands still.
-        asked: whether its end was asked for.
+        suspended: whether it is suspended.
+        asked: whether its end was requested.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class Running:
         return self._seconds + (0.0 if self.suspended else time.monotonic() - self._since)
 
     async def result(self) -> Result:
-        """What became of it, once none of its processes is left and its directory is removed."""
+        """The result, once no process of the task is left and its directory is removed."""
         return await asyncio.shield(self._result)
 
     def release(self) -> None:
-        """Closes the pipes of a task that has ended; what nobody has read by now is lost."""
+        """Closes the pipes of a task that has ended; output that nobody has read by now is lost."""
         keeper: Any = self._keeper
         if keeper.returncode is not None:
             # Nothing else closes a pipe that was not read to its end, until it is collected.
             keeper._transport.close()  # noqa: SLF001
 
     def end(self, reason: str, grace: float = GRACE) -> None:
-        """Asks for its end; the first reason is the one that is reported.
+        """Ends the task; the first reason is the one that is reported.
 
         Args:
             reason: why, in words.
@@ -120,8 +120,8 @@ class Running:
     def allow(self, until: float) -> None:
         """Lets it run until then, and no longer unless it is allowed again.
 
-        As ``time.monotonic`` counts, which is one for all processes, so that a keeper that hears it
-        late keeps to it all the same, and where this process stands still.
+        The time is that of ``time.monotonic``, which all processes share. So a keeper that gets it
+        late ends the task at the same moment, also while this process is suspended.
         """
         self._tell(f"allow {until:.3f}")
 
@@ -131,7 +131,7 @@ class Running:
                 os.write(self._control, f"{line}\n".encode())
 
     def suspend(self) -> None:
-        """Stops all its processes; those that are made meanwhile too."""
+        """Suspends all its processes, also those that are started meanwhile."""
         if self.suspended or self._result.done():
             return
         self._seconds = self.seconds
@@ -139,7 +139,7 @@ class Running:
         self._family.stop()
 
     def resume(self) -> None:
-        """Lets its processes go on."""
+        """Continues its processes."""
         if self.suspended:
             self._family.go_on()
             self.suspended = False
@@ -257,7 +257,7 @@ async def run(task: Task, root: Path, *, started: Callable[[Running], object] = 
         root: where its directory is made.
         started: called with it as soon as it runs, so that it may be suspended or ended.
 
-    Never raises for what becomes of the task: the result says it.
+            Never raises because of the task: the result says what happened.
     """
     try:
         running = await start(task, root)
@@ -275,7 +275,7 @@ async def run(task: Task, root: Path, *, started: Callable[[Running], object] = 
 
 
 async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
-    """The beginning and the end of what comes, up to a number of bytes; the rest is counted."""
+    """The beginning and the end of the input, up to a number of bytes; the rest is counted."""
     first, last, length = bytearray(), bytearray(), 0
     half = most // 2
     while data := await reader.read(_PIECE):
@@ -293,9 +293,9 @@ async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
 
 
 def disk(directory: Path, most: int) -> int:
-    """How many bytes of disk a directory takes; counting ends where it is over the most.
+    """How many bytes of disk a directory takes; the count stops beyond the limit.
 
-    What lies too deep to be counted is over the most.
+    A directory that is too deep to be counted counts as beyond the limit.
     """
     taken, at = 0, [directory]
     while at and taken <= most:
@@ -344,7 +344,7 @@ def _written(said: object) -> int:
 
 
 def _kept(directory: Path, task: Task) -> None:
-    """Moves out what is kept. A link could lead to what is not the task's."""
+    """Moves the kept files out. Follows no link, which could lead to other people's files."""
     for name, target in task.keep.items():
         path = directory / name
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a pilot goes by, what it keeps of a job, and what it reports to a factory."""
+"""A pilot's settings, its report to a factory, and the token that a job gets."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from matchmaker.pilots.node.task import Task
 
 @attrs.frozen(slots=True, kw_only=True)
 class Settings:
-    """What a pilot goes by.
+    """A pilot's settings.
 
     Attributes:
         place: the binder, with a pilot's token.
         directory: where its tasks run.
-        node: what may be taken, and the site's policy.
+        node: the resources for jobs, and the site's policy.
         machine: the ad of its machine.
         applications: names, and the program with its first words of each.
         idle: after how many seconds without a job it ends; None for never.
-        wall: how many seconds it may run at all; None for as long as it is let.
+        wall: how many seconds it may run; None for no limit.
         least: how many seconds must be left for it to offer a slot.
         report: the file in which a factory looks for its state; None for no factory.
         doors: where clients may talk to it directly; None for nowhere.
-        ca: who signed the binder's certificate, in PEM; None where it has none.
+        ca: the authority that signed the binder's certificate, in PEM; None without one.
     """
 
     place: Place

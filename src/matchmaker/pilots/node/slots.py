@@ -1,8 +1,8 @@
-"""The slots of a worker node: what is offered, what is taken, who stands still for whom.
+"""The slots of a worker node: which are offered, what jobs take, and which jobs are suspended.
 
-A node is one partitionable slot: each job takes what it requests of what is left. Some places are
-for the foreground: where a job of that class comes and no processors are free, jobs of the
-background stand still until it has ended. All here are pure functions; ``pilot`` carries them out.
+A node is one partitionable slot: each job takes what it requests from the rest. Some places are for
+the foreground: if a foreground job comes and no processors are free, background jobs are suspended
+until it has ended. All functions here are pure; ``pilot`` carries out what they decide.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Policy:
 
     Attributes:
         start: whether a job may begin here.
-        suspend: whether a job of the background stands still now.
-        resume: whether it may go on, where it stood still for ``suspend``.
+        suspend: whether a background job is suspended now.
+        resume: whether it may continue, if ``suspend`` suspended it.
         preempt: whether a job is ended and given back.
-        rank: of jobs of the background, those with the least stand still first.
+        rank: background jobs with the lowest rank are suspended first.
 
-    The attributes ``JobSeconds`` and ``JobSuspended`` of the slot's ad tell how long a job has run,
-    and whether it stands still; an expression that is not true counts as false.
+    ``JobSeconds`` and ``JobSuspended`` of the slot's ad say how long a job has run, and whether it
+    is suspended; an expression that is not true counts as false.
     """
 
     start: Expr = attrs.field(factory=lambda: parse_expr("true"))
@@ -79,11 +79,11 @@ class Claim:
     Attributes:
         job: its id.
         ad: its ad.
-        takes: what it takes; while it stands still others may have its processors.
-        foreground: whether others stand still for it.
-        for_others: whether it stands still because the foreground needs its processors.
-        by_policy: whether it stands still because the site's policy says so.
-        preempted: whether it is to end and to be given back.
+        takes: what it takes; while it is suspended, other jobs may have its processors.
+        foreground: whether others are suspended for it.
+        for_others: whether it is suspended because the foreground needs its processors.
+        by_policy: whether it is suspended because the site's policy says so.
+        preempted: whether it is to be ended and given back.
     """
 
     job: str
@@ -96,12 +96,12 @@ class Claim:
 
     @property
     def suspended(self) -> bool:
-        """Whether it stands still."""
+        """Whether it is suspended."""
         return self.for_others or self.by_policy
 
     @property
     def held(self) -> Resources:
-        """What nobody else can have: of a job that stands still all but the processors."""
+        """What no other job can have: all that it takes; if suspended, not its processors."""
         return attrs.evolve(self.takes, cpus=0) if self.suspended else self.takes
 
 
@@ -112,7 +112,7 @@ class Node:
     Attributes:
         total: all that its jobs share.
         most: how many jobs of each class it runs at once.
-        reserved: how many jobs of the foreground find a place at any time; 0 for no such class.
+        reserved: how many foreground jobs find a place at any time; 0 for no such class.
         policy: the site's wishes.
         claims: the jobs, the oldest first.
     """
@@ -130,7 +130,7 @@ class Node:
 
 
 def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
-    """The ads of what may be taken now, by slot: ``any``, and ``foreground``.
+    """The ads of the resources that are offered now, by slot: ``any``, and ``foreground``.
 
     Args:
         node: the node.
@@ -156,7 +156,7 @@ def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
 
 
 def take(node: Node, job: str, ad: ClassAd) -> Node | None:
-    """The node with one job more, and others standing still for it; None where there is no room.
+    """The node with one more job, and others suspended for it; None if there is no room.
 
     >>> node = Node(total=Resources(cpus=1, memory=1000), most=1, reserved=1)
     >>> node = take(node, "slow", ClassAd(RequestMemory=400))
@@ -194,7 +194,7 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
 
 
 def leave(node: Node, job: str) -> Node:
-    """The node without a job; those that stood still for it go on, the oldest first.
+    """The node without a job; jobs that were suspended for it continue, the oldest first.
 
     >>> node = Node(total=Resources(cpus=1, memory=9), most=1, reserved=1)
     >>> node = take(take(node, "slow", ClassAd()), "fast", ClassAd(JobClass="foreground"))
@@ -211,7 +211,7 @@ def leave(node: Node, job: str) -> Node:
 
 
 def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
-    """The node as the site's policy has it now.
+    """The node after the site's policy was applied.
 
     Args:
         node: the node.
@@ -238,13 +238,13 @@ def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
 
 
 def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
-    """What a job takes: what it requests, or one processor; of what it does not name, nothing.
+    """What a job takes: what it requests; by default one processor, and nothing else.
 
     Args:
         ad: the job's ad.
         slot: the slot's ad, on which a request may depend.
 
-    A request that is no number above 0 counts as more than any node has.
+    A request that is not a number above 0 counts as more than any node has.
 
     >>> request(ClassAd(RequestMemory=1.5, RequestDisk="much")).memory
     2
@@ -261,12 +261,12 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
 
 
 def _standing(node: Node) -> bool:
-    """Whether a job stands still for others, and would go on first."""
+    """Whether a job is suspended for others, and would continue first."""
     return any(each.for_others for each in node.claims)
 
 
 def _movable(node: Node) -> int:
-    """Processors that are free, or would be if all of the background stood still."""
+    """Processors that are free, or would be if all background jobs were suspended."""
     return node.total.cpus - sum(each.held.cpus for each in node.claims if each.foreground)
 
 

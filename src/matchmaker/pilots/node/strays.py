@@ -1,4 +1,4 @@
-"""What a killed keeper leaves behind: it becomes the pilot's, which ends it (``prctl(2)``)."""
+"""Processes that a killed keeper left: the pilot, now their parent, ends them (``prctl(2)``)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def adopting() -> Iterator[None]:
 def end_strays(keeper: int) -> None:
     """Kills what a killed keeper left to this process, and all that those have started.
 
-    Other children of this process may not be there, but keepers; while one is being made, and not
-    known yet, a child must be there for a while.
+    This process may have no other children but keepers. A child is only killed if it stays unknown
+    for a while, because it may be a keeper that is just being started.
     """
     seen: Counter[int] = Counter()
     until = time.monotonic() + _SECONDS

@@ -20,7 +20,7 @@ _MOST_WORDS: Final = 10_000
 
 
 class TaskError(ValueError):
-    """A job's ad is no task; the message says what was expected."""
+    """A job's ad does not describe a task; the message says what was expected."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -50,12 +50,12 @@ class Task:
         env: its environment, beside what every task has (``PATH``, ``HOME``, ``TMPDIR``).
         limits: what it may use.
         files: names in its directory, and the files that are copied there.
-        keep: names in its directory, and where such a file is moved at the end; one that is not
-            there, or is no plain file, is left out.
-        token: by which the task is a client of the binder; it is in a file of its directory, which
-            ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
-        until: from when on it may not begin, and is ended where nobody has allowed it longer; as
-            ``time.monotonic`` counts. None for never.
+        keep: names in its directory, and where such a file is moved at the end; a missing file, or
+            one that is not a plain file, is left out.
+        token: with which the task is a client of the binder; it is in a file of its directory,
+            which ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
+        until: when it is ended, or may no longer begin, unless it is allowed longer; the time of
+            ``time.monotonic``. None for never.
     """
 
     id: str
@@ -73,15 +73,15 @@ class Result:
     """What became of a task.
 
     Attributes:
-        exit: the status with which its program ended; None where it did not end by itself.
+        exit: the status with which its program ended; None if it did not end by itself.
         signal: the signal that ended it, or None.
-        reason: why it was ended, or could not begin; empty where it ended by itself.
+        reason: why it was ended, or could not begin; empty if it ended by itself.
         seconds: how long it ran; without the time while it was suspended.
         cpu: seconds of a processor that its processes took.
-        memory: the most bytes that its processes had together, at a look each second.
-        output: what it printed: the beginning and the end where it was long.
-        errors: the same of its standard error.
-        lapsed: whether it did not begin, or was ended, since nobody had allowed it longer.
+        memory: the most bytes that its processes had together, measured each second.
+        output: its standard output; if it was long, the beginning and the end.
+        errors: its standard error, likewise.
+        lapsed: whether it did not begin, or was ended, because it was not allowed longer.
     """
 
     exit: int | None = None
@@ -161,7 +161,7 @@ def _bytes(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval) -> dict[str, Any]:
-    """The values of the attributes of a job's ad that a binder and a pilot go by.
+    """The values of the attributes of a job's ad that a binder and a pilot use.
 
     Args:
         ad: the job's ad.
@@ -169,7 +169,7 @@ def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval
             have another value each time.
 
     Raises:
-        TaskError: one is of another type than it must be.
+        TaskError: one has the wrong type.
 
     >>> check_job(ClassAd(Cmd="/bin/env", Env=ClassAd(A="1"), Other=7))
     {'Cmd': '/bin/env', 'Env': {'A': '1'}}

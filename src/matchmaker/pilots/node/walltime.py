@@ -1,7 +1,7 @@
-"""How long the batch system lets a pilot run: from what it says in the environment and in files.
+"""How long the batch system lets a pilot run, from its environment variables and its files.
 
-Only where neither says it, a command of the batch system is asked. Limits that count from the
-job's start count from now here, unless the start is known: a pilot is what its job runs first.
+If neither says it, a command of the batch system is run. A limit that counts from the start of the
+job counts from now if the start is not known, because a job starts its pilot first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> fl
         ask: gives what a command prints, empty where it fails.
 
     The least of what Slurm, PBS, LSF, Grid Engine, HTCondor, glideinWMS and the machine and job
-    features of HEPiX (HSF-TN-2016-02) say. What cannot be read counts as not said.
+    features of HEPiX (HSF-TN-2016-02) say. A value that cannot be read is ignored.
 
     >>> left({"SLURM_JOB_END_TIME": "1600"}, 1000.0, lambda _: "", lambda _: "")
     600.0

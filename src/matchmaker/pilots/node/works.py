@@ -1,7 +1,7 @@
-"""The jobs of a pilot: taken, run within the site's policy, and reported until that is heard.
+"""The jobs of a pilot: accepts them, applies the policy, and reports ends until acknowledged.
 
-What a slot may take is in ``slots``, running in ``running``. The connection to the binder, and when
-a pilot ends, is in ``pilot``.
+``slots`` decides what a slot may take, and ``running`` runs it. ``pilot`` has the connection to the
+binder, and decides when a pilot ends.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Work:
     """A job that the pilot was given, until its end is acknowledged.
 
     Attributes:
-        epoch: which giving it is.
-        doer: what runs it here; a handler of Python has no process, and is ended by it.
+        epoch: how often the binder has given the job out, this time included.
+        doer: the asyncio task that runs it; cancelling it ends a handler, which has no process.
         handled: whether a handler runs it.
         running: its process.
-        ends: why it is being ended; empty where it is not.
+        ends: why it is being ended; empty if it is not.
         returned: whether it is given back and not reported as ended.
-        report: what is said of its end until that is acknowledged.
+        report: the frame that reports its end, until it is acknowledged.
     """
 
     epoch: int
@@ -57,18 +57,18 @@ class Work:
 
 
 class Works:
-    """What a pilot runs, and what became of it.
+    """The jobs of a pilot that run, and those whose end is not acknowledged.
 
     Attributes:
-        node: the node with what is taken of it.
+        node: the node with its jobs.
         busy: when a job ran last, as ``time.monotonic`` counts.
-        refusing: why no more jobs are taken; empty where they are.
-        stuck: what runs jobs that could not be ended; with any, the pilot must end.
-        changed: set where other slots are free than before.
+        refusing: why no more jobs are accepted; empty if they are.
+        stuck: the asyncio tasks of jobs that could not be ended; with any, the pilot must end.
+        changed: set when the free slots have changed.
     """
 
     def __init__(self, settings: Settings, tell: Callable[..., None]) -> None:
-        """``tell`` says a word to the binder, if it is there: its kind, and its fields by name."""
+        """``tell`` sends a frame to the binder, if it is connected: a kind, and fields by name."""
         self.node: Node = settings.node
         self.busy = time.monotonic()
         self.refusing = ""
@@ -90,13 +90,13 @@ class Works:
         return slots.offers(self.node, self._settings.machine)
 
     def epochs(self) -> dict[str, int]:
-        """The jobs, and which giving each is."""
+        """The jobs with their epochs."""
         return {id_: work.epoch for id_, work in self._works.items()}
 
     def allow(self, until: float) -> None:
         """Lets all run until then, as ``time.monotonic`` counts.
 
-        Their keepers hear of it, and end them by themselves where this process stands still.
+        Their keepers get the time too, and end the jobs themselves if this process hangs.
         """
         self._until = until
         for work in self._works.values():
@@ -109,13 +109,13 @@ class Works:
             self._report(work)
 
     def acknowledged(self, id_: str, epoch: int) -> None:
-        """Forgets a job whose end was heard."""
+        """Forgets a job whose end was acknowledged."""
         work = self._works.get(id_)
         if work is not None and work.epoch == epoch and work.report:
             del self._works[id_]
 
     def forget(self) -> None:
-        """Forgets all: the binder knows nothing of them any more."""
+        """Forgets all jobs: the binder does not know them any more."""
         self._works.clear()
 
     def accept(self, frame: Frame, connection: Connection, door: Door | None) -> None:
