@@ -7,23 +7,17 @@ in :mod:`~matchmaker.pilots.policy`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
 
 from matchmaker.classad import ClassAd
+from matchmaker.pilots.arrays import Bools, Ints, Reals
 from matchmaker.pilots.placing import limited
 from matchmaker.pilots.rates import Rate, number
 from matchmaker.pilots.scene import QUEUED, Scene
 from matchmaker.pilots.terms import Values, pool_facts, queue_facts
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bools = npt.NDArray[np.bool_]
-    Ints = npt.NDArray[np.intp]
-    Reals = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -7,17 +7,13 @@ do not. How pilots are counted as supply is in :mod:`matchmaker.pilots.supply`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from matchmaker.classad import ClassAd
 from matchmaker.matching.pool import Pool
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Table = npt.NDArray[np.bool_]
+from matchmaker.pilots.arrays import Bools
 
 MOST: Final = 20_000_000
 """How many pairs are kept; beyond that the table begins anew."""
@@ -36,9 +32,9 @@ class Pairs:
     def __init__(self) -> None:
         self._kinds = _Numbered()
         self._pilots = _Numbered()
-        self._table: Table = np.zeros((0, 0), np.bool_)
+        self._table: Bools = np.zeros((0, 0), np.bool_)
 
-    def table(self, kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Table:
+    def table(self, kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Bools:
         """Whether each kind's ad (a row) and each pilot's ad (a column) accept each other."""
         if self._kinds.more(kinds) * self._pilots.more(pilots) > MOST:
             self.__init__()  # type: ignore[misc]
@@ -77,7 +73,7 @@ class _Numbered:
         return [known[id(ad)] for ad in ads]
 
 
-def matched(kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Table:
+def matched(kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Bools:
     """Whether each kind and each pilot match. Kinds are many and alike: they make the pool."""
     found = np.zeros((len(kinds), len(pilots)), np.bool_)
     if kinds and pilots:

@@ -7,17 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bools = npt.NDArray[np.bool_]
-    Ints = npt.NDArray[np.intp]
-    Reals = npt.NDArray[np.float64]
+from matchmaker.pilots.arrays import Bools, Ints, Reals
 
 
 @attrs.frozen(eq=False)

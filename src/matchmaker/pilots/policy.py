@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import reasons
+from matchmaker.pilots.arrays import Bools, Ints, Reals
 from matchmaker.pilots.cycle import Cycle
 from matchmaker.pilots.pairs import Pairs
 from matchmaker.pilots.placing import Places
@@ -39,13 +40,6 @@ from matchmaker.pilots.scene import BUSY, IDLE, QUEUED, STARTING, scene
 from matchmaker.pilots.snapshot import Decision, End, Held, Lend, Snapshot
 from matchmaker.pilots.supply import Supply, grouped
 from matchmaker.pilots.terms import Values, kind_facts
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bools = npt.NDArray[np.bool_]
-    Ints = npt.NDArray[np.intp]
-    Reals = npt.NDArray[np.float64]
 
 
 def rule(policy: Policy | None = None) -> Callable[[Snapshot, int], Decision]:
@@ -109,15 +103,12 @@ def decide(
     for row in np.flatnonzero(places.placed * cycle.failing).tolist():
         probes[cycle.scene.queues.given[row].key] = snapshot.now
     free = int(cycle.facts["Free"])
-    outcome = reasons.Outcome(
-        cycle.scene, taken.unmet, places, unplaced, cycle.left_out, cycle.failing
-    )
     return Decision(
-        submissions=outcome.submissions(),
+        submissions=reasons.submissions(cycle, places, taken.unmet),
         ends=ends,
         lends=lends,
-        waits=outcome.waits(),
-        held=outcome.held(),
+        waits=reasons.waits(cycle, places, taken.unmet, unplaced),
+        held=reasons.held(cycle, places),
         notes=tuple(values.notes),
         memory={"now": snapshot.now, "rates": kept(rates), "probes": probes},
         mode="active" if cycle.active else "idle",

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import numpy as np
 
 from matchmaker.classad import ClassAd
+from matchmaker.pilots.arrays import Bools, Ints, Reals
 from matchmaker.pilots.pairs import Pairs
 from matchmaker.pilots.snapshot import Demand, Pilot, PilotState, Queue, Snapshot
 from matchmaker.pilots.supply import Classes, classes
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bools = npt.NDArray[np.bool_]
-    Ints = npt.NDArray[np.intp]
-    Reals = npt.NDArray[np.float64]
 
 IDLE, STARTING, QUEUED, BUSY, DRAINING = range(5)
 _STATES: Final = {

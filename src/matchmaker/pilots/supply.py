@@ -6,17 +6,12 @@ What is submitted or ended for what is left over is decided in :mod:`matchmaker.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Bools = npt.NDArray[np.bool_]
-    Ints = npt.NDArray[np.intp]
-    Reals = npt.NDArray[np.float64]
+from matchmaker.pilots.arrays import Bools, Ints, Reals
 
 STEPS: Final = 64
 """How many lengths of time are distinguished; more are rounded up, so that no pilot counts that has

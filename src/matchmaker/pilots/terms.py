@@ -7,21 +7,17 @@ which one has none is left out. Each is said. The terms are in :mod:`matchmaker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
 
 from matchmaker.classad import ClassAd
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.pilots.arrays import Reals
 from matchmaker.pilots.policy_ad import TERMS, Policy
 from matchmaker.pilots.rates import Rate
 from matchmaker.pilots.scene import Scene
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Reals = npt.NDArray[np.float64]
 
 STATES: Final = ("Idle", "Starting", "Queued", "Busy", "Draining")
 """The facts that count pilots, by the number of the state."""
