@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, get_args
 
+import attrs
 import sqlalchemy as sql
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
@@ -84,6 +86,23 @@ def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+_TYPES: Final[Mapping[object, Any]] = {bool: sql.Boolean, int: sql.BigInteger, float: sql.Float}
+
+
+def columns(kind: type, *, key: str = "") -> list[sql.Column[Any]]:
+    """The columns for the fields of a class: text but for numbers and truth; NULL is None."""
+    made = []
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
+        made.append(
+            sql.Column(
+                field.name, _TYPES.get(kinds[0], sql.Text),
+                primary_key=field.name == key, nullable=NoneType in kinds,
+            )
+        )  # fmt: skip
+    return made
 
 
 DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild makes it anew"

@@ -28,7 +28,8 @@ from sqlalchemy import (
 )
 
 from matchmaker.delegation.contact import key_of
-from matchmaker.delegation.record import Payload, Record, State
+from matchmaker.delegation.database import columns
+from matchmaker.delegation.record import Entry, Payload, Record, State
 
 VERSION: Final = 1
 """The version of the tables; a ledger of a newer one is refused."""
@@ -46,28 +47,8 @@ facts: Final = Table(
 transfers: Final = Table(
     "transfers",
     metadata,
-    Column("key", Text, primary_key=True),
-    Column("attempt", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
+    *columns(Record, key="key"),
     Column("live", Boolean, nullable=False),
-    Column("cluster", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("since", Float, nullable=False),
-    Column("deadline", Float),
-    Column("hold_until", Float, nullable=False),
-    Column("lease", Float, nullable=False),
-    Column("lease_until", Float, nullable=False),
-    Column("remote_id", Text, nullable=False),
-    Column("remote_submitted", Float),
-    Column("seen", Float),
-    Column("absent_since", Float),
-    Column("cancel_wanted", Boolean, nullable=False),
-    Column("exit", Integer),
-    Column("reason", Text, nullable=False),
 )
 Index(
     "transfers_live",
@@ -79,28 +60,14 @@ Index(
 Index("transfers_created", transfers.c.created)
 Index("transfers_state", transfers.c.state, transfers.c.created)
 
-jobs: Final = Table(
-    "jobs",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("ad", Text, nullable=False),
-    Column("script", Text, nullable=False),
-    Column("words", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-)
+jobs: Final = Table("jobs", metadata, Column("key", Text, primary_key=True), *columns(Payload))
 
 log: Final = Table(
     "log",
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("key", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("at", Float, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("by", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    *columns(Entry),
 )
 Index("log_key", log.c.key, log.c.id)
 

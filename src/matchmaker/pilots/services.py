@@ -23,46 +23,6 @@ from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import LedgerError
 
 _WAIT_SECONDS: Final = 10.0
-metadata: Final = sql.MetaData()
-
-servicelist: Final = sql.Table(
-    "servicelist",
-    metadata,
-    sql.Column("name", sql.Text, primary_key=True),
-    sql.Column("token", sql.Text, nullable=False),
-    sql.Column("state", sql.Text, nullable=False),
-    sql.Column("wish", sql.Text, nullable=False),
-    sql.Column("serves", sql.Text, nullable=False),
-    sql.Column("file", sql.Text, nullable=False),
-    sql.Column("host", sql.Text, nullable=False),
-    sql.Column("pid", sql.Integer, nullable=False),
-    sql.Column("started", sql.Float, nullable=False),
-    sql.Column("beat", sql.Float, nullable=False),
-    sql.Column("patience", sql.Float, nullable=False),
-    sql.Column("ended", sql.Float),
-    sql.Column("reason", sql.Text, nullable=False),
-    sql.Column("cycles", sql.BigInteger, nullable=False),
-    sql.Column("submitted", sql.BigInteger, nullable=False),
-    sql.Column("facts", sql.Text, nullable=False),
-    sql.Column("memory", sql.Text, nullable=False),
-)
-
-pilots: Final = sql.Table(
-    "pilots",
-    metadata,
-    sql.Column("key", sql.Text, primary_key=True),
-    sql.Column("service", sql.Text, nullable=False),
-    sql.Column("queue", sql.Text, nullable=False),
-    sql.Column("cluster", sql.Text, nullable=False),
-    sql.Column("submitted", sql.Float, nullable=False),
-    sql.Column("started", sql.Float),
-    sql.Column("ended", sql.Float),
-    sql.Column("live", sql.Boolean, nullable=False),
-    sql.Column("failed", sql.Boolean, nullable=False),
-    sql.Column("reason", sql.Text, nullable=False),
-)
-sql.Index("pilots_live", pilots.c.live, pilots.c.queue)
-sql.Index("pilots_submitted", pilots.c.submitted)
 
 
 class ServiceError(ValueError):
@@ -153,6 +113,13 @@ class Wanted:
     count: int
     most: int | None = None
     most_queued: int | None = None
+
+
+metadata: Final = sql.MetaData()
+servicelist: Final = sql.Table("servicelist", metadata, *database.columns(Service, key="name"))
+pilots: Final = sql.Table("pilots", metadata, *database.columns(Row, key="key"))
+sql.Index("pilots_live", pilots.c.live, pilots.c.queue)
+sql.Index("pilots_submitted", pilots.c.submitted)
 
 
 class Services:
