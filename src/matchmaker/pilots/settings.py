@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,6 +80,48 @@ def _expression(value: Any) -> Expr:
 def _of(kind: Callable[[Any], Any], **how: Any) -> Any:
     """A field whose value is checked and made by a function."""
     return attrs.field(metadata={"kind": kind}, **how)
+
+
+def _part(read: Callable[[Any, str, Path], Any], **how: Any) -> Any:
+    """A field whose tables are read by a function, with their key and the file's folder."""
+    return attrs.field(metadata={"part": read}, **how)
+
+
+def _table(kind: type, **how: Any) -> Any:
+    """A field that is a table."""
+    return _part(lambda table, key, folder: _made(kind, table, f"[{key}] ", folder), **how)
+
+
+def _tables(kind: type, *one_of: str, **how: Any) -> Any:
+    """A field of several tables, each with exactly one of some keys."""
+
+    def read(tables: Any, key: str, folder: Path) -> tuple[Any, ...]:
+        if not isinstance(tables, list) or not tables:
+            raise SettingsError(f"{key}: found {tables!r:.80}; expected tables [[{key}]]")
+        made = []
+        for number, table in enumerate(tables, 1):
+            place = f"[[{key}]] {number}"
+            one = _made(kind, table, f"{place} ", folder)
+            given = [each for each in one_of if getattr(one, each) is not None]
+            if one_of and len(given) != 1:
+                names, keys = " and ".join(given) or "none", ", ".join(one_of)
+                raise SettingsError(f"{place}: found {names} of {keys}; give one")
+            made.append(one)
+        return tuple(made)
+
+    return _part(read, **how)
+
+
+def _deadlines(table: Any, _: str, __: Path) -> Deadlines:
+    if not isinstance(table, dict):
+        raise SettingsError("deadlines: expected a table [deadlines]")
+    names = [field.name for field in attrs.fields(Deadlines)]
+    for key in table.keys() - set(names):
+        raise _unknown("[deadlines] ", key, names)
+    try:
+        return Deadlines(**table)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"[deadlines] {error}") from None
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -236,26 +278,18 @@ class Settings:
     beat: float = _of(_seconds, default=30.0)
     lease: float = _of(_seconds, default=172_800.0)
     stale: float = _of(_seconds, default=1800.0)
-    pilot: Script
-    policy: Terms = attrs.field(factory=Terms)
-    caps: Caps = attrs.field(factory=Caps)
-    demand: tuple[DemandSource, ...]
-    queue: tuple[QueueSettings, ...] = ()
-    source: tuple[QueueSource, ...] = ()
-    metrics: Metrics | None = None
-    deadlines: Deadlines = attrs.field(factory=Deadlines)
+    pilot: Script = _table(Script)
+    policy: Terms = _table(Terms, factory=Terms)
+    caps: Caps = _table(Caps, factory=Caps)
+    demand: tuple[DemandSource, ...] = _tables(DemandSource, "file", "command", "condor", "ledger")
+    queue: tuple[QueueSettings, ...] = _tables(QueueSettings, default=())
+    source: tuple[QueueSource, ...] = _tables(
+        QueueSource, "ldif", "ldap", "ads", "describe", default=()
+    )
+    metrics: Metrics | None = _table(Metrics, default=None)
+    deadlines: Deadlines = _part(_deadlines, factory=Deadlines)
 
 
-_TABLES: Final[Mapping[str, type]] = {
-    "pilot": Script, "policy": Terms, "caps": Caps, "metrics": Metrics,
-}  # fmt: skip
-_LISTS: Final[Mapping[str, type]] = {
-    "demand": DemandSource, "queue": QueueSettings, "source": QueueSource,
-}  # fmt: skip
-_ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "demand": ("file", "command", "condor", "ledger"),
-    "source": ("ldif", "ldap", "ads", "describe"),
-}
 _PATHS: Final = frozenset({"file", "script", "reports", "ldif", "ads", "mapping", "spool"})
 
 
@@ -298,27 +332,12 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> Settings:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"not TOML: {error}") from None
-    keys = {field.name: field.name for field in attrs.fields(Settings)}
-    for key in found.keys() - keys:
-        raise _unknown("", key, keys)
-    parts: dict[str, Any] = {}
-    for key, kind in _TABLES.items():
-        if key in found:
-            parts[key] = _made(kind, found.pop(key), f"[{key}]", folder)
-    for key, kind in _LISTS.items():
-        if key in found:
-            parts[key] = _list(kind, found.pop(key), key, folder)
-    if "deadlines" in found:
-        parts["deadlines"] = _deadlines(found.pop("deadlines"))
-    for needed in ("pilot", "demand"):
-        if needed not in parts:
-            raise SettingsError(f"the table {needed!r} is missing")
-    if not parts.get("queue") and not parts.get("source"):
+    made: Settings = _made(Settings, {"name": name, **found}, "", folder)
+    if not made.queue and not made.source:
         raise SettingsError("no queue: give a table [[queue]] or [[source]]")
-    names = [queue.name for queue in parts.get("queue", ())]
+    names = [queue.name for queue in made.queue]
     for twice in {each for each in names if names.count(each) > 1}:
         raise SettingsError(f"two queues are called {twice!r}")
-    made: Settings = _made(Settings, {"name": name, **found}, "", folder, parts)
     if "://" not in made.ledger:
         made = attrs.evolve(made, ledger=str(folder / made.ledger))
     elif made.spool is None:
@@ -326,60 +345,35 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> Settings:
     return made
 
 
-def _list(kind: type, tables: Any, key: str, folder: Path) -> tuple[Any, ...]:
-    if not isinstance(tables, list) or not tables:
-        raise SettingsError(f"{key}: found {tables!r:.80}; expected tables [[{key}]]")
-    made = tuple(_made(kind, t, f"[[{key}]] {n}", folder) for n, t in enumerate(tables, 1))
-    for number, one in enumerate(made, 1):
-        given = [each for each in _ONE_OF.get(key, ()) if getattr(one, each) is not None]
-        if key in _ONE_OF and len(given) != 1:
-            raise SettingsError(
-                f"[[{key}]] {number}: found {' and '.join(given) or 'none'} of "
-                f"{', '.join(_ONE_OF[key])}; give one"
-            )
-    return made
-
-
-def _made(
-    kind: Any, table: Any, where: str, folder: Path, parts: Mapping[str, Any] | None = None
-) -> Any:
+def _made(kind: Any, table: Any, place: str, folder: Path) -> Any:
     """A table as its class. Raises SettingsError with the place, what was found and expected."""
-    place = f"{where} " if where else ""
     if not isinstance(table, dict):
         raise SettingsError(f"{place}found {table!r:.80}; expected a table")
-    fields = {f.name: f for f in kind.__attrs_attrs__}
-    values = dict(parts or {})
+    fields = {field.name: field for field in attrs.fields(kind)}
+    values = {}
     for key, value in table.items():
-        field = fields.get(key)
-        if field is None or "kind" not in field.metadata:
-            raise _unknown(place, key, {each: each for each in fields})
-        try:
-            made = field.metadata["kind"](value)
-        except ValueError as error:
-            what = str(error).splitlines()[0]
-            raise SettingsError(
-                f"{place}{key}: found {printable(repr(value))[:80]}; expected {what}"
-            ) from None
-        values[key] = str(folder / made) if key in _PATHS and made is not None else made
-    for field_name, field in fields.items():
-        if field.default is attrs.NOTHING and field_name not in values:
-            raise SettingsError(f"{place}{field_name} is missing")
+        if key not in fields:
+            raise _unknown(place, key, fields)
+        values[key] = _value(fields[key], value, place, folder)
+    for field in fields.values():
+        if field.default is attrs.NOTHING and field.name not in values:
+            what = f"the table {field.name!r}" if "part" in field.metadata else field.name
+            raise SettingsError(f"{place}{what} is missing")
     return kind(**values)
 
 
-def _deadlines(table: Any) -> Deadlines:
-    names = {field.name: field.name for field in attrs.fields(Deadlines)}
-    if not isinstance(table, dict):
-        raise SettingsError("deadlines: expected a table [deadlines]")
-    for key in table.keys() - names:
-        raise _unknown("[deadlines] ", key, names)
+def _value(field: attrs.Attribute[Any], value: Any, place: str, folder: Path) -> Any:
+    if "part" in field.metadata:
+        return field.metadata["part"](value, field.name, folder)
     try:
-        return Deadlines(**table)
-    except (ValueError, TypeError) as error:
-        raise SettingsError(f"[deadlines] {error}") from None
+        made = field.metadata["kind"](value)
+    except ValueError as error:
+        found, expected = printable(repr(value))[:80], str(error).splitlines()[0]
+        raise SettingsError(f"{place}{field.name}: found {found}; expected {expected}") from None
+    return str(folder / made) if field.name in _PATHS else made
 
 
-def _unknown(place: str, key: str, names: Mapping[str, str]) -> SettingsError:
-    near = closest(key, names)
+def _unknown(place: str, key: str, names: Iterable[str]) -> SettingsError:
+    near = closest(key, {name: name for name in names})
     meant = f"perhaps {near} is meant" if near else f"expected are {', '.join(names)}"
     return SettingsError(f"{place}no key is called {printable(key)[:60]!r}; {meant}")
