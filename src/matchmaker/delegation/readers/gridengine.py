@@ -11,7 +11,6 @@ from matchmaker.delegation.readers.reading import (
     UnreadableError,
     as_xml,
     moment,
-    no_count,
     seen,
 )
 
@@ -78,9 +77,4 @@ def _accounts(text: str) -> list[Sight]:
     return found
 
 
-def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]{1,15})\n", text)
-    return match[1] if match else None
-
-
-READER: Final = Reader(_new_id, _queue, _accounts, no_count)
+READER: Final = Reader(r"\A([0-9]{1,15})\n\Z", _queue, _accounts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -41,16 +40,6 @@ def _sight(ad: Mapping[str, Any]) -> Sight:
     )  # fmt: skip
 
 
-def _count(text: str) -> int:
-    match = re.search(r"^Total for query: ([0-9]+) jobs;.*\n", text, re.MULTILINE)
-    if match is None:
-        raise UnreadableError("the totals lack their line")
-    return whole(match[1])
-
-
-def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]{1,15})\.0 - \1\.0\n", text)
-    return match[1] if match else None
-
-
-READER: Final = Reader(_new_id, _jobs, _jobs, _count)
+READER: Final = Reader(
+    r"\A([0-9]{1,15})\.0 - \1\.0\n\Z", _jobs, _jobs, r"^Total for query: ([0-9]+) jobs;.*\n"
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from matchmaker.delegation.observation import Phase, Sight
@@ -11,7 +10,6 @@ from matchmaker.delegation.readers.reading import (
     UnreadableError,
     as_json,
     mark_in,
-    no_count,
     seen,
     whole,
 )
@@ -45,9 +43,4 @@ def _sight(record: object) -> Sight:
     return seen(record.get("JOB_NAME", ""), record["JOBID"], None, phase, exit_, why, mark)
 
 
-def _new_id(text: str) -> str | None:
-    match = re.search(r"^Job <([0-9]{1,15})> is submitted to ", text, re.MULTILINE)
-    return match[1] if match else None
-
-
-READER: Final = Reader(_new_id, _queue, _queue, no_count)
+READER: Final = Reader(r"^Job <([0-9]{1,15})> is submitted to ", _queue, _queue)

@@ -6,7 +6,6 @@ names of jobs themselves are cut to 15 characters by some versions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ from matchmaker.delegation.readers.reading import (
     as_json,
     as_xml,
     moment,
-    no_count,
     seen,
     whole,
 )
@@ -82,17 +80,6 @@ def _queue_xml(text: str) -> list[Sight]:
     return found
 
 
-def _count(text: str) -> int:
-    match = re.search(r"^ *total_jobs = ([0-9]+)\n", text, re.MULTILINE)
-    if match is None:
-        raise UnreadableError("the server's status lacks total_jobs")
-    return whole(match[1])
-
-
-def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]{1,15}\.[A-Za-z0-9._-]{1,80}|[0-9]{1,15})\n", text)
-    return match[1] if match else None
-
-
-PBSPRO: Final = Reader(_new_id, _queue_json, _queue_json, no_count)
-TORQUE: Final = Reader(_new_id, _queue_xml, _queue_xml, _count)
+_NEW: Final = r"\A([0-9]{1,15}\.[A-Za-z0-9._-]{1,80}|[0-9]{1,15})\n\Z"
+PBSPRO: Final = Reader(_NEW, _queue_json, _queue_json)
+TORQUE: Final = Reader(_NEW, _queue_xml, _queue_xml, r"^ *total_jobs = ([0-9]+)\n")

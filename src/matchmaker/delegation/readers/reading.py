@@ -30,24 +30,32 @@ class Reader:
     """How the answers of one kind of batch system are read.
 
     Attributes:
-        new_id: the id in the answer to a submission, or None if it has none.
+        id: the pattern of the answer to a submission; its first group is the id.
         queue: the jobs of a listing of the queue, those of others too.
         accounts: the jobs of a listing of the accounting.
-        count: how many jobs there are, in the answer to ``count`` of the table.
+        total: the pattern of a line with the number of jobs; empty where listings say themselves
+            where they end.
 
     All raise UnreadableError for an answer that is cut short or that they cannot read, and nothing
     else.
     """
 
-    new_id: Callable[[str], str | None]
+    id: str
     queue: Callable[[str], Sequence[Sight]]
     accounts: Callable[[str], Sequence[Sight]]
-    count: Callable[[str], int]
+    total: str = ""
 
+    def new_id(self, text: str) -> str | None:
+        """The id in the answer to a submission, or None if it has none."""
+        match = re.search(self.id, text, re.MULTILINE)
+        return match[1] if match else None
 
-def no_count(_: str) -> int:
-    """For batch systems whose listings say themselves where they end."""
-    raise UnreadableError("no number of jobs was asked for")
+    def count(self, text: str) -> int:
+        """How many jobs there are, in the answer to ``count`` of the table."""
+        match = re.search(self.total, text, re.MULTILINE) if self.total else None
+        if match is None:
+            raise UnreadableError("it lacks the number of jobs")
+        return whole(match[1])
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,99}")

@@ -15,7 +15,6 @@ from matchmaker.delegation.readers.reading import (
     UnreadableError,
     mark_in,
     moment,
-    no_count,
     seen,
     status_of,
     whole,
@@ -104,9 +103,4 @@ def _fields(line: str) -> list[str]:
     return fields
 
 
-def _new_id(text: str) -> str | None:
-    match = re.fullmatch(r"([0-9]{1,15})(;[^\n]*)?\n", text)
-    return match[1] if match else None
-
-
-READER: Final = Reader(_new_id, _queue, _accounts, no_count)
+READER: Final = Reader(r"\A([0-9]{1,15})(;[^\n]*)?\n\Z", _queue, _accounts)
