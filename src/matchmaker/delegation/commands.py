@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeVar
 
 import attrs
 
@@ -36,7 +36,7 @@ _PATH: Final = re.compile(r"/[A-Za-z0-9_.,:+@=/ -]*")
 _SHORT: Final = 15
 """What every version of PBS and Torque takes as a job's name."""
 
-_Read: TypeAlias = Callable[[str], Sequence[Sight]]
+_T = TypeVar("_T")
 
 
 @attrs.frozen(slots=True)
@@ -62,12 +62,7 @@ class Commands:
         return self.control.lrms
 
     def refusal(self, words: Sequence[str], folder: Path) -> str:
-        """Why a job cannot be submitted from here; empty where it may be.
-
-        Args:
-            words: options, as of ``Submission.argv``; any that the table does not name is refused.
-            folder: where the job's script is.
-        """
+        """Why a job cannot be submitted from here; words that the table does not name are wrong."""
         command = self._park[0]
         wrong = self.control.options.wrong(words)
         if wrong:
@@ -88,20 +83,10 @@ class Commands:
         seconds: float,
         content: bytes | None = None,
     ) -> str | Silence:
-        """Submits a job that cannot start for ``seconds``, or until it is released.
+        """Submits a job by the table, with as much metadata as there is room for, shortest first.
 
-        Args:
-            name: the name of the job, ``mm-KEY-N``.
-            script: the script, an absolute path that the batch system's commands take as it is.
-            words: options, as of ``Submission.argv``.
-            metadata: names and values that the job carries where the batch system has room; the
-                longest are left out first. ``key`` is short.
-            seconds: how long it must not start.
-            content: what the script must hold, where others may change it: a copy is submitted, if
-                the batch system keeps its own.
-
-        Returns:
-            The batch system's id, or Silence for every other outcome; the job may then be there.
+        The script's path must be absolute; a copy with the ``content`` is submitted if the batch
+        system keeps its own.
         """
         wrong = self.control.options.wrong(words)
         if wrong:
@@ -234,36 +219,32 @@ class Commands:
                 words.append(filled(word, slots[0]))
         return words
 
-    def _list(self, call: Call, values: Mapping[str, str], read: _Read) -> Answer:
+    def _list(
+        self, call: Call, values: Mapping[str, str], read: Callable[[str], Sequence[Sight]]
+    ) -> Answer:
         if "user" not in values and "{user}" in call.argv:
             return Silence(f"{call.argv[0]}: user {values['uid']} has no name on this machine")
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)
-        if isinstance(ended, Silence):
-            return ended
-        if call.none and not ended.output.strip() and _all_match(call.none, ended):
+        if (
+            isinstance(ended, Ended)
+            and call.none
+            and not ended.output.strip()
+            and _all_match(call.none, ended)
+        ):
             return Listing(())
-        if ended.status != 0:
-            return Silence(_complaint(argv, ended))
-        try:
-            found = read(ended.output.decode("utf-8", "replace"))
-        except UnreadableError as error:
-            return Silence(f"{argv[0]}: {error}")
+        found = _read(argv, ended, read)
+        if isinstance(found, Silence):
+            return found
         if not found and call.count:
             return self._none([filled(word, values) for word in call.count])
         return Listing(tuple(sight for sight in found if sight.name.startswith(PREFIX)))
 
     def _none(self, argv: Sequence[str]) -> Answer:
         """An empty listing, if the number of jobs is 0 as well."""
-        ended = self._run(argv)
-        if isinstance(ended, Silence):
-            return ended
-        if ended.status != 0:
-            return Silence(_complaint(argv, ended))
-        try:
-            number = self.control.reader.count(ended.output.decode("utf-8", "replace"))
-        except UnreadableError as error:
-            return Silence(f"{argv[0]}: {error}")
+        number = _read(argv, self._run(argv), self.control.reader.count)
+        if isinstance(number, Silence):
+            return number
         if number:
             return Silence(f"{argv[0]} counts {number} jobs, and the listing was empty")
         return Listing(())
@@ -288,6 +269,18 @@ class Commands:
         with contextlib.suppress(KeyError):
             return {"uid": str(uid), "user": pwd.getpwuid(uid).pw_name}
         return {"uid": str(uid)}
+
+
+def _read(argv: Sequence[str], ended: Ended | Silence, read: Callable[[str], _T]) -> _T | Silence:
+    """What a reader makes of a command's answer."""
+    if isinstance(ended, Silence):
+        return ended
+    if ended.status != 0:
+        return Silence(_complaint(argv, ended))
+    try:
+        return read(ended.output.decode("utf-8", "replace"))
+    except UnreadableError as error:
+        return Silence(f"{argv[0]}: {error}")
 
 
 def entries(

@@ -64,14 +64,12 @@ class BatchSystem(Protocol):
     @property
     def name(self) -> str:
         """The name of the batch system, such as ``slurm``."""
-        ...
 
     def refusal(self, words: Sequence[str], folder: Path) -> str:
         """Why a job with these words, whose script is in a folder, cannot be submitted from here.
 
         Empty where it may be. Asked before anything is written down; asks no other machine.
         """
-        ...
 
     def park(
         self,
@@ -85,14 +83,20 @@ class BatchSystem(Protocol):
     ) -> str | Silence:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
-        With a `content`, the script is to hold that, even if the file has changed by now.
-        Returns the batch system's id, or Silence for every other outcome: an error, a lost reply.
+        Args:
+            name: the name of the job, ``mm-KEY-N``.
+            script: the script, a path that the batch system's commands take as it is.
+            words: options, as of ``Submission.argv``.
+            metadata: names and values that the job carries where the batch system has room.
+            seconds: how long it must not start.
+            content: what the script is to hold, even if the file has changed by now.
+
+        Returns:
+            The batch system's id, or Silence for every other outcome: an error, a lost reply.
         """
-        ...
 
     def look(self) -> Answer:
         """All jobs with names that begin ``mm-``, in one call of the batch system's command."""
-        ...
 
     def recall(self, names: Collection[str], since: float) -> Answer:
         """The named jobs in the batch system's accounting, from a time on (seconds since 1970).
@@ -100,18 +104,15 @@ class BatchSystem(Protocol):
         A job that is absent there may still be in the queue. ``Listing(())`` where a batch system
         keeps no accounting.
         """
-        ...
 
     def release(self, jobs: Sequence[tuple[str, str]]) -> Sequence[Silence | None]:
         """Lets parked jobs start, each by its id and name, if the id has that name.
 
         None for each where it had effect.
         """
-        ...
 
     def cancel(self, remote_id: str, name: str) -> Silence | None:
         """Ends a job, if the id has that name. None once the batch system took the request."""
-        ...
 
 
 @attrs.frozen(slots=True)
@@ -143,7 +144,6 @@ class Spool(Protocol):
 
     def ready(self) -> Path | Silence:
         """Makes the place for records, if there is none; returns the folder of all scripts."""
-        ...
 
     def prepare(
         self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
@@ -153,25 +153,21 @@ class Spool(Protocol):
         With the digest of a job, Silence where the room is another job's. ``cluster`` is the batch
         system that it is made for.
         """
-        ...
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
         """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.
 
         Lengths of time, not moments, so that the clocks of two machines need not agree.
         """
-        ...
 
     def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
         """Makes the lease end `seconds` from now; at 0 or less at once."""
-        ...
 
     def forbid(self, key: str, attempt: int) -> Silence | None:
         """Takes the exclusive record of the start if it is free, so that no payload can start.
 
         None whether it was free or not; :meth:`marks` then says who has it.
         """
-        ...
 
     def marks(
         self, names: Iterable[tuple[str, int]]
@@ -180,18 +176,15 @@ class Spool(Protocol):
 
         An attempt whose records alone cannot be read has a Silence.
         """
-        ...
 
     def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
         """Every attempt (key, attempt) that there is room for, and its batch system.
 
         The batch system is empty where the room does not say it.
         """
-        ...
 
     def forget(self, key: str, job: str = "") -> Silence | None:
         """Removes what is on record of a key; its owner has taken the result.
 
         With the digest of a job, Silence where any of it is another job's.
         """
-        ...

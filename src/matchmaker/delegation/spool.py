@@ -10,6 +10,7 @@ end, so that the storage's clock alone counts. What is prepared becomes durable 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
@@ -17,7 +18,7 @@ import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import attrs
 
@@ -31,6 +32,7 @@ _RECORD: Final = 4096
 _JOB: Final = "job."
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,5}")
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -38,9 +40,22 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(path).absolute()
 
 
+def _or_silence(work: Callable[_P, _T]) -> Callable[_P, _T | Silence]:
+    """Some work on files that gives Silence for an error of the system."""
+
+    @functools.wraps(work)
+    def quiet(*args: _P.args, **named: _P.kwargs) -> _T | Silence:
+        try:
+            return work(*args, **named)
+        except OSError as error:
+            return Silence(f"{error.filename or 'the spool'}: {error.strerror or error}")
+
+    return quiet
+
+
 @attrs.frozen(slots=True)
 class SharedSpool:
-    """A spool in a directory that the nodes see by the same path.
+    """A spool in a directory that the nodes see by the same path; errors of files are Silence.
 
     Attributes:
         root: the directory; it is made, and marked as a spool, on first use.
@@ -50,108 +65,88 @@ class SharedSpool:
     root: Path = attrs.field(converter=_absolute)
     grace: int = 10
 
-    def ready(self) -> Path | Silence:
+    @_or_silence
+    def ready(self) -> Path:
         """Makes the spool, if there is none; returns its directory."""
+        _mark(self.root)
+        return self.root
 
-        def make() -> Path:
-            _mark(self.root)
-            return self.root
-
-        return _quiet(make)
-
+    @_or_silence
     def prepare(
         self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
-    ) -> Path | Silence:
+    ) -> Path:
         """Makes the directory of an attempt; returns the script to submit, which fences it.
 
         With the digest of a job, Silence where the directory is another job's, and always where
         there is a later attempt, which may have started: who asks was late, or has another ledger.
         The batch system ``cluster`` is on record with it.
         """
+        _mark(self.root)
+        room = self._room(key, attempt)
+        later = _latest(room.parent)
+        if later > attempt:
+            said = f"there is an attempt {later}: classad jobs --rebuild takes it in"
+            raise FileExistsError(0, said, room)
+        room.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if job:
+            _take(room, job, cluster)
+        _write(room / "payload", payload, mode=0o700)
+        _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
+        return room / "start.sh"
 
-        def make() -> Path:
-            _mark(self.root)
-            room = self._room(key, attempt)
-            later = _latest(room.parent)
-            if later > attempt:
-                said = f"there is an attempt {later}: classad jobs --rebuild takes it in"
-                raise FileExistsError(0, said, room)
-            room.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if job:
-                _take(room, job, cluster)
-            _write(room / "payload", payload, mode=0o700)
-            _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
-            return room / "start.sh"
-
-        return _quiet(make)
-
-    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
+    @_or_silence
+    def commit(self, key: str, attempt: int, seconds: float) -> None:
         """Lets the payload start, with a lease of ``seconds`` from now; again: no change."""
+        room = self._there(key, attempt)
+        if not (room / "lease").exists():
+            _sync(room / "payload")
+            _sync(room.parent)
+            _FOLDERS(self.root)
+            with contextlib.suppress(FileExistsError):
+                _lease(room, seconds, os.link)
 
-        def do() -> None:
-            room = self._there(key, attempt)
-            if not (room / "lease").exists():
-                _sync(room / "payload")
-                _sync(room.parent)
-                _FOLDERS(self.root)
-                with contextlib.suppress(FileExistsError):
-                    _lease(room, seconds, os.link)
-
-        return _quiet(do)
-
-    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
+    @_or_silence
+    def renew(self, key: str, attempt: int, seconds: float) -> None:
         """Makes the lease end ``seconds`` from now; at 0 or less at once. None without a commit."""
+        room = self._there(key, attempt)
+        if (room / "lease").exists():
+            _lease(room, seconds, os.replace)
 
-        def do() -> None:
-            room = self._there(key, attempt)
-            if (room / "lease").exists():
-                _lease(room, seconds, os.replace)
-
-        return _quiet(do)
-
-    def forbid(self, key: str, attempt: int) -> Silence | None:
+    @_or_silence
+    def forbid(self, key: str, attempt: int) -> None:
         """Takes the record of the start if it is free, so that no payload can start."""
-        return _quiet(
-            lambda: _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
-        )
+        _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
 
-    def marks(
-        self, names: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
+    @_or_silence
+    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks | Silence]:
         """The records of attempts (key, attempt), each in the answer; of all of them, or Silence.
 
         An attempt whose records alone cannot be read has a Silence.
         """
+        self._check()
+        return {name: _marks(self._room(*name)) for name in names}
 
-        def read() -> dict[tuple[str, int], Marks | Silence]:
-            self._check()
-            return {name: _marks(self._room(*name)) for name in names}
-
-        return _quiet(read)
-
-    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+    @_or_silence
+    def attempts(self) -> Mapping[tuple[str, int], str]:
         """Every attempt (key, attempt) that there is a directory for, and its batch system."""
-        return _quiet(lambda: dict(self._attempts()))
+        return dict(self._attempts())
 
-    def forget(self, key: str, job: str = "") -> Silence | None:
+    @_or_silence
+    def forget(self, key: str, job: str = "") -> None:
         """Removes what is on record of a key; its owner has taken the result.
 
         With the digest of a job, Silence where any of it is another job's.
         """
-
-        def remove() -> None:
-            self._check()
-            folder = self.root / check_key(key)
-            for room in folder.iterdir() if job and folder.is_dir() else ():
-                if _job({entry.name for entry in room.iterdir()})[0] not in {"", job}:
-                    raise FileExistsError(0, "another job has this directory: it stays", room)
-            gone = self.root / f".gone.{secrets.token_hex(8)}"
-            with contextlib.suppress(FileNotFoundError):
-                folder.rename(gone)
-            _sync(self.root)
-            shutil.rmtree(gone, ignore_errors=True)
-
-        return _quiet(remove)
+        self._check()
+        folder = self.root / check_key(key)
+        for room in folder.iterdir() if job and folder.is_dir() else ():
+            if _job({entry.name for entry in room.iterdir()})[0] not in {"", job}:
+                raise FileExistsError(0, "another job has this directory: it stays", room)
+        gone = self.root / f".gone.{secrets.token_hex(8)}"
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(gone)
+        _sync(self.root)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _room(self, key: str, attempt: int) -> Path:
         return self.root / check_key(key) / str(int(attempt))
@@ -177,14 +172,6 @@ class SharedSpool:
                 name = key_of(f"{PREFIX}{key.name}-{room.name}")
                 if name is not None and name[0] == key.name and room.is_dir():
                     yield name, _job({entry.name for entry in room.iterdir()})[1]
-
-
-def _quiet(work: Callable[[], _T]) -> _T | Silence:
-    """What some work on files returns; Silence for an error of the system."""
-    try:
-        return work()
-    except OSError as error:
-        return Silence(f"{error.filename or 'the spool'}: {error.strerror or error}")
 
 
 def _mark(root: Path) -> None:
