@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,26 +214,21 @@ class Binder:
 
 
 @asynccontextmanager
-async def binder(place: Place) -> AsyncIterator[Binder]:
+async def binder(place: Place, *, role: Role = Role.CLIENT) -> AsyncIterator[Binder]:
     """A connection for requests, for as long as the block lasts.
 
     Raises RefusedError, OSError, ValueError and TimeoutError as ``wire.connection.dial`` does.
     """
-    connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
+    connection = await dial(place.address, place.token, role, place.tls)
     try:
         yield Binder(connection)
     finally:
-        connection.close("the client has ended")
+        connection.close(f"the {role} has ended")
 
 
-@asynccontextmanager
-async def admin(place: Place) -> AsyncIterator[Binder]:
+def admin(place: Place) -> AbstractAsyncContextManager[Binder]:
     """The same with the rights of an admin's token."""
-    connection = await dial(place.address, place.token, Role.ADMIN, place.tls)
-    try:
-        yield Binder(connection)
-    finally:
-        connection.close("the admin has ended")
+    return binder(place, role=Role.ADMIN)
 
 
 def authorities(files: Iterable[str]) -> ssl.SSLContext:

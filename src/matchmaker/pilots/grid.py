@@ -89,14 +89,13 @@ class Simulated:
     number: int
     place: Place
     since: float
+    record: PilotRecord
     state: PilotState = PilotState.QUEUED
-    submitted: float = 0.0
     started: float = 0.0
     ends: float = math.inf
     jobs: int = 0
     until: float = -math.inf
     lost: bool = False
-    record: PilotRecord | None = None
     kind: Kind | None = None
 
 
@@ -201,7 +200,7 @@ def submit(grid: Grid, place: Place) -> None:
     """Queues a pilot at a place."""
     tally = grid.tally
     tally.pilots += 1
-    pilot = Simulated(tally.pilots, place, grid.now, submitted=grid.now)
+    pilot = Simulated(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))
     grid.pilots[pilot.number] = pilot
     grid.changed[pilot.number] = pilot
     grid.counts[PilotState.QUEUED] += 1
@@ -243,7 +242,7 @@ def _start(grid: Grid, pilot: Simulated) -> None:
     pilot.place.settled += 1
     pilot.started = grid.now
     pilot.ends = grid.now + pilot.place.site.wall
-    pilot.record = PilotRecord(submitted=pilot.submitted, started=grid.now)
+    pilot.record = attrs.evolve(pilot.record, started=grid.now)
     _become(grid, pilot, PilotState.STARTING)
     grid.at(grid.now + grid.settings.startup, CONNECT, pilot)
 
@@ -254,9 +253,7 @@ def _connect(grid: Grid, pilot: Simulated) -> None:
     if pilot.lost:
         grid.tally.lost += 1
         pilot.place.settled += 1
-        pilot.record = PilotRecord(
-            submitted=pilot.submitted, started=pilot.started, ended=grid.now, failed=True
-        )
+        pilot.record = attrs.evolve(pilot.record, ended=grid.now, failed=True)
         end(grid, pilot)
     else:
         _free(grid, pilot)
@@ -312,7 +309,7 @@ def end(grid: Grid, pilot: Simulated) -> None:
     if pilot.state is PilotState.QUEUED:
         tally.cancelled += 1
         place.queued -= 1
-        pilot.record = PilotRecord(submitted=pilot.submitted, ended=grid.now)
+        pilot.record = attrs.evolve(pilot.record, ended=grid.now)
         return
     tally.held += grid.now - pilot.started
     place.running -= 1

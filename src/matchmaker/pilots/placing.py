@@ -19,7 +19,6 @@ class Places:
     """The queues that pilots may be submitted to, and how many of them; ``room`` is used up.
 
     Attributes:
-        open: whether each queue (a column) serves each class (a row) and takes pilots now.
         slow: whether pilots wait at each queue for longer than nine of ten did before.
         room: how many pilots each queue takes still.
         response: how long each queue takes to start a pilot, in seconds.
@@ -30,7 +29,6 @@ class Places:
         placed: how many pilots each queue gets.
     """
 
-    open: Bools
     slow: Bools
     room: Ints
     response: Reals

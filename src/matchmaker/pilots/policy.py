@@ -232,7 +232,7 @@ def _place(cycle: Cycle, taken: _Taken, now: float, seed: int) -> tuple[Places, 
             )
     there = 1 + queues.counts[:QUEUED].sum(axis=0) + queues.counts[BUSY]
     places = Places(
-        open=cycle.usable, slow=queues.slow, room=room, response=np.maximum(queues.response, 1.0),
+        slow=queues.slow, room=room, response=np.maximum(queues.response, 1.0),
         price=(taken.share @ cycle.usable) / there, weight=cycle.weight,
         spread=max(values.pool("Spread", pool), 1.0),
         random=random.Random(seed),  # noqa: S311 - spreads pilots only

@@ -20,6 +20,7 @@ from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import printable, shorten
 from matchmaker.classad.references import names_of
+from matchmaker.classad.values import is_number
 from matchmaker.linting import lint
 from matchmaker.matching.pair import value_text
 
@@ -254,18 +255,11 @@ class Policy:
         ValueError: Step = -1 is -1; a number of at least 0 was expected
         """
         held: Value = self.expressions[term.name].eval(my=self.whole, target=facts)
-        if term.truth:
-            if held is True or held is False:
-                return float(held)
-            expected = "true or false"
-        else:
-            if (
-                isinstance(held, int | float)
-                and not isinstance(held, bool)
-                and 0 <= held < math.inf
-            ):
-                return float(held)
-            expected = "a number of at least 0"
+        if term.truth and isinstance(held, bool):
+            return float(held)
+        if not term.truth and is_number(held) and 0 <= held < math.inf:
+            return float(held)
+        expected = "true or false" if term.truth else "a number of at least 0"
         text = printable(shorten(str(self.whole[term.name]), 80))
         raise ValueError(
             f"{term.name} = {text} is {printable(value_text(held))}; {expected} was expected"
@@ -289,7 +283,7 @@ class Policy:
                 # Other work is not known here: its attributes are not checked.
                 found += self._mistakes(name)
                 held = self.ad.eval(name)
-                if isinstance(held, str | int | float) and not isinstance(held, bool):
+                if isinstance(held, str) or is_number(held):
                     found.append(
                         f"{LEND} is {printable(value_text(held))}; true, false or a condition on"
                         " a job was expected"

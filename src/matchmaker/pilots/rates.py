@@ -127,14 +127,14 @@ def updated(
     weight = 0.5 ** (elapsed / half) if half > 0 else 0.0
     rates = {}
     for one in demand:
-        rate = before.get(one.key, _NEW)
+        rate = before.get(one.key, Rate())
         jobs, came = one.waiting + one.running, max(one.arrived, 0)
         ended = max(rate.jobs + came - jobs, 0)
         hazard = ended / (rate.running * elapsed) if rate.running else None
         share = _share(weight, came, rate)
         rates[one.key] = Rate(
             weight * rate.arrivals + (1 - weight) * came / elapsed,
-            share * came + (1 - share) * rate.bursts if came else rate.bursts,
+            share * came + (1 - share) * rate.bursts,
             rate.ends if hazard is None else weight * rate.ends + (1 - weight) * hazard,
             jobs,
             one.running,
@@ -143,9 +143,6 @@ def updated(
         if kind not in rates and weight * rate.arrivals > FORGOTTEN:
             rates[kind] = Rate(weight * rate.arrivals, rate.bursts, rate.ends)
     return rates
-
-
-_NEW: Final = Rate()
 
 
 def _share(weight: float, came: int, rate: Rate) -> float:

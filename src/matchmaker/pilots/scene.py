@@ -20,13 +20,9 @@ from matchmaker.pilots.snapshot import Demand, Pilot, PilotState, Queue, Snapsho
 from matchmaker.pilots.supply import Classes, classes
 
 IDLE, STARTING, QUEUED, BUSY, DRAINING = range(5)
-_STATES: Final = {
-    PilotState.IDLE: IDLE,
-    PilotState.STARTING: STARTING,
-    PilotState.QUEUED: QUEUED,
-    PilotState.BUSY: BUSY,
-    PilotState.DRAINING: DRAINING,
-}
+STATES: Final = ("Idle", "Starting", "Queued", "Busy", "Draining")
+"""The names of the states by their numbers, which the facts of a policy have too."""
+_STATES: Final = {PilotState(name.lower()): number for number, name in enumerate(STATES)}
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +55,6 @@ class Queues:
     Attributes:
         given: the queues.
         counts: pilots by state (a row) and queue (a column).
-        wall: how long a pilot may run, in seconds.
         response: within how many seconds half of the pilots start, as far as is known.
         late: within how many seconds nine of ten start, as far as is known.
         slow: whether a pilot waits there for longer than that: there may be no free slot.
@@ -67,7 +62,6 @@ class Queues:
 
     given: Sequence[Queue]
     counts: Ints
-    wall: Reals
     response: Reals
     late: Reals
     slow: Bools
@@ -109,7 +103,7 @@ def scene(snapshot: Snapshot, pairs: Pairs, unknown: float) -> Scene:
     groups = classes(fits, walls)
     known = sorted(q.estimate.median for q in queues if q.estimate.median is not None)
     guess = known[len(known) // 2] if known else unknown
-    columns = _queues(queues, pilots, wall[:-1], guess)
+    columns = _queues(queues, pilots, guess)
     able = groups.fits[:, : len(queues)] & (groups.steps[groups.step][:, None] <= wall[None, :-1])
     return Scene(demand, pilots, columns, groups, able, guess)
 
@@ -127,7 +121,7 @@ def _pilots(
     given = snapshot.pilots
     rows = len(given)
     numbers = {queue.key: number for number, queue in enumerate(snapshot.queues)}
-    nowhere = len(numbers) if len(numbers) == len(snapshot.queues) else len(snapshot.queues)
+    nowhere = len(snapshot.queues)
     queue = np.fromiter((numbers.get(pilot.queue, nowhere) for pilot in given), np.intp, rows)
     ad = queue.copy()
     own: dict[int, int] = {}
@@ -154,7 +148,7 @@ def _pilots(
     )
 
 
-def _queues(queues: Sequence[Queue], pilots: Pilots, wall: Reals, guess: float) -> Queues:
+def _queues(queues: Sequence[Queue], pilots: Pilots, guess: float) -> Queues:
     size = len(queues)
     counts = np.bincount(pilots.state * (size + 1) + pilots.queue, minlength=5 * (size + 1))
     oldest = np.zeros(size + 1)
@@ -169,7 +163,6 @@ def _queues(queues: Sequence[Queue], pilots: Pilots, wall: Reals, guess: float) 
     return Queues(
         queues,
         counts.reshape(5, size + 1)[:, :size],
-        wall,
         np.maximum(median, oldest[:size]),
         late,
         oldest[:size] > late,

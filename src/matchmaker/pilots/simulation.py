@@ -18,7 +18,7 @@ from random import Random
 import attrs
 
 from matchmaker.pilots.delays import ASSUMPTIONS, Delays
-from matchmaker.pilots.estimates import PilotRecord, estimate, latest
+from matchmaker.pilots.estimates import estimate, latest
 from matchmaker.pilots.grid import (
     ARRIVE,
     CYCLE,
@@ -256,7 +256,7 @@ def _queue(grid: Grid, place: Place) -> Queue:
     old = grid.now - place.estimated >= grid.settings.refresh and (place.queued or place.settled)
     if old or 4 * place.settled > place.queue.estimate.started:
         place.estimated, place.settled = grid.now, 0
-        records = [p.record or PilotRecord(submitted=p.submitted) for p in place.latest]
+        records = [pilot.record for pilot in place.latest]
         kept = latest(records)
         for _ in range(len(records) - len(kept)):
             place.latest.popleft()

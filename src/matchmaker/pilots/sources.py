@@ -20,6 +20,7 @@ from matchmaker.batch import NoFlagsError, describe, known_lrms, load_mapping, s
 from matchmaker.batch.programs import ProgramError, run
 from matchmaker.broker import Hosts, merged, route
 from matchmaker.broker.routing import local_name
+from matchmaker.broker.sources import NAMES
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ads
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.quoting import printable
@@ -194,19 +195,14 @@ def _options(
         mapping = load_mapping(lrms, source.mapping)
         taken = ad.copy()
         taken["Name"] = name
-        found = route(request, [taken], Hosts(mapping=mapping), queue=_only_name([taken], name))
+        found = route(
+            request, [taken], Hosts(mapping=mapping), queue=first_text(taken, NAMES) or name
+        )
     except (ValueError, OSError) as error:
         return (), _said(error)
     if found.failure is not None:
         return (), _said(found.failure)
     return (found.submission.argv if found.submission is not None else ()), ""
-
-
-def _only_name(ads: list[ClassAd], name: str) -> str:
-    """The name under which the broker knows the only one of some ads."""
-    from matchmaker.broker.sources import NAMES
-
-    return first_text(ads[0], NAMES) or name
 
 
 # --- demand -------------------------------------------------------------------------------------

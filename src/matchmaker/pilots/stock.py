@@ -20,9 +20,6 @@ from matchmaker.pilots.snapshot import Pilot, PilotState
 if TYPE_CHECKING:
     from matchmaker.pilots.services import Row
 
-_OVER: Final = frozenset(
-    {State.DONE, State.FAILED, State.CANCELLED, State.LOST, State.ACKNOWLEDGED}
-)
 _QUEUED: Final = frozenset({State.INTENT, State.UNKNOWN, State.PREPARED, State.COMMITTED})
 _LOST: Final = frozenset({State.FAILED, State.LOST})
 
@@ -63,7 +60,7 @@ def settled(row: Row, record: Record | None, word: Word | None, early: float, *,
         return row
     if record.state is State.RUNNING and row.started is None:
         return attrs.evolve(row, started=max(record.since, row.submitted))
-    if record.state not in _OVER:
+    if record.state.live:
         return row
     ended = max(record.since, row.submitted)
     started = row.started

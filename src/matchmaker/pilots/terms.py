@@ -17,10 +17,7 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.pilots.arrays import Reals
 from matchmaker.pilots.policy_ad import TERMS, Policy
 from matchmaker.pilots.rates import Rate
-from matchmaker.pilots.scene import Scene
-
-STATES: Final = ("Idle", "Starting", "Queued", "Busy", "Draining")
-"""The facts that count pilots, by the number of the state."""
+from matchmaker.pilots.scene import STATES, Scene
 
 _DEFAULT: Final = Policy()
 

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Final
 
 import sqlalchemy as sql
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
+from sqlalchemy import Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
@@ -41,21 +41,7 @@ facts: Final = Table(
     Column("name", Text, primary_key=True),
     Column("value", Integer, nullable=False),
 )
-jobs: Final = Table(
-    "binder_jobs",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("ad", Text, nullable=False),
-    Column("detached", Boolean, nullable=False),
-    Column("stage", Text, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("session", Text, nullable=False),
-    Column("cancel", Boolean, nullable=False),
-    Column("result", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-)
+jobs: Final = Table("binder_jobs", metadata, *database.columns(Job, key="id"))
 Index("binder_jobs_key", jobs.c.owner, jobs.c.key, unique=True)
 sessions: Final = Table(
     "binder_sessions",
