@@ -100,6 +100,9 @@ class Commands:
                 if content is not None and self.control.copies:
                     script = Path(folder, script.name)
                     script.write_bytes(content)
+                if not _plain_path(script, self.control):
+                    said = f"{str(script)!r} is a path that {self._park[0]} may take otherwise"
+                    return Silence(said)
                 values["script"] = str(script)
                 if self.control.description:
                     values["metadata"] = "\n".join(carried)
@@ -107,9 +110,6 @@ class Commands:
                     path.write_text(filled(self.control.description, values))
                     values["description"] = str(path)
                     carried = []
-                if not _plain_path(script, self.control):
-                    said = f"{str(script)!r} is a path that {self._park[0]} may take otherwise"
-                    return Silence(said)
                 return self._submitted(values, {"{words}": rest, "{metadata}": carried})
         except OSError as error:
             return Silence(f"{error.filename}: {error.strerror}")
