@@ -380,8 +380,8 @@ def test_a_published_batch_system_goes_by_its_own_name(
     made = settings_of(SOURCE, tmp_path, name="grid")
     (place,) = sources.described(made, made.source[0])
     assert place.lrms == system
-    assert place.closed.startswith(closed)
-    assert bool(place.closed) == bool(closed), place.closed
+    assert place.queue.closed.startswith(closed)
+    assert bool(place.queue.closed) == bool(closed), place.queue.closed
 
 
 # --- the tables -----------------------------------------------------------------------------------

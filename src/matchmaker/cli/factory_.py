@@ -272,22 +272,23 @@ def list_queues(*, file: str, as_json: bool) -> int:
     for source in settings.source:
         try:
             for place in described(settings, source):
-                places.setdefault(place.name, place)
+                places.setdefault(place.queue.key, place)
         except SilentError as error:
             silent.append(str(error))
             warn(f"silent: {error}")
     if as_json:
         print_json([
-            {"queue": p.name, "site": p.site, "system": p.system, "words": list(p.words),
-             "wall": p.wall, "max_pilots": p.most, "max_queued": p.most_queued,
-             "closed": p.closed}
-            for p in places.values()
+            {"queue": name, "site": p.site, "system": p.system, "words": list(p.words),
+             "wall": p.queue.wall, "max_pilots": p.queue.max_pilots,
+             "max_queued": p.queue.max_queued, "closed": p.queue.closed}
+            for name, p in places.items()
         ])  # fmt: skip
     else:
         rows = [
-            [p.name, p.site, p.system, transfers.span(p.wall), " ".join(p.words), p.closed]
-            for p in places.values()
-        ]
+            [name, p.site, p.system, transfers.span(p.queue.wall), " ".join(p.words),
+             p.queue.closed]
+            for name, p in places.items()
+        ]  # fmt: skip
         columns = ["queue", "site", "batch system", "wall", "options", "closed"]
         show(table(columns, rows, right=(3,), whole=(0, 1, 2)))
-    return 1 if silent or all(place.closed for place in places.values()) else 0
+    return 1 if silent or all(place.queue.closed for place in places.values()) else 0

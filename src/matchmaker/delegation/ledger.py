@@ -147,12 +147,9 @@ class Ledger:
     def history(self, key: str) -> list[Entry]:
         """The transitions of a job, the first one first; empty for an unknown key."""
         with self._reading() as read:
-            query = sql.select(log).where(log.c.key == key).order_by(log.c.id)
-            names = [field.name for field in attrs.fields(Entry)]
-            return [
-                Entry(**{name: row[name] for name in names})
-                for row in read.execute(query).mappings()
-            ]
+            columns = [log.c[field.name] for field in attrs.fields(Entry)]
+            query = sql.select(*columns).where(log.c.key == key).order_by(log.c.id)
+            return [Entry(*row) for row in read.execute(query)]
 
     def check(self) -> list[str]:
         """What is damaged, by the database's own check; nothing if all is well."""

@@ -45,7 +45,7 @@ def _refused(means: Means, row: Row, why: str, *, failed: bool) -> Row:
 
 def _handed(means: Means, place: Place, row: Row) -> str:
     """Hands a reserved pilot over; why it could not be, or nothing."""
-    ad = ClassAd({"Pilot": row.key, "Queue": place.name, "Service": row.service})
+    ad = ClassAd({"Pilot": row.key, "Queue": row.queue, "Service": row.service})
     try:
         means.delegator(place.system).submit(
             ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease
@@ -61,11 +61,11 @@ def submit(
     means: Means, known: Known, decision: Decision, places: Mapping[str, Place]
 ) -> tuple[Known, list[Row], list[str]]:
     """Reserves what was decided, within the caps, and hands it over."""
-    wanted = [
-        Wanted(one.queue, place.system, one.count, place.most, place.most_queued)
-        for one in decision.submissions
-        if (place := places.get(one.queue)) is not None
-    ]
+    wanted = []
+    for one in decision.submissions:
+        if (place := places.get(one.queue)) is not None:
+            most, most_queued = place.queue.max_pilots, place.queue.max_queued
+            wanted.append(Wanted(one.queue, place.system, one.count, most, most_queued))
     if not wanted:
         return known, [], []
     caps = means.settings.caps

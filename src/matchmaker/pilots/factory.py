@@ -26,7 +26,7 @@ from matchmaker.pilots.effects import (
     renewed,
     submit,
 )
-from matchmaker.pilots.estimates import Estimate, estimate
+from matchmaker.pilots.estimates import estimate
 from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, TakenOverError
 from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snapshot
@@ -82,7 +82,9 @@ def _looked(means: Means, known: Known) -> dict[str, str]:
     """
     rows = (*means.services.live(), *(known.over or ()))
     places = [sources.written(means.settings, queue) for queue in means.settings.queue]
-    places += [place for _, found in known.places.values() for place in found if not place.closed]
+    places += [
+        place for _, found in known.places.values() for place in found if not place.queue.closed
+    ]
     silence = {}
     for cluster in sorted({row.cluster for row in rows} | {place.system for place in places}):
         try:
@@ -156,8 +158,9 @@ def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Pl
         for place in places:
             if now - at > settings.stale:
                 why = f"its source has been silent for {now - at:.0f} s"
-                place = attrs.evolve(place, closed=place.closed or why)  # noqa: PLW2901
-            found.setdefault(place.name, place)
+                queue = attrs.evolve(place.queue, closed=place.queue.closed or why)
+                place = attrs.evolve(place, queue=queue)  # noqa: PLW2901
+            found.setdefault(place.queue.key, place)
     return attrs.evolve(known, places=kept), found, silent
 
 
@@ -179,7 +182,7 @@ def _demand(
     seen = {
         job.id: (before or {}).get(job.id, min(job.queued or now, now)) for job in jobs if job.id
     }
-    names = demands.needed(place.pilot for place in places.values())
+    names = demands.needed(place.queue.pilot for place in places.values())
     found = demands.kinds(jobs, names, seen, now, before=before)
     return attrs.evolve(known, first_seen=seen), found, []
 
@@ -191,18 +194,13 @@ def _queues(
     history = stock.histories(means.services.history(now - _HISTORY))
     made = []
     for place in places.values():
-        closed = place.closed
+        queue, closed = place.queue, place.queue.closed
         if not closed and not means.serves(place):
             closed = "this service does not submit there"
         if not closed and place.system in silence:
             closed = f"its batch system does not answer: {silence[place.system]}"
-        known = estimate(history[place.name], now) if place.name in history else Estimate()
-        made.append(
-            Queue(
-                key=place.name, pilot=place.pilot, wall=place.wall, max_queued=place.most_queued,
-                max_pilots=place.most, estimate=known, closed=closed,
-            )
-        )  # fmt: skip
+        known = estimate(history.get(queue.key, ()), now)
+        made.append(attrs.evolve(queue, estimate=known, closed=closed))
     return tuple(made)
 
 
@@ -229,7 +227,7 @@ def _same_ads(known: Known, snapshot: Snapshot) -> tuple[Known, Snapshot]:
 
 
 def _wall(places: Mapping[str, Place], row: Row) -> float:
-    return places[row.queue].wall if row.queue in places else 0.0
+    return places[row.queue].queue.wall if row.queue in places else 0.0
 
 
 # --- what is said of a cycle ----------------------------------------------------------------------

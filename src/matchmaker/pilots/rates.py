@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker.classad.values import is_number
 from matchmaker.pilots.snapshot import Demand
 
 FORGOTTEN: Final = 1e-7
@@ -74,9 +75,7 @@ def clock(now: float, before: object, most: float) -> Clock:
 
 def number(held: object) -> float | None:
     """A finite number from the memory; None for anything else."""
-    if isinstance(held, bool) or not isinstance(held, int | float) or not math.isfinite(held):
-        return None
-    return float(held)
+    return float(held) if is_number(held) and math.isfinite(held) else None
 
 
 def remembered(held: object) -> dict[str, Rate]:

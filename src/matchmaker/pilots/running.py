@@ -57,7 +57,7 @@ def chosen(sites: tuple[str, ...], queues: tuple[str, ...]) -> Callable[[Place],
     """Whether a service for some sites and queues submits to a queue; for none of both: to all."""
     if not sites and not queues:
         return lambda _: True
-    return lambda place: place.site in sites or place.name in queues
+    return lambda place: place.site in sites or place.queue.key in queues
 
 
 def serves(sites: tuple[str, ...], queues: tuple[str, ...]) -> str:

@@ -6,7 +6,6 @@ docs/factory.md explains them. Sources are read in :mod:`matchmaker.pilots.sourc
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.quoting import printable
+from matchmaker.classad.values import is_number
 from matchmaker.delegation.contact import check_key
 from matchmaker.delegation.record import Deadlines
 
@@ -47,8 +47,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _seconds(value: Any) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value <= 10**9 or math.isnan(value):
+    if not is_number(value) or not 0 < value <= 10**9:
         raise ValueError("a number of seconds above 0")
     return float(value)
 

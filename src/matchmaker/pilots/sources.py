@@ -30,7 +30,7 @@ from matchmaker.glue import read_ldap
 from matchmaker.matching.pair import match
 from matchmaker.pilots.demand import Job, job_of
 from matchmaker.pilots.settings import DemandSource, QueueSettings, QueueSource, Settings
-from matchmaker.pilots.snapshot import PilotState
+from matchmaker.pilots.snapshot import PilotState, Queue
 from matchmaker.pilots.stock import Reports, Word
 
 if TYPE_CHECKING:
@@ -52,28 +52,18 @@ class Place:
     """A queue, and how pilots are submitted to it.
 
     Attributes:
-        name: names it.
+        queue: the queue, without an estimate.
         site: its site.
         lrms: its batch system.
         cluster: which of several batch systems of its kind it is at.
         words: options of the command that submits.
-        pilot: the ad of its pilots.
-        wall: how long a pilot may run there, in seconds.
-        most: how many pilots may be there.
-        most_queued: how many may wait there.
-        closed: why nothing is submitted there; empty for a queue that is open.
     """
 
-    name: str
+    queue: Queue
     site: str
     lrms: str
     cluster: str | None
     words: tuple[str, ...]
-    pilot: ClassAd
-    wall: float
-    most: int | None = None
-    most_queued: int | None = None
-    closed: str = ""
 
     @property
     def system(self) -> str:
@@ -89,11 +79,13 @@ def written(settings: Settings, queue: QueueSettings) -> Place:
     ad = ClassAd({"QueueName": queue.name, "Site": queue.site})
     ad.update(settings.pilot.ad)
     ad.update(queue.ad)
-    return Place(
-        name=queue.name, site=queue.site, lrms=queue.lrms, cluster=queue.cluster,
-        words=queue.words, pilot=ad, wall=queue.wall or settings.pilot.wall,
-        most=queue.max_pilots, most_queued=queue.max_queued,
+    made = Queue(
+        key=queue.name, pilot=ad, wall=queue.wall or settings.pilot.wall,
+        max_pilots=queue.max_pilots, max_queued=queue.max_queued,
     )  # fmt: skip
+    return Place(
+        queue=made, site=queue.site, lrms=queue.lrms, cluster=queue.cluster, words=queue.words
+    )
 
 
 def described(settings: Settings, source: QueueSource) -> list[Place]:
@@ -157,11 +149,13 @@ def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> P
     status = first_text(ad, ("GlueCEStateStatus",))
     if status is not None and status.lower() not in {"production", "queueing"}:
         closed = closed or f"its site says that it is {status}"
+    queue = Queue(
+        key=name, pilot=pilot, wall=min(_wall(ad), settings.pilot.wall),
+        max_pilots=source.max_pilots, max_queued=source.max_queued, closed=closed,
+    )  # fmt: skip
     return Place(
-        name=name, site=first_text(ad, _SITE) or source.site, lrms=lrms, cluster=source.cluster,
-        words=(*words, *source.words), pilot=pilot,
-        wall=min(_wall(ad), settings.pilot.wall),
-        most=source.max_pilots, most_queued=source.max_queued, closed=closed,
+        queue=queue, site=first_text(ad, _SITE) or source.site, lrms=lrms,
+        cluster=source.cluster, words=(*words, *source.words),
     )  # fmt: skip
 
 

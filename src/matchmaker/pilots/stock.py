@@ -7,14 +7,14 @@ rows as they should be written, the pilots of a snapshot, and the records that e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.delegation.record import Record, State
-from matchmaker.pilots.estimates import PilotRecord, latest
+from matchmaker.pilots.estimates import PilotRecord
 from matchmaker.pilots.snapshot import Pilot, PilotState
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def pilot(row: Row, record: Record | None, reports: Reports, wall: float) -> Pil
     )  # fmt: skip
 
 
-def histories(rows: Iterable[Row]) -> dict[str, Sequence[PilotRecord]]:
-    """The latest records of each queue, in the order of submission."""
+def histories(rows: Iterable[Row]) -> dict[str, list[PilotRecord]]:
+    """The records of each queue, in the order of submission."""
     found: dict[str, list[PilotRecord]] = {}
     for row in rows:
         found.setdefault(row.queue, []).append(
@@ -111,4 +111,4 @@ def histories(rows: Iterable[Row]) -> dict[str, Sequence[PilotRecord]]:
                 submitted=row.submitted, started=row.started, ended=row.ended, failed=row.failed
             )
         )
-    return {queue: latest(records) for queue, records in found.items()}
+    return found

@@ -11,10 +11,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from matchmaker.classad.values import is_number
 from matchmaker.delegation.observation import Phase, Sight
 
 if TYPE_CHECKING:
@@ -73,17 +74,13 @@ def seen(  # noqa: PLR0917 - in the order of Sight
     if not _ID.fullmatch(number):
         raise UnreadableError(f"{number[:80]!r} is no id of a job")
     at = submitted
-    if at is not None and not (_is_number(at) and math.isfinite(at) and 0 <= at < _LATEST):
+    if at is not None and not (is_number(at) and math.isfinite(at) and 0 <= at < _LATEST):
         raise UnreadableError(f"{str(at)[:80]!r} is no time")
     if not isinstance(name, str):
         raise UnreadableError(f"{str(name)[:80]!r} is no name of a job")
     code = None if exit_ is None else whole(exit_)
     carried = mark if isinstance(mark, str) and re.fullmatch(r"[0-9a-f]{16}", mark) else ""
     return Sight(name, number, at, phase, code, str(why), carried)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def whole(value: object) -> int:
