@@ -119,10 +119,7 @@ class SharedSpool:
 
     @_or_silence
     def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks | Silence]:
-        """The records of attempts (key, attempt), each in the answer; of all of them, or Silence.
-
-        An attempt whose records alone cannot be read has a Silence.
-        """
+        """The records in the directories of attempts (key, attempt), each in the answer."""
         self._check()
         return {name: _marks(self._room(*name)) for name in names}
 
@@ -133,10 +130,7 @@ class SharedSpool:
 
     @_or_silence
     def forget(self, key: str, job: str = "") -> None:
-        """Removes what is on record of a key; its owner has taken the result.
-
-        With the digest of a job, Silence where any of it is another job's.
-        """
+        """Removes the directory of a key, unless it has an attempt of another job."""
         self._check()
         folder = self.root / check_key(key)
         for room in folder.iterdir() if job and folder.is_dir() else ():

@@ -130,13 +130,9 @@ def kinds(
                 key=f"{group or 'jobs'}-{digest}", ad=those[0].ad, waiting=len(waiting),
                 running=len(those) - len(waiting), group=group, wall=wall,
                 oldest=max(0.0, now - min(since)) if since else 0.0,
-                arrived=_arrived(those, before),
+                arrived=sum(
+                    before is not None and bool(job.id) and job.id not in before for job in those
+                ),
             )
         )  # fmt: skip
     return tuple(sorted(made, key=lambda kind: kind.key))
-
-
-def _arrived(jobs: Iterable[Job], before: Collection[str] | None) -> int:
-    if before is None:
-        return 0
-    return sum(bool(job.id) and job.id not in before for job in jobs)
