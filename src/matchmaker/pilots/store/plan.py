@@ -66,11 +66,6 @@ class Plan:
         """Each result's name, and its parameter."""
         return {self.result_of(each): each for each in self.parameters}
 
-    @cached_property
-    def known(self) -> frozenset[str]:
-        """All parameters."""
-        return frozenset(self.parameters)
-
     def result_of(self, parameter: str) -> str:
         """The name of a parameter's result."""
         return self.result.replace("{parameter}", parameter)

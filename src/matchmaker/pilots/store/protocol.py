@@ -47,7 +47,6 @@ class Pause:
     """Waits a number of seconds; answers False where the pilot is to end."""
 
     seconds: float
-    idle: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -153,7 +152,7 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
         # folder has the claim's name, must not keep a pilot busy.
         barren += 1
         wait = min(me.pause, _wait(barren - 1)) if claims else me.pause
-        if not (yield Pause(wait * random.uniform(0.7, 1.3), idle=True)):
+        if not (yield Pause(wait * random.uniform(0.7, 1.3))):
             tally.ended = "stopped"
             return
 

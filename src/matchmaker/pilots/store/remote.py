@@ -115,31 +115,23 @@ class Remote:
         """Whether a result is not there yet; its folder is never made again once it was moved."""
         return not self.exists(path) and self.exists(f"{WORK}/{input_}")
 
-    def create(self, path: str, data: bytes) -> bool:
-        """Makes a small file where there is none; False too where the folder was moved aside."""
-        return self._once(path, data)
-
     def publish(self, path: str, source: Path) -> bool:
-        """Stores a file whole, where there is none; False too where the folder was moved aside."""
-        return self._once(path, source)
+        return self.create(path, source)
 
-    def _once(self, path: str, data: bytes | Path) -> bool:
+    def create(self, path: str, data: bytes | Path) -> bool:
+        """Makes a file, whole, where there is none; False too where the folder was moved aside."""
         folder, _, name = path.rpartition("/")
         beside = f"{folder}/.{name}.{secrets.token_hex(6)}"
         try:
             self.files.put(beside, data)
             self.files.rename(beside, path)
-        except (FileNotFoundError, FileExistsError):
-            self._cleared(beside)
+        except (FileNotFoundError, FileExistsError, StoreError) as error:
+            with suppress(StoreError):
+                self.remove(beside)
+            if isinstance(error, StoreError):
+                raise
             return False
-        except StoreError:
-            self._cleared(beside)
-            raise
         return True
-
-    def _cleared(self, path: str) -> None:
-        with suppress(StoreError):
-            self.remove(path)
 
     def renew(self, path: str, data: bytes) -> None:
         """Writes a claim again, so that the server gives it its time."""

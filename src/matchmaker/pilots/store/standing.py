@@ -88,8 +88,8 @@ def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
         name = entry.name
         if name in plan.results:
             done.add(plan.results[name])
-        elif (found := _NUMBERED.match(name)) and (parameter := found[2]) in plan.known:
-            number = int(found[3] or 1)
+        elif (found := _NUMBERED.match(name)) and plan.result_of(found[2]) in plan.results:
+            parameter, number = found[2], int(found[3] or 1)
             if found[1] == CLAIM:
                 claims.setdefault(parameter, {})[number] = entry.modified
             else:

@@ -82,7 +82,7 @@ def status(store: Store, plan: Plan, *, wide: int = 60) -> Status:
         if now is None and found.claims:
             now = _now(store, listed)
         kinds = _kinds(plan, found, now or 0.0)
-        rows.append(_row(name, plan, kinds, finished=finished, wide=wide))
+        rows.append(_row(name, kinds, finished=finished, wide=wide))
         for parameter, epochs in {} if finished else found.claims.items():
             for epoch, renewed in epochs.items():
                 age = max(0.0, (now or 0.0) - renewed)
@@ -117,16 +117,12 @@ def _kinds(plan: Plan, found: Standing, now: float) -> Mapping[str, str]:
     return kinds
 
 
-def _row(
-    name: str, plan: Plan, kinds: Mapping[str, str], *, finished: bool, wide: int
-) -> Row:  # fmt: skip
+def _row(name: str, kinds: Mapping[str, str], *, finished: bool, wide: int) -> Row:
     each = list(kinds.values())
-    counts = {kind: each.count(kind) for kind in MARKS}
+    counts = {kind.replace(" ", "_"): each.count(kind) for kind in MARKS}
     return Row(
-        input=name, finished=finished, parameters=len(plan.parameters), done=counts["done"],
-        running=counts["running"], stale=counts["stale"], given_up=counts["given up"],
-        free=counts["free"], picture=picture(each, wide),
-    )  # fmt: skip
+        input=name, finished=finished, parameters=len(each), picture=picture(each, wide), **counts
+    )
 
 
 def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
