@@ -24,7 +24,6 @@ from matchmaker.pilots.wire.stream import Stream
 
 GROUP: Final = "matchmaker.binder"
 _PIECE: Final = 1 << 16
-_PARTNER_SECONDS: Final = 30.0
 
 Handler = Callable[[Stream, Stream, ClassAd], Awaitable[None]]
 

@@ -106,9 +106,8 @@ def why_waiting(pilots: Pool, ad: ClassAd) -> str:
     begun, found = time.thread_time(), pilots.match(ad)
     if time.thread_time() - begun > _LONG_SECONDS:
         return f"{len(found)} of {len(pilots)} slots match; its ad takes long to match: simplify it"
-    matching = len(found)
-    if matching:
-        return f"all {matching} slots that match are taken; the first that is free is yours"
+    if found:
+        return f"all {len(found)} slots that match are taken; the first that is free is yours"
     why = pilots.explain(ad)
     parts = [why.summary(), *map(str, why.advice()[:_MOST_ADVICE])]
     return printable("; ".join(" ".join(part.split()) for part in parts))[:_MOST_REASON]

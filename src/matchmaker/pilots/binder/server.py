@@ -63,9 +63,6 @@ async def serve(
             f"{settings.host} is not this machine: a certificate and its key are needed (TLS)"
         )
     loop = asyncio.get_running_loop()
-    how: dict[str, Any] = {}
-    if settings.tls is not None:
-        how = {"ssl": settings.tls, "ssl_handshake_timeout": GREETING_SECONDS}
     binder: _Binder
 
     def accept() -> asyncio.BaseProtocol:
@@ -73,8 +70,9 @@ async def serve(
 
     # Who reads the tables ends the binder that works with them: not before the port is ours.
     server = await loop.create_server(
-        accept, settings.host, settings.port, backlog=1024, start_serving=False, **how
-    )
+        accept, settings.host, settings.port, backlog=1024, start_serving=False,
+        ssl=settings.tls, ssl_handshake_timeout=GREETING_SECONDS if settings.tls else None,
+    )  # fmt: skip
     try:
         binder = _Binder(settings, tables)
         await server.start_serving()

@@ -161,15 +161,12 @@ class Change:
     words: tuple[Word, ...] = ()
 
     def __bool__(self) -> bool:
-        return self != NOTHING
+        return any(attrs.astuple(self, recurse=False))
 
     @property
     def stored(self) -> bool:
         """Whether any of it is to be stored."""
         return bool(self.jobs or self.begun or self.over)
-
-
-NOTHING: Final = Change()
 
 
 def apply(book: Book, change: Change) -> None:

@@ -6,7 +6,7 @@ defines changes. Only one binder at a time writes to a set of tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -138,12 +138,10 @@ class Tables:
         with self._writing(durable=durable) as write:
             if _facts(write).get("turn", 0) != self._turn:
                 raise SupersededError(f"{self.place}: another binder works with these tables now")
-            for some in _in_parts(sorted(job.id for job in change.jobs)):
-                write.execute(jobs.delete().where(jobs.c.id.in_(some)))
+            _delete(write, jobs.c.id, {job.id for job in change.jobs})
             if change.jobs:
                 write.execute(jobs.insert(), [_job_row(job) for job in change.jobs])
-            for some in _in_parts(sorted(over.union(each.name for each in change.begun))):
-                write.execute(sessions.delete().where(sessions.c.name.in_(some)))
+            _delete(write, sessions.c.name, over.union(each.name for each in change.begun))
             if new := [_session_row(each) for each in change.begun if each.name not in over]:
                 write.execute(sessions.insert(), new)
 
@@ -163,8 +161,7 @@ class Tables:
     def forget(self, ids: Collection[str]) -> None:
         """Deletes jobs."""
         with self._writing() as write:
-            for some in _in_parts(sorted(ids)):
-                write.execute(jobs.delete().where(jobs.c.id.in_(some)))
+            _delete(write, jobs.c.id, ids)
 
     def measured(self, queue: str, submitted: float, started: float) -> None:
         """Records how long a queue took to start a pilot; keeps the latest records of each queue.
@@ -244,6 +241,8 @@ def _session_row(session: Session) -> dict[str, str]:
     return {"name": session.name, "subject": session.subject, "ad": session.ad}
 
 
-def _in_parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _AT_ONCE):
-        yield names[start : start + _AT_ONCE]
+def _delete(write: Connection, key: Column[str], names: Collection[str]) -> None:
+    ordered = sorted(names)
+    for start in range(0, len(ordered), _AT_ONCE):
+        some = ordered[start : start + _AT_ONCE]
+        write.execute(sql.delete(key.table).where(key.in_(some)))

@@ -172,9 +172,7 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
     foreground = isinstance(wanted, str) and wanted.lower() == FOREGROUND and busy < node.reserved
     room = attrs.evolve(node.free, cpus=_movable(node)) if foreground else node.free
     takes = request(ad, _ad(node, ClassAd(), room, ""))
-    if not foreground and len(node.claims) - busy >= node.most:
-        return None
-    if not foreground and _standing(node):
+    if not foreground and (len(node.claims) - busy >= node.most or _standing(node)):
         return None
     claims = list(node.claims)
     order = sorted(

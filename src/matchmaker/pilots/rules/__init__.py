@@ -9,7 +9,6 @@ groups, submission that fails, and the limits that administrators set by experie
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import attrs
 
@@ -62,10 +61,5 @@ def rule(name: str) -> Rule:
     >>> rule("dirac").idle
     300.0
     """
-    return Rule(name, partial(_decide, _RULES[name], Pairs()))
-
-
-def _decide(
-    decide: Callable[[View, int], Decision], pairs: Pairs, snapshot: Snapshot, seed: int
-) -> Decision:
-    return decide(view(snapshot, pairs), seed)
+    decide, pairs = _RULES[name], Pairs()
+    return Rule(name, lambda snapshot, seed: decide(view(snapshot, pairs), seed))

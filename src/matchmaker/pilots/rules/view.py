@@ -72,24 +72,18 @@ def view(snapshot: Snapshot, pairs: Pairs) -> View:
     fits = pairs.table([kind.ad for kind in kinds], [queue.pilot for queue in queues])
     walls = np.array([-1.0 if queue.closed else queue.wall for queue in queues])
     needs = np.array([kind.wall for kind in kinds])
-    queued, starting, idle, busy = ([0] * len(queues) for _ in range(4))
-    counts = {
-        PilotState.QUEUED.value: queued,
-        PilotState.STARTING.value: starting,
-        PilotState.IDLE.value: idle,
-        PilotState.BUSY.value: busy,
-        PilotState.DRAINING.value: busy,
-    }
+    counts = {state.value: [0] * len(queues) for state in PilotState}
     for pilot in snapshot.pilots:
         counts[pilot.state._value_][places[pilot.queue]] += 1
+    in_state = {state: np.array(counts[state.value], np.int64) for state in PilotState}
     return View(
         queues=queues,
         fits=fits & (walls[None, :] >= needs[:, None]),
         waiting=np.array([kind.waiting for kind in kinds], np.int64),
         running=np.array([kind.running for kind in kinds], np.int64),
-        queued=np.array(queued, np.int64),
-        starting=np.array(starting, np.int64),
-        idle=np.array(idle, np.int64),
-        busy=np.array(busy, np.int64),
+        queued=in_state[PilotState.QUEUED],
+        starting=in_state[PilotState.STARTING],
+        idle=in_state[PilotState.IDLE],
+        busy=in_state[PilotState.BUSY] + in_state[PilotState.DRAINING],
         snapshot=snapshot,
     )

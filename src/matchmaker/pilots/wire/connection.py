@@ -35,16 +35,11 @@ class ClosedError(ConnectionError):
 
 
 class Connection(asyncio.Protocol):
-    """One connection of frames. ``receive`` is called by one task at a time.
+    """One connection of frames. ``receive`` is called by one task at a time."""
 
-    Attributes:
-        peer: the address of the other side, in words.
-    """
-
-    __slots__ = ("_decoder", "_paused", "_reason", "_taker", "_transport", "peer")
+    __slots__ = ("_decoder", "_paused", "_reason", "_taker", "_transport")
 
     def __init__(self) -> None:
-        self.peer = ""
         self._decoder = Decoder()
         self._paused = False
         self._reason = ""
@@ -56,8 +51,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins."""
         self._transport = cast(asyncio.Transport, transport)
-        address = transport.get_extra_info("peername")
-        self.peer = ":".join(map(str, address[:2])) if address else "a local peer"
 
     def data_received(self, data: bytes) -> None:
         """Keeps what came until it is taken."""
@@ -67,10 +60,6 @@ class Connection(asyncio.Protocol):
             if self._paused:
                 self._transport.pause_reading()
         self._wake()
-
-    def eof_received(self) -> bool:
-        """The other side says nothing more: the connection ends."""
-        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """Whoever waits for a frame hears of it, once the frames that came are taken."""

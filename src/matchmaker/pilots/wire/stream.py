@@ -20,7 +20,14 @@ class Stream(asyncio.Protocol):
     """One end of a pair. A task may read while another one writes."""
 
     __slots__ = (
-        "_buffer", "_drained", "_ended", "_left", "_paused", "_ready", "_sent_end", "_transport",
+        "_buffer",
+        "_came",
+        "_drained",
+        "_ended",
+        "_left",
+        "_paused",
+        "_sent_end",
+        "_transport",
         "_why",
     )  # fmt: skip
 
@@ -31,7 +38,7 @@ class Stream(asyncio.Protocol):
         self._sent_end = False
         self._why = ""
         self._paused = False
-        self._ready: asyncio.Future[None] | None = None
+        self._came = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
         self._transport: asyncio.Transport | None = None
@@ -48,7 +55,7 @@ class Stream(asyncio.Protocol):
         if len(self._buffer) > _HIGH and self._transport is not None:
             self._transport.pause_reading()
             self._paused = True
-        self._wake()
+        self._came.set()
 
     def pause_writing(self) -> None:
         """The other end takes no more for now."""
@@ -62,7 +69,7 @@ class Stream(asyncio.Protocol):
         """Who reads gets what came, then the end or an error."""
         self._why = self._why or (str(error) if error else "the other end has gone")
         self._drained.set()
-        self._wake()
+        self._came.set()
 
     # --- what the owner calls
 
@@ -83,11 +90,8 @@ class Stream(asyncio.Protocol):
         while (found := self._next(most)) is None:
             if self._why:
                 raise ConnectionError(self._why)
-            self._ready = asyncio.get_running_loop().create_future()
-            try:
-                await self._ready
-            finally:
-                self._ready = None
+            self._came.clear()
+            await self._came.wait()
         return found
 
     async def write(self, data: bytes) -> None:
@@ -166,7 +170,3 @@ class Stream(asyncio.Protocol):
             if not self._transport.is_closing():
                 self._transport.resume_reading()
         return found or None
-
-    def _wake(self) -> None:
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_result(None)
