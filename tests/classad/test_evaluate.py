@@ -10,6 +10,7 @@ import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
 from matchmaker.classad.limits import LIMITS
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
 
@@ -235,6 +236,13 @@ def test_a_list_belongs_to_who_got_it() -> None:
             tags: Any = ad.eval(name)
             assert tags == ["a", "b"]
             tags.append("c")
+
+
+@pytest.mark.parametrize("name", SPECIAL.values())
+def test_a_special_name_means_something_until_an_ad_defines_it(name: str) -> None:
+    inner = parse_expr(f"[ inner = [ x = {name} ] ].inner.x")
+    assert inner.eval(ClassAd(), ClassAd()) is not UNDEFINED
+    assert ClassAd({name: 7}).eval(parse_expr(name)) == 7
 
 
 @pytest.mark.parametrize(

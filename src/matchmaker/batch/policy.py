@@ -27,7 +27,7 @@ from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.clauses import conjunction, conjuncts, disjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, Subscript, scope_of
-from matchmaker.classad.references import names_of
+from matchmaker.classad.references import SCOPES, names_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.walks import postorder
 from matchmaker.reduction import bounds, reduce
@@ -35,7 +35,6 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
-_SCOPES: Final = frozenset({"my", "self", "other", "target"})
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 
 
@@ -81,7 +80,7 @@ def _kinds(condition: Expr, scope: Callable[[str], str]) -> set[bool]:
 
 def _looks_around(node: Expr) -> bool:
     if isinstance(node, Attr):
-        return scope_of(node) is None and node.folded not in _SCOPES
+        return scope_of(node) is None and node.folded not in SCOPES
     return isinstance(node, Subscript)
 
 

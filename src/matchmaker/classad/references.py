@@ -6,7 +6,7 @@ not known here: that depends on the ads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -28,11 +28,18 @@ from matchmaker.classad.unparse import unparse
 from matchmaker.classad.walks import children, postorder
 
 SCOPES: Final = MY_SCOPES | TARGET_SCOPES
-WORDS: Final = SCOPES | {"parent", "root", "toplevel"}
-"""The names that stand for a whole ad, where no ad defines them."""
+
+SPECIAL: Final[Mapping[str, str]] = {
+    "my": "MY", "target": "TARGET", "other": "other", "self": "self", "parent": "parent",
+    "root": "root", "toplevel": "toplevel", "currenttime": "CurrentTime",
+}  # fmt: skip
+"""The folded names that mean something where no ad defines them, as they are mostly spelled."""
 
 CLOCK: Final = "currenttime"
-"""The name that stands for the seconds since 1970, where no ad defines it."""
+"""The one of them that stands for the seconds since 1970."""
+
+WORDS: Final = frozenset(SPECIAL) - {CLOCK}
+"""Those that stand for a whole ad."""
 
 
 @attrs.frozen(slots=True, eq=False)

@@ -19,6 +19,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 import matchmaker as mm
 from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, print_trace, printable
 from matchmaker.matching.pair import value_text
@@ -202,9 +203,9 @@ class _Names(Completer):
                 yield Completion(name, -len(word))
 
     def _names(self, scope: str) -> Iterator[str]:
-        if scope not in ("target", "other"):
+        if scope not in TARGET_SCOPES:
             yield from self.desk.my
-        if self.desk.target is not None and scope not in ("my", "self"):
+        if self.desk.target is not None and scope not in MY_SCOPES:
             yield from self.desk.target
         if not scope:
             yield from (f"{function.name}(" for function in FUNCTIONS.values())

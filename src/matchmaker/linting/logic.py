@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from matchmaker.classad import nodes
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Expr, scope_of
+from matchmaker.classad.nodes import Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.references import SCOPES
 from matchmaker.classad.spans import Place
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import UNDEFINED, Value, is_error
@@ -155,15 +156,12 @@ def _with_other_ad(site: Site, what: str) -> Report:
     left, right = site.place.parts
     node = left.node
     message = f"{brief(node, 60)} compared with itself {what}"
-    if not isinstance(node, nodes.Attr) or (node.base is not None and scope_of(node) not in _SIDES):
+    if not isinstance(node, nodes.Attr) or (node.base is not None and scope_of(node) not in SCOPES):
         return site.report(message)
     text = site.piece.text
     name = unparse_name(node.name)
     fix = f"MY.{name}{text[left.outer_end : right.outer_start]}TARGET.{name}"
     return site.report(f"{message}: is the other ad's meant?", fix)
-
-
-_SIDES: Final = MY_SCOPES | TARGET_SCOPES
 
 
 def _pair(site: Site, first: Place, second: Place, message: str, operator: str) -> Report:

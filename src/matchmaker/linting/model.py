@@ -7,12 +7,12 @@ A text is cut into *pieces*, each read by the parser as one. Every node of every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
 
 import attrs
 
 from matchmaker.classad.formats.old import Marks, offset
-from matchmaker.classad.nodes import Attr, scope_of
+from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, scope_of
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.spans import Name, Place
 
 
@@ -128,14 +128,6 @@ class Unit:
     scopes: tuple[Scope, ...]
 
 
-SPECIAL: Final = {
-    "my": "MY", "target": "TARGET", "other": "other", "self": "self", "parent": "parent",
-    "root": "root", "toplevel": "toplevel", "currenttime": "CurrentTime",
-}  # fmt: skip
-MINE: Final = frozenset({"my", "self"})
-THEIRS: Final = frozenset({"target", "other"})
-
-
 def role_of(site: Site) -> str:
     """Whose attribute a name is: ``bare``, ``my`` or ``target``, or empty where it is no matter.
 
@@ -149,7 +141,7 @@ def role_of(site: Site) -> str:
     scope = scope_of(node)
     if scope is None or site.scope.find(scope) is not None:
         return ""
-    return "my" if scope in MINE else "target" if scope in THEIRS else ""
+    return "my" if scope in MY_SCOPES else "target" if scope in TARGET_SCOPES else ""
 
 
 @attrs.frozen(slots=True)

@@ -9,15 +9,16 @@ from typing import Final
 from matchmaker.classad.diagnostics import NOTE
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import instead, unknown
-from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, scope_of
+from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scope_of
 from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.quoting import quote, unparse_name
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.spans import Place
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
 from matchmaker.linting.limits import LIMITS
-from matchmaker.linting.model import MINE, SPECIAL, Definition, Report, Scope, Site, role_of
+from matchmaker.linting.model import Definition, Report, Scope, Site, role_of
 
 
 def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
@@ -202,7 +203,7 @@ def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, 
         if isinstance(node, Attr):
             scope = scope_of(node)
             bare = node.base is None and not node.absolute
-            if node.folded in names and (bare or (scope in MINE and scope not in names)):
+            if node.folded in names and (bare or (scope in MY_SCOPES and scope not in names)):
                 found.setdefault(node.folded, place)
         if not isinstance(node, AdExpr):
             stack.extend(reversed(place.parts))

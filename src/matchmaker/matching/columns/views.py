@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import numpy as np
@@ -11,14 +11,12 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.references import CLOCK, WORDS
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.spellings import unusual_names
 from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.stored import in_memory
-
-_WORDS: Final = WORDS | {CLOCK}
 
 
 @attrs.frozen(slots=True)
@@ -70,7 +68,7 @@ class View:
 
         While one is there, it is not followed what expressions reach.
         """
-        left = {name for name in self.held.keys() & _WORDS if not self.has(name)}
+        left = {name for name in self.held.keys() & SPECIAL.keys() if not self.has(name)}
         if not left:
             return self
         held = {name: each for name, each in self.held.items() if name not in left}

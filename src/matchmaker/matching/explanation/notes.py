@@ -15,7 +15,7 @@ from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
 from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import shorten
-from matchmaker.classad.references import CLOCK, WORDS
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error
 from matchmaker.classad.walks import postorder
@@ -161,7 +161,7 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
     pending, seen = [clause], {clause}
     while pending and len(seen) <= LIMITS.followed:
         for node in postorder(pending.pop()):
-            if not isinstance(node, Attr) or node.folded in WORDS | {CLOCK}:
+            if not isinstance(node, Attr) or node.folded in SPECIAL:
                 continue
             holder = counts.evaluator.reaches.holder(node, Side.JOB)
             content = counts.job.content.get(node.folded)
