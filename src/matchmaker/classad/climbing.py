@@ -12,7 +12,7 @@ from typing import Final
 
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import NODE
-from matchmaker.classad.forms import NAMED, ad_expression, call
+from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -26,8 +26,8 @@ from matchmaker.classad.nodes import (
     binary,
     constant,
 )
-from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import RESERVED, STRING, tokens_of
+from matchmaker.classad.quoting import RESERVED, unescape
+from matchmaker.classad.scanner import STRING, tokens_of
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _words: Final[Cache[str, Expr]] = Cache("names in expressions", 1 << 23)
@@ -258,15 +258,15 @@ _CONSTANTS: Final[dict[str, Expr]] = {
     "true": TRUE, "false": FALSE, "undefined": Literal(UNDEFINED), "error": Literal(ERROR),
 }  # fmt: skip
 _NAMED: Final = NAMED | {word: name for name in NAMED.values() for word in _spellings(name)}
-_LEVELS: Final = {
+_LEVELS = {
     symbol: level
     for level, symbols in enumerate(
-        (["", ")", "]", "}", ",", ";", ":"],
-         ["?"], ["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", *_NAMED], ["<", "<=", ">", ">="],
-         ["<<", ">>", ">>>"], ["+", "-"], ["*", "/", "%"], [], ["?:"], [".", "[", "("]), start=1
+        (["", ")", "]", "}", ",", ";", ":"], ["?"], *PRECEDENCE, [], ["?:"], [".", "[", "("]),
+        start=1,
     )
     for symbol in symbols
-}  # fmt: skip
+}
+_LEVELS |= {spelled: _LEVELS[name] for spelled, name in _NAMED.items()}
 """How tightly operators bind; those of one level group from the left. What ends an expression comes
 first, and what is part of an operand last."""
 _END: Final = _LEVELS[""]

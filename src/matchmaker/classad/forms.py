@@ -13,6 +13,12 @@ from matchmaker.classad.values import Value
 NAMED: Final = {"=?=": "is", "=!=": "isnt"}
 """Operators that nodes have under another name."""
 
+PRECEDENCE: Final = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!=", "is", "isnt"), ("<", "<=", ">", ">="),
+    ("<<", ">>", ">>>"), ("+", "-"), ("*", "/", "%"),
+)  # fmt: skip
+"""Operators of two operands but ``?:``, the loosest first; those of a level group from the left."""
+
 _NOT_FINITE: Final = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
+"""The words that are no names, in small letters."""
+
 _PLAIN_NAME: Final = re.compile(
-    r"(?!(?:true|false|undefined|error|is|isnt)\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
+    rf"(?!(?:{'|'.join(RESERVED)})\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
 )
 _SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
 _WRITTEN: Final = {

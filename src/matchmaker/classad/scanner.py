@@ -85,10 +85,6 @@ def inside_of(text: str) -> str | None:
     return None if start > end or (start == end and opening[1]) else text[start:end]
 
 
-RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
-"""The words that are no names, in small letters."""
-
-
 ASSIGNABLE: Final = (
     r"(?:[A-DGHJ-SV-Z_a-dghj-sv-z]|[EFITUefitu](?!(?i:rror|alse|snt|s|rue|ndefined)\b))"
     r"[A-Za-z0-9_]*+"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from matchmaker.classad.forms import NAMED
+from matchmaker.classad.forms import NAMED, PRECEDENCE
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,
@@ -31,18 +31,8 @@ from matchmaker.classad.quoting import quote, shorten, unparse_name
 from matchmaker.classad.values import Value, is_error
 
 _LEVEL: Final = {
-    **dict.fromkeys(("||",), 1),
-    **dict.fromkeys(("&&",), 2),
-    **dict.fromkeys(("|",), 3),
-    **dict.fromkeys(("^",), 4),
-    **dict.fromkeys(("&",), 5),
-    **dict.fromkeys(("==", "!=", "is", "isnt"), 6),
-    **dict.fromkeys(("<", "<=", ">", ">="), 7),
-    **dict.fromkeys(("<<", ">>", ">>>"), 8),
-    **dict.fromkeys(("+", "-"), 9),
-    **dict.fromkeys(("*", "/", "%"), 10),
-    "?:": 12,
-}
+    operator: level for level, operators in enumerate(PRECEDENCE, 1) for operator in operators
+} | {"?:": 12}
 _TERNARY, _OR, _SUM, _UNARY, _POSTFIX, _PRIMARY = 0, 1, 9, 11, 13, 14
 _MIXED: Final = range(3, _SUM)
 _COMPARISONS: Final = (6, 7)

@@ -20,6 +20,7 @@ import matchmaker as mm
 from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES
+from matchmaker.classad.quoting import RESERVED
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, print_trace, printable
 from matchmaker.matching.pair import value_text
@@ -27,7 +28,7 @@ from matchmaker.matching.pair import value_text
 MESSAGE: Final = "classad> "
 CONTINUATION: Final = "     ... "
 
-KEYWORDS: Final = ("true", "false", "undefined", "error", "is", "isnt", "MY.", "TARGET.")
+KEYWORDS: Final = (*RESERVED, "MY.", "TARGET.")
 
 # Strings and comments, in which brackets do not count; then brackets.
 _TOKEN: Final = re.compile(
