@@ -47,6 +47,8 @@ class Trait(Enum):
     """Gives true or false for any value, error included."""
     PATTERN = auto()
     """Takes a regular expression as first argument."""
+    ASKING = auto()
+    """Asks whether an argument is there, or how it is written: it may well be missing."""
 
     # Traits are parts of sets everywhere; the hash of an enumeration is made in Python.
     __hash__ = object.__hash__
@@ -71,7 +73,8 @@ class Function:
     """A built-in function: its name as documented, how many arguments, and what computes it.
 
     ``result`` is the type of its value, undefined and error aside: ``boolean``, ``number`` (an
-    integer or a real) or ``string``; empty if it varies or is another type.
+    integer or a real) or ``string``; empty if it varies or is another type. ``elsewhere`` is which
+    argument is evaluated in, or against, the ads of another one; -1 for none.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Function:
     budgeted: bool = False
     traits: Traits = frozenset()
     result: str = ""
+    elsewhere: int = -1
 
     def accepts(self, count: int) -> bool:
         """Whether the function takes that many arguments."""
@@ -132,6 +136,7 @@ def function(
     budgeted: bool = False,
     traits: Iterable[Trait] = (),
     result: str = "",
+    elsewhere: int = -1,
 ) -> Callable[[_F], _F]:
     """Enters a function of `least` to `most` arguments (None: any number; else `least`).
 
@@ -141,7 +146,7 @@ def function(
     def enter(call: _F) -> _F:
         FUNCTIONS[name.lower()] = Function(
             name, least, least if most == -1 else most, call, lazy, budgeted, frozenset(traits),
-            result,
+            result, elsewhere,
         )  # fmt: skip
         return call
 

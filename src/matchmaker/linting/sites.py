@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from matchmaker.classad.functions import FUNCTIONS, Trait, traits_of
 from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
 from matchmaker.linting.model import Definition, Scope, Site, Unit
 from matchmaker.linting.pieces import Whole
-
-# Which argument is evaluated in, or against, the ads of the other.
-_ELSEWHERE = {
-    "evalineachcontext": 0, "countmatches": 0, "anymatch": 1, "allmatch": 1, "whichmatch": 1,
-}  # fmt: skip
-
-# They ask whether something is there: to be undefined is no mistake of their arguments.
-_ASKING = frozenset({"isundefined", "iserror", "unresolved", "unparse", "eval", "debug"})
 
 
 def unit_of(whole: Whole) -> Unit:
@@ -42,11 +35,12 @@ def unit_of(whole: Whole) -> Unit:
             for part in place.parts:
                 parts.append(Site(part, site.piece, site, scope, set(), site.elsewhere))  # noqa: PERF401
         else:
-            lazy = _ELSEWHERE.get(node.function.lower()) if isinstance(node, Call) else None
+            function = FUNCTIONS.get(node.function.lower()) if isinstance(node, Call) else None
+            elsewhere = function.elsewhere if function is not None else -1
             for index, part in enumerate(place.parts):
                 parts.append(
                     Site(part, site.piece, site, site.scope, site.guards,
-                         site.elsewhere or index == lazy)
+                         site.elsewhere or index == elsewhere)
                 )  # fmt: skip
         stack.extend(reversed(parts))
     return Unit(tuple(sites), tuple(scopes))
@@ -55,7 +49,7 @@ def unit_of(whole: Whole) -> Unit:
 def _guarded(node: Expr) -> Iterator[str]:
     """The names that a node tests for being there, in lower case."""
     asked: tuple[Expr, ...] = ()
-    if isinstance(node, Call) and node.function.lower() in _ASKING:
+    if isinstance(node, Call) and Trait.ASKING in traits_of(node.function, len(node.arguments)):
         asked = node.arguments
     elif isinstance(node, Binary) and node.operator in ("is", "isnt"):
         asked = (node.left, node.right)

@@ -40,7 +40,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[1] if condition else arguments[2])
 
 
-@function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE}, lazy=True)
+@function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE, Trait.ASKING}, lazy=True)
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """eval(x): x as text, read as an expression and evaluated where the call stands.
 
@@ -71,7 +71,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return value
 
 
-@function("debug", 1, traits={Trait.VOLATILE}, lazy=True)
+@function("debug", 1, traits={Trait.VOLATILE, Trait.ASKING}, lazy=True)
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
@@ -84,7 +84,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return scope.eval(arguments[0])
 
 
-@function("unparse", 1, traits={Trait.REFLECTIVE}, lazy=True)
+@function("unparse", 1, traits={Trait.REFLECTIVE, Trait.ASKING}, lazy=True)
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
@@ -105,7 +105,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return text
 
 
-@function("unresolved", 1, 2, traits={Trait.REFLECTIVE}, lazy=True)
+@function("unresolved", 1, 2, traits={Trait.REFLECTIVE, Trait.ASKING}, lazy=True)
 def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
@@ -165,7 +165,7 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
     return [found[key] for key in sorted(found)]
 
 
-@function("evalInEachContext", 2, traits={Trait.REFLECTIVE}, lazy=True)
+@function("evalInEachContext", 2, traits={Trait.REFLECTIVE}, lazy=True, elsewhere=0)
 def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
@@ -183,7 +183,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _in_each(arguments[0], ads, scope)
 
 
-@function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER, lazy=True)
+@function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER, lazy=True, elsewhere=0)
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 

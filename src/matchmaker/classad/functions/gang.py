@@ -24,7 +24,7 @@ _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
 
 
-@function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True)
+@function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
 def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
 
@@ -39,7 +39,7 @@ def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("anyMatch", arguments, scope, decides=True)
 
 
-@function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True)
+@function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
 def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
 
@@ -53,7 +53,7 @@ def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return _quantified("allMatch", arguments, scope, decides=False)
 
 
-@function("whichMatch", 2, traits={Trait.GANG}, lazy=True)
+@function("whichMatch", 2, traits={Trait.GANG}, lazy=True, elsewhere=1)
 def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
 

@@ -9,7 +9,7 @@ from matchmaker.classad.registry import BOOLEAN, Trait, function
 from matchmaker.classad.values import UNDEFINED, Value, is_error, type_name
 
 
-@function("isUndefined", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
+@function("isUndefined", 1, traits={Trait.TYPE_TEST, Trait.ASKING}, result=BOOLEAN)
 def is_undefined(value: Value) -> Value:
     """isUndefined(x): whether x is undefined; error is not. x is of any type.
 
@@ -21,7 +21,7 @@ def is_undefined(value: Value) -> Value:
     return value is UNDEFINED
 
 
-@function("isError", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
+@function("isError", 1, traits={Trait.TYPE_TEST, Trait.ASKING}, result=BOOLEAN)
 def is_error_(value: Value) -> Value:
     """isError(x): whether x is error; undefined is not. x is of any type.
 
