@@ -22,6 +22,7 @@ from matchmaker.classad.values import (
     Value,
     is_error,
     is_exceptional,
+    is_integer,
     is_number,
     type_name,
     wrap,
@@ -282,7 +283,7 @@ def _bitwise(symbol: str, operation: Callable[[int, int], int]) -> Callable[[Val
 
 def minus(value: Value) -> Value:
     """``-value``: numbers and relative times; booleans are an error."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return wrap(-value) if isinstance(value, int) else -value
     if isinstance(value, timedelta):
         # The longest time has no negative counterpart.
@@ -292,14 +293,14 @@ def minus(value: Value) -> Value:
 
 def plus(value: Value) -> Value:
     """``+value``: the same value where ``-value`` has one."""
-    if isinstance(value, (int, float, timedelta)) and not isinstance(value, bool):
+    if is_number(value) or isinstance(value, timedelta) or is_exceptional(value):
         return value
-    return value if is_exceptional(value) else ErrorType(f"+{type_name(value)} has no meaning")
+    return ErrorType(f"+{type_name(value)} has no meaning")
 
 
 def invert(value: Value) -> Value:
     """``~value``: the bits of an integer turned over."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_integer(value):
         return ~value
     return value if is_exceptional(value) else ErrorType(f"~{type_name(value)} has no meaning")
 

@@ -111,6 +111,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer, and no boolean."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def wrap(number: int) -> int:
     """Brings an integer into 64 bits as two's complement does (C++ ClassAds, long long).
 

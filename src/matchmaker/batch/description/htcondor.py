@@ -15,6 +15,7 @@ from matchmaker.batch.description.records import PRODUCTION, Queue
 from matchmaker.batch.description.texts import Format, Text, as_json
 from matchmaker.batch.description.units import whole
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
+from matchmaker.classad.values import is_integer
 
 LRMS: Final = "htcondor"
 
@@ -161,4 +162,4 @@ def _cpus(slots: Sequence[ClassAd]) -> tuple[int | None, int | None]:
 
 def _number(ad: ClassAd, name: str) -> int | None:
     value: Any = ad.eval(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_integer(value) else None

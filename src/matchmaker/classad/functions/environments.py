@@ -11,7 +11,7 @@ import re
 from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.registry import function
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_integer
 
 _QUOTABLE = re.compile(r"[\s']+")
 _DELIMITERS = frozenset("!#$%&*+,-/:;<>?@^`|~\x1f")
@@ -100,7 +100,7 @@ def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
 
 def _syntax(name: str, version: Value) -> Value | None:
     """The error where the version of the syntax is neither 1 nor 2."""
-    if isinstance(version, bool) or not isinstance(version, int):
+    if not is_integer(version):
         return wrong(name, "1 or 2 as the version of the syntax", version)
     if version not in (1, 2):
         return ErrorType(f"{name}() knows the versions 1 and 2 of the syntax, not {version}")

@@ -7,12 +7,20 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from typing import Final, TypeGuard
+from typing import Final
 
 from matchmaker.classad.functions.conversions import saturated, to_real
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.registry import NUMBER, Trait, function
-from matchmaker.classad.values import MAX_INT, MIN_INT, ErrorType, Value, is_number, wrap
+from matchmaker.classad.values import (
+    MAX_INT,
+    MIN_INT,
+    ErrorType,
+    Value,
+    is_integer,
+    is_number,
+    wrap,
+)
 
 _A_NUMBER: Final = "a number or text that begins with one"
 
@@ -82,7 +90,7 @@ def pow_(base: Value, exponent: Value) -> Value:
     >>> pow_(2, 10), pow_(2, -1), pow_("2", 2), pow_(2, 100)
     (1024, 0.5, 4.0, 9223372036854775807)
     """
-    if _is_integer(base) and _is_integer(exponent) and exponent >= 0:
+    if is_integer(base) and is_integer(exponent) and exponent >= 0:
         # From 64 on only 0, 1 and -1 stay within bounds, and they repeat every second power.
         power: int = base ** (exponent if exponent < 64 else 64 + exponent % 2)
         return max(MIN_INT, min(MAX_INT, power))
@@ -122,7 +130,7 @@ def quantize(value: Value, step: Value) -> Value:
             if bound >= number:
                 return last
         step = last
-    if _is_integer(step) and _is_integer(value):
+    if is_integer(step) and is_integer(value):
         return wrap(_multiple(value, step))
     unit = to_real(step)
     if unit is None:
@@ -144,10 +152,6 @@ def _multiple(value: int, step: int) -> int:
     above = wrap(value + step - 1)
     count = abs(above) // abs(step)
     return (count if (above < 0) == (step < 0) else -count) * step
-
-
-def _is_integer(value: Value) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @function("random", 0, 1, traits={Trait.VOLATILE, Trait.CHANCE})

@@ -10,7 +10,7 @@ What the two read differently is the matter of ``pcre``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from matchmaker.classad.functions.results import joined, wrong
 from matchmaker.classad.limits import LIMITS, TOO_MANY_SECONDS, Budget
 from matchmaker.classad.pcre import expanded, nesting, translated
 from matchmaker.classad.registry import BOOLEAN, Trait, function
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 
 if TYPE_CHECKING:
     import regex
@@ -131,17 +131,17 @@ def _too_long(name: str, text: str) -> ErrorType:
     return ErrorType(f"{name}() searches at most {LIMITS.subject} characters, not {len(text)}")
 
 
+def exceptional(values: Iterable[Value]) -> Value | None:
+    """What a function gives that any error fails, else any undefined; None without either."""
+    found = [value for value in values if is_exceptional(value)]
+    return next(filter(is_error, found), UNDEFINED) if found else None
+
+
 def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> Value | None:
     """What the function gives for its arguments' sake alone: an error, or undefined."""
-    for value in values:
-        if is_error(value):
-            return value
-    if UNDEFINED in values:
-        return UNDEFINED
-    for value in values:
-        if not isinstance(value, str):
-            return wrong(name, wanted, value)
-    return None
+    others = [value for value in values if not isinstance(value, str)]
+    answer = exceptional(others)
+    return wrong(name, wanted, others[0]) if answer is None and others else answer
 
 
 @function("regexp", 2, 3, budgeted=True, traits={Trait.PATTERN}, result=BOOLEAN)
@@ -173,11 +173,9 @@ def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     (True, UNDEFINED)
     """
     pattern, items, *options = values
-    for value in values:
-        if is_error(value):
-            return value
-    if UNDEFINED in values:
-        return UNDEFINED
+    answer = exceptional(values)
+    if answer is not None:
+        return answer
     if not isinstance(items, list):
         return wrong("regexpMember", "a list as its second argument", items)
     answer = _unusable("regexpMember", (pattern, *options), "strings around the list")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from matchmaker.classad.functions.conversions import leading_number
-from matchmaker.classad.functions.patterns import search
+from matchmaker.classad.functions.patterns import exceptional, search
 from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.functions.strings import alike
 from matchmaker.classad.limits import Budget
@@ -228,11 +228,9 @@ def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Valu
     >>> string_lists_intersect("a, b", "b c"), string_lists_intersect("a", "A")
     (True, False)
     """
-    for value in values:
-        if is_error(value):
-            return value
-    if UNDEFINED in values:
-        return UNDEFINED
+    answer = exceptional(values)
+    if answer is not None:
+        return answer
     texts = _strings("stringListsIntersect", values)
     if isinstance(texts, ErrorType):
         return texts

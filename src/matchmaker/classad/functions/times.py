@@ -311,7 +311,7 @@ def abs_time(*values: Value) -> Value:
 
 
 def _is_span(value: Value) -> bool:
-    return isinstance(value, (int, float, timedelta)) and not isinstance(value, bool)
+    return is_number(value) or isinstance(value, timedelta)
 
 
 def _not_an_offset(value: Value) -> ErrorType:
