@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.quoting import printable, shorten
 
 
 class ParseError(ValueError):
@@ -81,6 +81,12 @@ class ParseError(ValueError):
 
 
 _WINDOW = 72
+
+
+def under(name: str, error: ParseError, line: int) -> ParseError:
+    """The same error, in the value of an attribute of an ad that is on a line of a file."""
+    where = f"{shorten(name, 60)}: " if name else ""
+    return ParseError(where + error.message, line=line, expected=error.expected, hint=error.hint)
 
 
 def wording(error: ParseError) -> str:

@@ -23,6 +23,7 @@ from matchmaker.classad.formats import json, new, old, xml
 from matchmaker.classad.formats.files import replacing
 from matchmaker.classad.formats.stream import (
     BARE,
+    CHUNK,
     Report,
     detect,
     pieces_at,
@@ -141,10 +142,8 @@ def read_ads(
     and that is reported too.
     """
     done = reporter(errors, report)
-    if isinstance(source, (str, os.PathLike)):
-        return _read(pieces_at(source), format, os.fspath(source), done)
-    _has(source, "read")
-    return _read(pieces_of(source), format, str(getattr(source, "name", "")), done)
+    pieces, name = _pieces(source)
+    return _read(pieces, format, name, done)
 
 
 def dumps(ad: ClassAd, format: str = "new") -> str:
@@ -177,6 +176,14 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
             return _write(ads, opened, chosen)
     _has(file, "write")
     return _write(ads, file, chosen)
+
+
+def _pieces(source: Source, chunk: int = CHUNK) -> tuple[Iterator[str], str]:
+    """The text of a file, piece by piece, and the file's name."""
+    if isinstance(source, (str, os.PathLike)):
+        return pieces_at(source, chunk), os.fspath(source)
+    _has(source, "read")
+    return pieces_of(source, chunk), str(getattr(source, "name", ""))
 
 
 def _has(file: object, method: str) -> None:
@@ -228,10 +235,7 @@ class Stream:
 @contextmanager
 def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[Stream]:
     """A file to be read in pieces of `chunk` bytes. A ParseError that is raised names the file."""
-    if isinstance(source, (str, os.PathLike)):
-        pieces, name = pieces_at(source, chunk), os.fspath(source)
-    else:
-        pieces, name = pieces_of(source, chunk), str(getattr(source, "name", ""))
+    pieces, name = _pieces(source, chunk)
     with _located(pieces, format, name, report) as found:
         yield found
 

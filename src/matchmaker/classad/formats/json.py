@@ -10,11 +10,12 @@ from json.scanner import make_scanner
 from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.stream import (
     Part,
     Report,
     Syntax,
+    ads_of,
     check_depth,
     check_text,
     cut,
@@ -25,7 +26,6 @@ from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr, parse_value, value_of
-from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
@@ -63,19 +63,12 @@ _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a text: an object, several, or a list. Reports ParseErrors with the line."""
-    yield from read_parts(cut(pieces, SYNTAX, report, LIMITS.text), report)
+    return read_parts(cut(pieces, SYNTAX, report), report)
 
 
 def read_parts(parts: Iterator[Part], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of texts that are already cut."""
-    for part in parts:
-        try:
-            check_text(part.text, part.line)
-            ad = _ad(part)
-        except ParseError as error:
-            report(error)
-            continue
-        yield ad
+    return ads_of(parts, report, _ad)
 
 
 def ad_in(text: str) -> ClassAd | None:
@@ -121,12 +114,7 @@ def _ad(part: Part) -> ClassAd:
         except RecursionError:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
-            raise ParseError(
-                f"{shorten(name, 60)}: {error.message}",
-                line=part.line,
-                expected=error.expected,
-                hint=error.hint,
-            ) from None
+            raise under(name, error, part.line) from None
     return ClassAd.of_values(tuple(content), held, deferred=bool(odd))
 
 

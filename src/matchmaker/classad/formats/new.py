@@ -17,8 +17,8 @@ from matchmaker.classad.formats.stream import (
     Part,
     Report,
     Syntax,
+    ads_of,
     beginning,
-    check_text,
     cut,
     detect,
     placed,
@@ -39,7 +39,7 @@ SYNTAX: Final = Syntax(
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of a stream of text. Reports ParseErrors with the line in the stream."""
-    yield from read_parts(cut(pieces, SYNTAX, report, LIMITS.text), report)
+    return read_parts(cut(pieces, SYNTAX, report), report)
 
 
 def read_bare(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
@@ -70,19 +70,13 @@ def remark(text: str) -> str:
 
 def read_parts(parts: Iterator[Part], report: Report) -> Iterator[ClassAd]:
     """The ads of texts that are already cut."""
-    for part in parts:
-        try:
-            check_text(part.text, part.line)
-            ad = ad_in(part.text)
-            if ad is None:
-                ad = _by_grammar(part)
-        except ParseError as error:
-            report(error)
-            continue
-        yield ad
+    return ads_of(parts, report, _ad)
 
 
-def _by_grammar(part: Part) -> ClassAd:
+def _ad(part: Part) -> ClassAd:
+    ad = ad_in(part.text)
+    if ad is not None:
+        return ad
     try:
         return ClassAd.from_expression(parse_ad_expr(without_comments(part.text)))
     except ParseError as error:

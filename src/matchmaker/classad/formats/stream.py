@@ -15,16 +15,15 @@ from typing import IO, Any, Final, TypeAlias
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.jdl import is_bare
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.quoting import shorten
 
 Report: TypeAlias = "Callable[[ParseError], object]"
 """What readers do with an error: raise it, or note it, upon which they go on behind it."""
 
-_CHUNK: Final = 1 << 16
+CHUNK: Final = 1 << 16
 
 
 def strict(error: ParseError) -> None:
@@ -35,7 +34,7 @@ def strict(error: ParseError) -> None:
 # --- pieces ---------------------------------------------------------------------------------------
 
 
-def pieces_of(file: IO[str] | IO[bytes], chunk: int = _CHUNK) -> Iterator[str]:
+def pieces_of(file: IO[str] | IO[bytes], chunk: int = CHUNK) -> Iterator[str]:
     """The text of a file, piece by piece. Bytes that are no UTF-8 stay in it as surrogates."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     while True:
@@ -47,7 +46,7 @@ def pieces_of(file: IO[str] | IO[bytes], chunk: int = _CHUNK) -> Iterator[str]:
             return
 
 
-def pieces_at(path: str | os.PathLike[str], chunk: int = _CHUNK) -> Iterator[str]:
+def pieces_at(path: str | os.PathLike[str], chunk: int = CHUNK) -> Iterator[str]:
     """The text of the file at a path, which is open while its pieces are asked for."""
     if "\0" in os.fsdecode(path):
         raise ValueError(f"a path has no null byte: {str(path)[:60]!r}; parse_ads() reads a text")
@@ -57,7 +56,7 @@ def pieces_at(path: str | os.PathLike[str], chunk: int = _CHUNK) -> Iterator[str
 
 def pieces_in(text: str) -> Iterator[str]:
     """A text, piece by piece."""
-    return (text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK))
+    return (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
 
 
 def without_mark(pieces: Iterator[str]) -> Iterator[str]:
@@ -103,7 +102,7 @@ def bounded(ad: ClassAd, line: int) -> ClassAd:
         try:
             check_depth(held)
         except ParseError as error:
-            raise ParseError(f"{shorten(name, 60)}: {error.message}", line=line) from None
+            raise under(name, error, line) from None
     return ad
 
 
@@ -233,6 +232,20 @@ class Part:
     decoded: Any = None
 
 
+def ads_of(
+    parts: Iterator[Part], report: Report, read: Callable[[Part], ClassAd]
+) -> Iterator[ClassAd]:
+    """The ads of texts that are already cut, as `read` gives each; its errors are reported."""
+    for part in parts:
+        try:
+            check_text(part.text, part.line)
+            ad = read(part)
+        except ParseError as error:
+            report(error)
+            continue
+        yield ad
+
+
 @attrs.define(slots=True)
 class _Window:
     """What is in sight of a stream: its text from `start` on, and the place of `start`."""
@@ -284,9 +297,7 @@ class _Window:
         return Part(self.text[self.start : end], self.line, self.column, decoded)
 
 
-def cut(
-    pieces: Iterator[str], syntax: Syntax, report: Report, limit: int = LIMITS.text
-) -> Iterator[Part]:
+def cut(pieces: Iterator[str], syntax: Syntax, report: Report) -> Iterator[Part]:
     """The text of each ad of a stream.
 
     Text that is not an ad is given too: its parser says best what is wrong with it. Where `report`
@@ -309,8 +320,10 @@ def cut(
         begun = unread == 0 or _BEGUN_COMMENT.match(window.text, window.start)
         end = None if begun else _end(window, syntax, doubtful)
         if end is None and (begun or window.start >= doubtful):
-            if unread > limit:
-                report(ParseError(f"an ad goes on for over {limit} characters", line=window.line))
+            if unread > LIMITS.text:
+                report(
+                    ParseError(f"an ad goes on for over {LIMITS.text} characters", line=window.line)
+                )
                 doubtful = len(window.text)
                 window.advance(_restart(window, syntax, 1))
                 continue

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.stream import Report, bounded, check_text, strict
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
@@ -206,10 +206,7 @@ class _Reader:
         if self._wrong is not None:
             return
         names = [element.attributes.get("n", "") for element in self._open if element.tag == "a"]
-        where = f"{shorten(names[0], 60)}: " if names and names[0] else ""
-        self._wrong = ParseError(
-            where + error.message, line=error.line, expected=error.expected, hint=error.hint
-        )
+        self._wrong = under(names[0] if names else "", error, error.line)
         for element in self._open:
             element.text.clear()
             element.parts.clear()
