@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.pilots import swf
 from matchmaker.pilots.workload import Job, survey
 
@@ -25,7 +26,9 @@ def line(submit: object = 0, run: object = 60, wall: object = -1, **known: objec
 def jobs(path: Path, text: str) -> tuple[list[Job], list[str]]:
     path.write_text(text, encoding="utf-8")
     problems: list[str] = []
-    return list(swf.read(path, lambda found: problems.append(str(found)))), problems
+    return list(
+        swf.read(path, lambda found: problems.append(f"{found.line}: {found.message}"))
+    ), problems
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_a_bad_line_is_left_out_and_said(path: Path, text: str, reason: str) -> 
     found, problems = jobs(path, line(1) + text + line(2))
     assert [job.submit for job in found] == [1, 2]
     [problem] = problems
-    assert problem.startswith("line 2 is left out: ")
+    assert problem.startswith("2: ")
     assert reason in problem
 
 
@@ -81,7 +84,7 @@ def test_lines_out_of_order_are_put_in_order(path: Path, monkeypatch: pytest.Mon
     found, problems = jobs(path, "".join(line(n) for n in (5, 6, 7, 8, 1, 9)))
     assert [job.submit for job in found] == [5, 6, 7, 8, 9]
     assert len(problems) == 1
-    assert problems[0].startswith("line 5 is left out: it is submitted at 1, long before")
+    assert problems[0].startswith("5: it is submitted at 1, long before")
 
 
 def test_a_cut_or_damaged_file_is_refused_with_its_place(path: Path) -> None:
@@ -134,7 +137,7 @@ TEXT = st.lists(
 def test_any_bytes_give_sound_jobs_in_order_or_are_refused(
     data: bytes, cut: int, window: int
 ) -> None:
-    problems: list[swf.Problem] = []
+    problems: list[Diagnostic] = []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(swf, "WINDOW", window)
         file = Path(folder, "t.swf")

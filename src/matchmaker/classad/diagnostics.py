@@ -36,8 +36,8 @@ class Diagnostic:
         severity: ``error`` (something is lost or of no use, or can only fail), ``warning`` (a value
             is set aside or doubted, or probably not meant) or ``note`` (a value is only put into
             its usual form, or something is worth knowing).
-        source: where the text came from, such as a file's name; the linter alone gives it, and what
-            follows.
+        source: where the text came from, such as a file's name; the linter gives it, and what
+            describes a batch system.
         column: of the first character of `raw`, from 1, in characters.
         end_line: of the place after its last character.
         end_column: of the place after its last character.

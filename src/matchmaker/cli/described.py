@@ -52,7 +52,7 @@ def description(lrms: str, saved: tuple[str, ...], mapping: str | None = None) -
     else:
         found = describe(lrms)
     for issue in found.issues:
-        warn(issue)
+        warn(f"{issue.source}: {issue.message}")
     if table is not None:
         nodes, findings = with_attributes(found.nodes, table)
         found = attrs.evolve(found, nodes=tuple(nodes))

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import click
 
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.formats.files import replacing
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
@@ -172,11 +173,11 @@ def _workload(trace: str | None, load: str | None) -> Iterator[swf.Trace | Load]
 def _checked(path: Path) -> swf.Trace:
     left_out = 0
 
-    def say(problem: swf.Problem) -> None:
+    def say(problem: Diagnostic) -> None:
         nonlocal left_out
         left_out += 1
         if left_out <= SHOWN:
-            warn(f"{path.name}: {problem}")
+            warn(f"{path.name}: line {problem.line} is left out: {problem.message}")
 
     for _ in swf.read(path, say):
         pass

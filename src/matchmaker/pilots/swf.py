@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 import attrs
 
+from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.pilots.workload import Job
 
 FIELDS = 18
@@ -36,17 +37,6 @@ class TraceError(ValueError):
 
 
 @attrs.frozen(slots=True)
-class Problem:
-    """A line that is left out: its number and what is wrong with it."""
-
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"line {self.line} is left out: {self.reason}"
-
-
-@attrs.frozen(slots=True)
 class Trace:
     """The jobs of a file, which are read anew each time that they are iterated over."""
 
@@ -57,7 +47,7 @@ class Trace:
 
 
 def read(
-    path: str | PathLike[str], problem: Callable[[Problem], object] = lambda _: None
+    path: str | PathLike[str], problem: Callable[[Diagnostic], object] = lambda _: None
 ) -> Iterator[Job]:
     """The jobs of a file, in the order of their submit times.
 
@@ -81,7 +71,7 @@ def read(
 
 
 def _jobs(
-    stream: BinaryIO, name: str, problem: Callable[[Problem], object]
+    stream: BinaryIO, name: str, problem: Callable[[Diagnostic], object]
 ) -> Iterator[tuple[int, Job]]:
     bad = 0
     for number, line in _lines(stream, name):
@@ -95,7 +85,7 @@ def _jobs(
                 f"{name}: line {number}: {found}; with more than {MAX_PROBLEMS} lines like it this"
                 " is not taken for the Standard Workload Format"
             )
-        problem(Problem(number, found))
+        problem(Diagnostic("trace.line", found, number))
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
@@ -155,15 +145,15 @@ def _first(*fields: bytes) -> str:
 
 
 def _ordered(
-    jobs: Iterator[tuple[int, Job]], problem: Callable[[Problem], object]
+    jobs: Iterator[tuple[int, Job]], problem: Callable[[Diagnostic], object]
 ) -> Iterator[Job]:
     """The jobs by submit time, through a window of bounded size."""
     window: list[tuple[float, int, Job]] = []
     last = -math.inf
     for number, job in jobs:
         if job.submit < last:
-            problem(Problem(number, f"it is submitted at {job.submit:g}, long before the lines"
-                                    f" above it ({last:g})"))  # fmt: skip
+            late = f"it is submitted at {job.submit:g}, long before the lines above it ({last:g})"
+            problem(Diagnostic("trace.order", late, number))
             continue
         heapq.heappush(window, (job.submit, number, job))
         if len(window) > WINDOW:

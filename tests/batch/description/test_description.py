@@ -29,6 +29,11 @@ def facts(ad: ClassAd, *names: str) -> list[Any]:
     return [parse_expr(name).eval(ad) for name in names]
 
 
+def said(found: Description) -> list[str]:
+    """What is noted, each with the output that it is of."""
+    return [f"{issue.source}: {issue.message}" for issue in found.issues]
+
+
 def by_name(ads: tuple[ClassAd, ...]) -> dict[Any, ClassAd]:
     return {ad.eval("Name"): ad for ad in ads}
 
@@ -163,7 +168,7 @@ def test_slurm_in_lines() -> None:
     assert facts(queue, "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs") == [1, 1]
     assert facts(queue, "GlueCEPolicyMaxWallClockTime", "IsDefault") == [2880, True]
     expected = "a node, a partition, or a job as Job=%i Partition=%P State=%T has it"
-    assert found.issues == (f"lines: expected {expected}, left out 'nonsense'",)
+    assert said(found) == [f"lines: expected {expected}, left out 'nonsense'"]
 
 
 WRONG = {

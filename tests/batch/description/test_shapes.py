@@ -11,7 +11,7 @@ import pytest
 from matchmaker.batch.description import Description, DescriptionError, describe, read_description
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 from tests.batch.description import outputs, shapes
-from tests.batch.description.test_description import by_name, described, facts
+from tests.batch.description.test_description import by_name, described, facts, said
 
 WALL, CPU = "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxCPUTime"
 RULES = "GlueCEAccessControlBaseRule"
@@ -39,7 +39,7 @@ def pbs(nodes: Mapping[str, Any], queues: Mapping[str, Any], *issues: str) -> De
         ("queues", json.dumps({"Queue": {name: {**ON, **one} for name, one in queues.items()}})),
     ]
     found = read_description("pbspro", texts)
-    assert found.issues == issues
+    assert said(found) == list(issues)
     return found
 
 
@@ -227,7 +227,7 @@ def test_a_damaged_queue_admits_nobody(lrms: str, text: str, old: str, new: str)
     assert whole.issues == ()
     found = read_description(lrms, [("x", text.replace(old, new, 1))])
     assert by_name(found.queues)["a"].eval("LocalAccess") == NOBODY
-    assert any("queue a admits nobody: " in issue for issue in found.issues)
+    assert any("queue a admits nobody: " in issue for issue in said(found))
 
 
 def test_whom_a_routing_queue_admits() -> None:
@@ -431,7 +431,7 @@ def test_a_cluster_queue_with_two_of_a_list_admits_nobody(old: str, new: str) ->
     found = read_description("sge", [("qconf", CLUSTER_QUEUES.replace(old, new))])
     assert found.queues[0].eval("LocalAccess") == NOBODY
     assert "qconf: queue a admits nobody: user_lists '(there twice)' cannot be read" in (
-        found.issues
+        said(found)
     )
 
 
@@ -450,7 +450,7 @@ def lsf_hosts(hosts: str | None, groups: str = shapes.LSF_GROUPS) -> tuple[list[
          ("bqueues", json.dumps({"COMMAND": "bqueues", "RECORDS": [queue]})),
          ("bmgroup", groups)],
     )  # fmt: skip
-    return [name for name, mine in queues_of(found).items() if mine], list(found.issues)
+    return [name for name, mine in queues_of(found).items() if mine], said(found)
 
 
 EVERY = ["wn1", "wn2", "wn3", "wn4"]
@@ -564,17 +564,17 @@ def test_two_slots_of_one_name_are_noted() -> None:
     text = shapes.CONDOR_LONG_SLOTS + "\n" + shapes.CONDOR_LONG_SLOTS.replace("4000", "1")
     found = read_description("htcondor", [("slots", text)])
     assert [ad.eval("Memory") for ad in found.nodes] == [4000, 8000]
-    assert found.issues == tuple(
+    assert said(found) == [
         f"slots: two slots are named slot1@wn{number}.cnaf.grid; the first is kept"
         for number in (1, 2)
-    )
+    ]
 
 
 def test_two_schedds_of_one_name_are_noted() -> None:
     again = [("a", outputs.CONDOR_SCHEDDS), ("b", shapes.CONDOR_LONG_SCHEDDS)]
     found = read_description("htcondor", again)
     assert len(found.queues) == 1
-    assert found.issues == ("b: two schedds are named schedd.cnaf.grid; the first is kept",)
+    assert said(found) == ["b: two schedds are named schedd.cnaf.grid; the first is kept"]
 
 
 def slot(name: str, cpus: int, state: str = "Unclaimed", **more: object) -> dict[str, object]:
@@ -632,9 +632,9 @@ def test_a_route_that_cannot_be_read_takes_no_job() -> None:
     found = read_description("htcondor-ce", [("q", shapes.CONDOR_LONG_SCHEDDS), ("r", routes)])
     [_, local] = routes_of(found.queues[0])
     assert local.eval("Requirements") is False
-    assert found.issues == (
-        "r: route Local_Condor: its Requirements cannot be read: it takes no job",
-    )
+    assert said(found) == [
+        "r: route Local_Condor: its Requirements cannot be read: it takes no job"
+    ]
 
 
 def test_a_ce_is_asked_for_its_schedds_and_routes() -> None:

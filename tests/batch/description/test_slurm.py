@@ -13,7 +13,7 @@ from matchmaker import glue
 from matchmaker.batch.description import DescriptionError, read_description
 from matchmaker.classad import UNDEFINED, ClassAd
 from tests.batch.description.shapes import SHAPES
-from tests.batch.description.test_description import by_name, facts
+from tests.batch.description.test_description import by_name, facts, said
 
 RULES = "GlueCEAccessControlBaseRule"
 ALL_QOS = "AllowAccounts=ALL AllowQos=ALL"
@@ -28,7 +28,7 @@ def node(line: str) -> ClassAd:
 def queue(text: str, *issues: str) -> ClassAd:
     line = text if text.startswith("{") else f"PartitionName=p State=UP {text}"
     found = read_description("slurm", [("lines", line)])
-    assert list(found.issues) == list(issues)
+    assert said(found) == list(issues)
     [ad] = found.queues
     return ad
 
@@ -228,8 +228,8 @@ def test_a_name_has_no_blank() -> None:
     found = read_description("slurm", [("lines", line)])
     [ad] = found.queues
     assert facts(ad, "Name", RULES) == ["p", ["DENY:ALL"]]
-    [said] = found.issues
-    assert said.startswith("lines: partition p admits nobody")
+    [issue] = said(found)
+    assert issue.startswith("lines: partition p admits nobody")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_partition_whose_line_is_cut_admits_nobody() -> None:
     for line in ("PartitionName=p", "PartitionName=p AllowGroups=ALL DenyAccou"):
         found = read_description("slurm", [("lines", line)])
         assert facts(found.queues[0], RULES) == [["DENY:ALL"]]
-        assert "the end of the line, is missing" in found.issues[0]
+        assert "the end of the line, is missing" in said(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_fact_on_access_that_is_missing_beside_others_admits_nobody(
     found = read_description("slurm", [("x", text.replace(old, new))])
     ad = by_name(found.queues)["short"]
     assert ad.eval("LocalAccess") == [ClassAd({"AllowedUsers": []})]
-    assert f"x: partition short admits nobody: {lost} is missing" in found.issues
+    assert f"x: partition short admits nobody: {lost} is missing" in said(found)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import ClassAd
+from matchmaker.classad.diagnostics import Diagnostic
 
 Ask: TypeAlias = Callable[[Sequence[str]], str]
 
@@ -61,7 +62,7 @@ class Description:
     lrms: str
     nodes: tuple[ClassAd, ...]
     queues: tuple[ClassAd, ...]
-    issues: tuple[str, ...] = ()
+    issues: tuple[Diagnostic, ...] = ()
 
 
 def describable() -> tuple[str, ...]:

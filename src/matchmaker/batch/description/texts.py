@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.batch.limits import LIMITS
+from matchmaker.classad.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -47,15 +48,16 @@ class Text:
 
     content: str
     source: str
-    skipped: list[str] = attrs.Factory(list)
+    skipped: list[Diagnostic] = attrs.Factory(list)
 
     def skip(self, line: str, expected: str) -> None:
         """Notes a line that is left out."""
-        self.skipped.append(f"{self.source}: expected {expected}, left out {line.strip()[:80]!r}")
+        message = f"expected {expected}, left out {line.strip()[:80]!r}"
+        self.skipped.append(Diagnostic("describe.line", message, source=self.source))
 
     def note(self, message: str) -> None:
         """Notes what an admin should know of the output."""
-        self.skipped.append(f"{self.source}: {message}")
+        self.skipped.append(Diagnostic("describe.output", message, source=self.source))
 
     def wrong(self, why: str) -> DescriptionError:
         """The error for an output that cannot be read."""
