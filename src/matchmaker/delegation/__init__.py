@@ -1,8 +1,8 @@
-"""Handing jobs over to a batch system: under a contract, once, and without losing one.
+"""Hands jobs over to a batch system: no job is lost, and none starts twice.
 
-A job is written down in a :class:`Ledger`, submitted so that it cannot start, and let go once that
-is sure. A :class:`Delegator` does it; docs/delegation.md explains the contract. Its modules are
-loaded on first use.
+A :class:`Delegator` writes a job into a :class:`Ledger`, submits it so that it cannot start, and
+releases it once that is sure. docs/delegation.md explains the contract. The modules are loaded on
+first use.
 """
 
 from importlib import import_module

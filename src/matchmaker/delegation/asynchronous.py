@@ -1,4 +1,4 @@
-"""The delegator for programs on asyncio: the same one, with its waiting in threads."""
+"""The delegator for asyncio: it waits in threads."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _awaited(
 
 @attrs.frozen(slots=True)
 class AsyncDelegator:
-    """A :class:`Delegator` whose methods are awaited; each means and raises what it does there.
+    """A :class:`Delegator` whose methods are awaited; each does and raises the same as there.
 
-    What is begun is finished, even if who awaits it is cancelled.
+    A call that has begun is finished, even if its caller is cancelled.
     """
 
     plain: Delegator

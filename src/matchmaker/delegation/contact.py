@@ -1,8 +1,8 @@
-"""What delegation asks of the outside: a batch system, and the records of starts and ends.
+"""The two interfaces to the outside: a batch system, and the records of starts and ends.
 
-Here are the two protocols and the names of jobs; a table of real batch systems and a shared
-directory implement them, and so does the faulty twin of the tests. No method raises for what the
-other side does: whatever is not a reliable answer is a :class:`Silence`.
+Commands of real batch systems and a shared directory implement them, and so does the simulated
+batch system of the tests. Names of jobs are here too. No method raises because of the other side:
+any answer that is not reliable is a :class:`Silence`.
 """
 
 from __future__ import annotations

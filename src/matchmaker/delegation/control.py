@@ -1,4 +1,4 @@
-"""What each batch system is asked about a job's life: one table a system, in ``systems``.
+"""The commands for a job's life on each batch system: one table for each, in ``systems``.
 
 A table is TOML beside the tables of flags in ``matchmaker.batch``: the command that parks a job,
 the one that lists the queue, the accounting, the ones that release and end a job, and the options
@@ -26,7 +26,7 @@ _SLOT: Final = re.compile(r"\{([A-Za-z]+)\}")
 
 @attrs.frozen(slots=True)
 class Call:
-    """A command, and what its complaints mean.
+    """A command, and the meaning of its error messages.
 
     Attributes:
         argv: its words, with slots.

@@ -1,6 +1,6 @@
-"""Connections to the ledger's database, and what its errors mean to a person.
+"""Connections to the ledger's database, and its errors in words for people.
 
-What SQLite needs to be durable and to have one writer at a time is set here.
+The settings that make SQLite durable, with one writer at a time, are here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from matchmaker.delegation.errors import DamagedError, LedgerError
 
 
 class TakenError(Exception):
-    """A key is there already."""
+    """The key exists already."""
 
 
 def engine(place: str, wait: float) -> Engine:

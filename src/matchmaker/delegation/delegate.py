@@ -1,9 +1,9 @@
-"""Handing jobs over: the shell around the pure states, and the only part that acts.
+"""Hands jobs over: the shell around the pure states, and the only part that acts.
 
-A :class:`Delegator` writes down what is to happen, then does it, then writes down what came of it.
-It may be killed between any two of these: whoever reconciles next goes on. What is decided is in
-:mod:`matchmaker.delegation.states`; how a batch system is asked is behind the protocols of
-:mod:`matchmaker.delegation.contact`.
+A :class:`Delegator` records what is to happen, then does it, then records the result. It may be
+killed between any two of these steps: whoever reconciles next continues.
+:mod:`matchmaker.delegation.states` decides; the interfaces of :mod:`matchmaker.delegation.contact`
+hide how a batch system is asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is to be done while a record is in a state, by what is seen of it.
+"""The actions that are due while a record is in a state, by what is seen of it.
 
-Each duty may be done again without harm, the submission excepted, so that whoever looks next goes
-on where another was killed. Which state a record moves to is in :mod:`matchmaker.delegation.moves`.
+Each action except the submission may be repeated without harm, so whoever looks next continues
+where another was killed. :mod:`matchmaker.delegation.moves` says to which state a record moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carrying out effects: what is due for a record is done, and a submission's reply is written down.
+"""Carries out the effects that are due for a record, and records a submission's reply.
 
-An effect that fails is left to the next look: the states give it again. What is due is decided in
-:mod:`matchmaker.delegation.states`.
+If an effect fails, the next look repeats it, because the states give it again.
+:mod:`matchmaker.delegation.states` decides what is due.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_ASKED: Final = Silence("not asked")
 
 @attrs.frozen(slots=True)
 class Means:
-    """What a delegator works with.
+    """The tools of a delegator.
 
     Attributes:
         ledger: where the records are.

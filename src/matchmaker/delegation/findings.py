@@ -1,7 +1,7 @@
 """Whether a ledger is sound: its database, its rows, and the jobs that it should know.
 
-What is found is said in words for a person. Nothing is mended here:
-:func:`~matchmaker.delegation.reconcile.rebuild` does that.
+Findings are words for people. :func:`~matchmaker.delegation.reconcile.rebuild` repairs; nothing
+here does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMED: Final = 5
 
 
 def check(ledger: Ledger, spool: Spool | None = None) -> list[str]:
-    """What is wrong with a ledger, a finding a line; nothing if it is sound.
+    """The faults of a ledger, one finding a line; nothing if it is sound.
 
     Args:
         ledger: the ledger, every row of which is read.

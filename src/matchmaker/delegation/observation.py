@@ -1,4 +1,4 @@
-"""What a batch system answers about jobs that were handed to it, as data.
+"""A batch system's answers about its jobs, as data.
 
 The states of a transfer (:mod:`matchmaker.delegation.states`) read these answers; the tables of
 batch systems (:mod:`matchmaker.delegation.systems`) make them from a command's output. Neither a

@@ -1,7 +1,7 @@
-"""Reconciling: one look at the batch system and the spool, one step for each record, then effects.
+"""Reconciles: one look at the batch system and the spool, one step for each record, then effects.
 
-Asks for the queue once and for the accounting once, whatever the number of jobs. What a look means
-for a record is decided in :mod:`matchmaker.delegation.states`.
+Asks for the queue once and for the accounting once, for any number of jobs.
+:mod:`matchmaker.delegation.states` decides what a look means for a record.
 """
 
 from __future__ import annotations

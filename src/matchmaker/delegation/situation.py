@@ -1,4 +1,4 @@
-"""What an observation says of one record: present, absent, gone, started, ended.
+"""The meaning of an observation for one record: present, absent, gone, started, ended.
 
 An error is not absence and absence is not completion: the readings here keep the three apart. The
 rules that act on them are in :mod:`matchmaker.delegation.states`.

@@ -1,4 +1,4 @@
-"""Renders the script that a batch system starts: it fences the payload by records in a directory.
+"""Renders the script that a batch system starts: it guards the payload with records in a directory.
 
 The script is ``start.sh`` beside this module, in POSIX sh. It starts the payload only with a record
 of the commit and a lease that lasts, and only if it wins the exclusive record of the start; it

@@ -1,7 +1,7 @@
 """The contract of a transfer as a pure function, :func:`step`, and what an owner may ask for.
 
-There is no clock here and nothing is carried out: `step` maps a record, an observation and a time
-to a new record and the effects that are due once it is written down. It follows the table in
+It has no clock and carries nothing out: `step` maps a record, an observation and a time to a new
+record and the effects that are due once that record is saved. It follows the table in
 :mod:`matchmaker.delegation.moves`.
 """
 

@@ -1,8 +1,8 @@
-"""Threads that ask for the same at the same time share one piece of work.
+"""Threads that need the same kind of work at the same time share it.
 
-What costs as much for many as for one, a command of the batch system or a transaction that must
-reach the disk, is done for all who wait while the one before is under way. Nobody waits for others
-to come: alone, each is served at once.
+A command of the batch system, or a transaction that must reach the disk, costs as much for many as
+for one. So it is done at once for all threads that came while the one before was under way. No
+thread waits for others to come.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A pool over several machines: its slots in shards, on the workers of Dask (extra ``shards``).
 
-``Shards`` has the interface of a ``Pool``: the same matches, ranks and assignments as one pool of
-all slots. ``shard`` is what a worker holds and ``questions`` what it is asked, ``merge`` and
-``supply`` put answers together; nothing of a scheduler is here.
+``Shards`` has the interface of a ``Pool``, and gives the same matches, ranks and assignments as one
+pool of all slots. ``shard`` is the data on a worker, ``questions`` are the functions that run
+there; ``merge`` and ``supply`` combine the answers. Dask does the scheduling.
 """
 
 from matchmaker.shards.across import Across

@@ -1,4 +1,4 @@
-"""What is asked of all shards together at one epoch, which never changes."""
+"""Questions to all shards together, at one epoch that never changes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Across:
     ) -> Explanation | PairExplanation:
         """See :meth:`Pool.explain`.
 
-        The attributes that the answer rests on come here from all shards, and are one pool.
+        The attributes that the answer needs are collected from all shards into one pool.
         """
         job = an_ad(job)
         if key is not None:

@@ -1,6 +1,6 @@
-"""The shards of one epoch while they are asked for one negotiation cycle: jobs travel once.
+"""The shards of one epoch during one negotiation cycle: each job is sent to them once.
 
-What is asked when, and what is made of the answers, is in ``supply``.
+``supply`` decides when to ask, and uses the answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Asked:
     def offers(
         self, kinds: dict[int, list[tuple[int, int]]], before: dict[int, npt.NDArray[np.int64]]
     ) -> dict[int, questions.Part]:
-        """What some shards offer for some kinds: see ``questions.offers``."""
+        """The offers of some shards for some kinds: see ``questions.offers``."""
         some = [self._shards[number] for number in kinds]
         each = [
             (self._jobs, wanted, self._terms, before[number]) for number, wanted in kinds.items()

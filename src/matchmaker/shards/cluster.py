@@ -1,7 +1,7 @@
-"""The cluster that shards are on: its start and end, its version, and answers or a clear failure.
+"""The cluster of the shards: starts, checks and ends it, and gets answers or clear errors.
 
-Dask does the scheduling. Here is what it must not do with shards (steal and sample them), and what
-is said when it cannot go on.
+Dask does the scheduling. This module switches off what it must not do with shards (steal and sample
+them), and has the errors for a cluster that cannot answer.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Cluster:
 
     @classmethod
     def at(cls, address: str, timeout: float) -> Cluster:
-        """Connects to a scheduler. Raises ClusterError where there is none."""
+        """Connects to a scheduler. Raises ClusterError if there is none."""
         library = distributed()
         # A client that fails to begin complains once more when it is collected.
         _check(library, address)
@@ -106,7 +106,7 @@ class Cluster:
         return cls(client, timeout)
 
     def close(self, *, with_client: bool) -> None:
-        """Ends what was started here, and with ``with_client`` the connection."""
+        """Ends workers that were started here, and with ``with_client`` the connection."""
         if with_client:
             self.client.close()
         if self.ours is not None:
@@ -115,7 +115,7 @@ class Cluster:
     # --- who is there -----------------------------------------------------------------------------
 
     def check(self) -> int:
-        """How many workers there are. Raises ClusterError where one has another version."""
+        """How many workers there are. Raises ClusterError if one has another version."""
         try:
             if not self.client.scheduler_info()["workers"]:
                 self.client.wait_for_workers(1, timeout=min(self.timeout, 30))
@@ -131,12 +131,12 @@ class Cluster:
     # --- questions --------------------------------------------------------------------------------
 
     def submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Future:
-        """Hands a call over. Raises ClusterError where the scheduler is lost."""
+        """Submits a call. Raises ClusterError if the scheduler is lost."""
         self._alive()
         return self.client.submit(function, *args, **options)
 
     def scatter(self, data: bytes) -> Future:
-        """Sends bytes to all workers once, to be an argument of many questions."""
+        """Sends bytes to all workers once, as an argument of many questions."""
         self._alive()
         return self.client.scatter(data, broadcast=True, hash=False)
 
@@ -146,7 +146,7 @@ class Cluster:
     ) -> list[Any]:  # fmt: skip
         """Asks some shards, by name, each with its arguments; the answers in the same order.
 
-        Raises ShardError and ClusterError, with the shard, where one cannot answer.
+        Raises ShardError or ClusterError, with the shard, if one cannot answer.
         """
         futures = [
             self.submit(question, future, *given, pure=False)
@@ -155,7 +155,7 @@ class Cluster:
         return self.results([name for name, _ in shards], futures)
 
     def results(self, names: Sequence[str], futures: Sequence[Future]) -> list[Any]:
-        """What came of some calls, one for each shard that is named."""
+        """The results of some calls, one for each named shard."""
         until = time.monotonic() + self.timeout
         found = []
         try:

@@ -1,4 +1,4 @@
-"""What goes wrong with shards: what is in one, or what it runs on."""
+"""The errors of shards: in the data of a shard, or in the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of shards put together: pure functions, for any number of them in any order."""
+"""Combines the answers of shards: pure functions, for any number of answers in any order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def matches(answers: Sequence[Answer], firsts: npt.NDArray[np.int64]) -> Matches
 
 
 def best(answers: Sequence[Answer], firsts: npt.NDArray[np.int64], count: int) -> Matches:
-    """The best of what is best in some shards, as one pool has it."""
+    """The best of the shards' best slots, as one pool would rank them."""
     return matches(answers, firsts).best(count)
 
 
@@ -75,7 +75,7 @@ def states(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def outline(leading: Iterable[Mapping[str, Sequence[str]]]) -> View:
     """Rows that have every column of all shards, with the expressions that lead further.
 
-    They stand for the slots where it matters which attributes these have, and not what is in them.
+    They represent the slots if only the names of the slots' attributes matter, not their values.
     `leading` has those expressions of each shard, by folded name.
     """
     texts: dict[str, dict[str, None]] = {}

@@ -1,6 +1,6 @@
-"""What is asked of a shard, as functions that run where the shard is.
+"""The questions to a shard, as functions that run on its worker.
 
-Jobs come as bytes of text, slots go as saved pools. How answers are put together is in ``merge``.
+Jobs arrive as bytes of text, slots are sent as saved pools. ``merge`` combines the answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=True, eq=False)
 class Summary:
-    """What a cycle must know of a shard beforehand.
+    """The facts of a shard that a cycle needs beforehand.
 
     ``leading`` has, for each column, the expressions that are no constants, as text; ``keys`` a
     number for each key.
@@ -75,7 +75,7 @@ class Columns:
 
 
 def summary(shard: Shard) -> Summary:
-    """What is known of a shard beforehand."""
+    """The facts of a shard that are needed beforehand."""
     return Summary(shard.name, shard.key, len(shard), leading(shard), hashes(shard))
 
 
@@ -148,8 +148,8 @@ def offers(
     """The best free slots for some kinds of jobs, for as many jobs of each as there are.
 
     `kinds` are places among the jobs, with how many jobs each stands for; `before` are the numbers
-    of the slots that were offered earlier. No slot is counted for two jobs: what one kind has is
-    passed over by the kinds that follow.
+    of the slots that were offered earlier. No slot counts for two jobs: the slots of one kind are
+    not offered for the kinds that follow.
     """
     slots = _slots(shard, terms)
     slots.clean[shard.rows_of(before)] = False
@@ -182,7 +182,7 @@ def standings(
     terms: bytes,
     taken: Sequence[tuple[int, Amounts]],
 ) -> list[Standing]:
-    """How the slots stand to jobs that are left idle, each as the slots were at its turn.
+    """Why the slots leave some jobs idle, judged by the state of the slots at each job's turn.
 
     `taken` are the numbers of the slots that served a job, in order, with what each job took;
     `moments` says for each job how many had been taken by then.

@@ -1,7 +1,7 @@
 """A shard: some of the slots of a pool at one epoch, as a worker holds it.
 
-It is made by pure functions: from a file, or from the shard before and updates. A worker that takes
-the place of a lost one makes the same shard again. What is asked of it is in ``questions``.
+Pure functions make it from a file, or from the previous shard and updates. If a worker is lost,
+another one makes the same shard again. ``questions`` has the questions to a shard.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Shard:
     def rows_of(self, numbers: npt.NDArray[np.int64]) -> Rows:
         """The rows of the slots of some numbers.
 
-        A shard that is made again may hold them in other rows, though in the same order.
+        A shard that was made again may hold them in other rows, but in the same order.
         """
         return self.rows[np.searchsorted(self.numbers[self.rows], numbers)]
 
@@ -133,7 +133,7 @@ def load(source: Source) -> Shard:
 
 
 def marked(source: Source) -> str:
-    """The size and checksum of a source's file. Raises ShardError where it cannot be read."""
+    """The size and checksum of a source's file. Raises ShardError if it cannot be read."""
     size = checksum = 0
     with _named(source), Path(source.name).open("rb") as file:
         while piece := file.read(1 << 20):
@@ -168,7 +168,7 @@ def _pool(source: Source) -> Pool:
 
 
 def stamp_after(stamp: str, ads: bytes, gone: Iterable[str]) -> str:
-    """The name of the shard that an update makes of the shard of another name."""
+    """The name of the shard that an update makes from a named shard."""
     return hashlib.blake2b(repr((stamp, ads, list(gone))).encode(), digest_size=16).hexdigest()
 
 
@@ -201,9 +201,9 @@ def changed(shard: Shard, change: Change) -> Shard:
 
 
 def squashed(changes: Iterable[Change], key: str) -> Change:
-    """One change of a shard as its file has it that comes to the same as some in order.
+    """One change of a shard's file that has the same effect as several changes in order.
 
-    Ads that were replaced or removed since are left out. ``key`` is the attribute that tells slots
+    It leaves out ads that were replaced or removed later. ``key`` is the attribute that tells slots
     apart.
     """
     gone: dict[str, None] = {}

@@ -1,9 +1,9 @@
-"""The slots of a negotiation cycle that are in shards: asked for the best, and asked again.
+"""The supply of slots in a negotiation cycle over shards.
 
-Each shard offers its best free slots for all kinds of jobs at once. What they offer in a round is
-here a small pool, a part, so that fair share and taking are done in one place by the code of one
-pool. A shard says for each kind how good the best slot is that it kept back: a job takes nothing
-worse before the shard was asked again.
+In a round, each shard offers its best free slots for all kinds of jobs at once. The client makes a
+small pool of the offers, a part. So the code of one pool does fair share and placing there. A shard
+also says for each kind how good its best slot is that it did not offer: before a job takes a worse
+one, the client asks the shard again.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class FromPart(Offer):
 
     @property
     def place(self) -> tuple[float, str]:
-        """What puts offers in order: the rank with its sign changed, and the key."""
+        """The sorting key of an offer: the rank with its sign changed, and the slot's key."""
         return -self.rank, self.key
 
 
 @attrs.frozen(slots=True, eq=False)
 class _Here:
-    """What came in one round: slots, and of each its shard and its number."""
+    """The slots of one round, each with its shard and its number."""
 
     whole: Whole
     shards: npt.NDArray[np.intp]
@@ -61,7 +61,7 @@ class _Here:
 
     @classmethod
     def of(cls, found: Mapping[int, Part], policy: Policy) -> _Here:
-        """One pool of what some shards offer: a kind of jobs is matched with it once."""
+        """One pool of the offers of some shards; each kind of job is matched with it once."""
         order = sorted(found)
         view = wire.view_from_bytes([found[shard].slots for shard in order])
         return cls(
@@ -145,7 +145,7 @@ class Spread:
         return FromPart(found.row, found.rank, found.taken, key, number)
 
     def _more(self, shards: Sequence[int]) -> None:
-        """Asks some shards again, for all jobs that wait."""
+        """Asks some shards again, for all waiting jobs."""
         asked = {}
         for shard in shards:
             ahead = self._ahead[shard]

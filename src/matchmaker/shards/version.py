@@ -1,4 +1,4 @@
-"""One version everywhere: a worker of another version might give other answers."""
+"""Checks that workers have the client's version: another one might give other answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def version() -> str:
 
 
 def refuse_version(who: str, theirs: str, ours: str) -> None:
-    """Raises ClusterError for another version: what it answers may be something else."""
+    """Raises ClusterError for another version, which might give other answers."""
     if theirs != ours:
         raise ClusterError(
             f"{who} has matchmaker {theirs}, and here is {ours}: install one version everywhere"

@@ -1,6 +1,6 @@
-"""What travels between the client and the workers: bytes of ads, in text or as saved pools.
+"""The bytes that client and workers exchange: ads as text, or as saved pools.
 
-No ad travels as a pickle: jobs and updates are text that the parser reads, many slots a saved pool.
+No ad is sent as a pickle: jobs and updates are text for the parser, many slots a saved pool.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The process between a pilot and a task's program: it keeps all that the program starts.
+"""The process between a pilot and a task's program: the parent of all that the program starts.
 
 It runs as a separate program, from this module's text, with the standard library alone. As a
-subreaper (``prctl(2)``) it becomes the parent of whatever the program's processes leave behind, so
-that none flees by forks or new sessions. It ends them all when the program has ended, when it is
-asked to, and when the pilot is gone: then its end of a pipe closes. Where no pilot is left to do
-so, it removes the directories. Where the task has a control group (``families``), the keeper is
-outside of it, and kills it too. Limits are the pilot's matter. What both need to look at processes,
-groups and directories is here, since the keeper can import nothing else.
+subreaper (``prctl(2)``) it becomes the parent of processes that the program's processes leave, so
+none escapes by forks or new sessions. It ends them all in three cases: the program has ended; the
+pilot asks for it; the pilot is gone, so that its end of a pipe closes. If no pilot is left, it also
+removes the directories. If the task has a control group (``families``), the keeper is outside of
+it, and kills it too. The pilot enforces the limits. Code that both need to look at processes,
+groups and directories is here, because the keeper can import nothing else.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """A store in a directory, on a local disk or on NFS.
 
-A claim is made with ``O_EXCL``, a result by a link from a file that was synced, so that both come
-about once and whole, also on NFS. Times are set by the server: a renewal names no time. Finished
-inputs are moved by one rename; nothing here makes an input's folder again, so that a straggler's
-write finds none and does no harm.
+A claim is created with ``O_EXCL``, a result with a link to a file that was synced. So both exist
+once and whole, also on NFS. The server sets the times: a renewal names no time. One rename moves a
+finished input. No operation creates an input's folder again, so a late write of a slow pilot fails
+and does no harm.
 """
 
 from __future__ import annotations

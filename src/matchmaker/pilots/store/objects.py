@@ -1,7 +1,7 @@
 """A store in a bucket: S3, Google Cloud Storage or Azure, through obstore (extra ``objects``).
 
-A claim and a result are put only where there is none (``If-None-Match: *``). Nothing can be moved
-at once there, so that a finished input has a marker, ``finished/INPUT``, and stays where it is.
+A claim or a result is put only if its key does not exist (``If-None-Match: *``). A bucket cannot
+move a folder, so a finished input gets a marker, ``finished/INPUT``, and stays in its place.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ class Bucket:
         return not self.exists(path)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Puts a small object where there is none.
+        """Puts a small object, if there is none.
 
-        A conflict of two puts at once is reported as an object that is there, though neither may
-        have been stored; and so is the pilot's own, where the answer to it was lost.
+        A conflict of two puts at once is reported as an object that exists, although neither may
+        have been stored. So is the pilot's own object, if the answer to its put was lost.
         """
         if self._put(path, data):
             return True
@@ -142,7 +142,7 @@ class Bucket:
             return True
 
     def renew(self, path: str, data: bytes) -> None:
-        """Puts a claim again, so that the storage gives it its time."""
+        """Puts a claim again, so that the storage gives it a new time."""
         with _said(path):
             obstore.put(self.objects, path, data, use_multipart=False)
 

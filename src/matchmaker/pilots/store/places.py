@@ -1,4 +1,4 @@
-"""What a storage must do for pilots."""
+"""The operations that a storage offers to pilots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SMALL: Final = 1 << 20
 class Store(Protocol):
     """A place that pilots share. Paths are relative to it, with ``/``.
 
-    Each method may raise Unsure where it was broken off, and StoreError where it is refused.
+    Each method may raise Unsure if it was interrupted, and StoreError if it was refused.
     """
 
     @property
@@ -26,22 +26,22 @@ class Store(Protocol):
         """The storage's time, in seconds since 1970."""
 
     def inputs(self, *, finished: bool = False) -> list[str]:
-        """The inputs' names: those that are not finished, or those that are."""
+        """The names of the inputs that are not finished, or of those that are."""
 
     def listing(self, input_: str, *, finished: bool = False) -> Iterable[Entry] | None:
-        """The files of an input; None where it is not there."""
+        """The files of an input; None if it does not exist."""
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None where it is not there."""
+        """A small file; None if it does not exist."""
 
     def needed(self, input_: str, path: str) -> bool:
-        """Whether a result is not there yet, and its input was not moved aside."""
+        """Whether a result does not exist yet, and its input was not moved."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Makes a small file where there is none."""
+        """Creates a small file, if there is none."""
 
     def publish(self, path: str, source: Path) -> bool:
-        """Stores a file whole, where there is none."""
+        """Stores a file whole, if there is none."""
 
     def renew(self, path: str, data: bytes) -> None:
         """Sets the time of a claim that this pilot has made."""
@@ -53,7 +53,7 @@ class Store(Protocol):
         """Copies a file from the storage to the node; whether it was there."""
 
     def finish(self, input_: str) -> None:
-        """Moves an input aside, or marks it as finished."""
+        """Moves an input to ``finished/``, or marks it as finished."""
 
     def leave(self, nonce: str) -> None:
-        """Removes what ``now`` has made."""
+        """Removes the files that ``now`` has made."""

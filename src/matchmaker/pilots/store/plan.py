@@ -1,4 +1,4 @@
-"""What a store's pilots run: the plan, and the names of claims and results. Reads no storage.
+"""The plan of a store, and the names of claims and results. Reads no storage.
 
 A plan is the text of ``plan.toml`` at the top of a store. Each folder below ``work/`` is an input;
 the command runs once for each input and parameter.
@@ -36,15 +36,15 @@ class PlanError(ValueError):
 
 @attrs.frozen(slots=False, kw_only=True)
 class Plan:
-    """What is to be run.
+    """The runs of a store.
 
     Attributes:
         command: the words; ``{input}`` and ``{parameter}`` stand for the folder's name and the
             parameter.
         parameters: in the plan's order, each once.
         result: the name of the file that the program leaves, with ``{parameter}``.
-        executable: the path in the store of a program that is fetched first; it lies beside the
-            input's files under its last name. None where the command is on the node.
+        executable: the path in the store of a program that is fetched first; it is put beside the
+            input's files under its last name. None if the command is on the node.
         ttl: seconds after which a claim that was not renewed may be taken over.
         again: seconds for which a pilot that finds nothing free sees the same claim before it runs
             it a second time.
@@ -107,7 +107,7 @@ def read_plan(text: str) -> Plan:
             ``"1,5,10-20"``, or a list), and what else a Plan has, by the same names.
 
     Raises:
-        PlanError: it is no TOML, a key is missing or unknown, or has a value it may not have.
+        PlanError: it is not TOML, a key is missing or unknown, or a value is not allowed.
 
     >>> read_plan('command = ["echo", "{parameter}"]\nparameters = "1-3,7"').parameters
     ('1', '2', '3', '7')

@@ -1,12 +1,12 @@
-"""How a pilot works on a store: a generator of operations. Pure; who carries them out is elsewhere.
+"""How a pilot works on a store: a pure generator of operations, which others carry out.
 
-Each operation is yielded, and its answer is sent back. An operation that may or may not have been
-done throws Unsure into the generator. So a simulator can interleave pilots at every step, end them,
-repeat or lose operations; ``worker`` carries them out on real storage.
+The generator yields each operation, and gets its answer. If an operation may or may not have been
+done, Unsure is thrown into the generator. So a simulator can interleave pilots at every step, end
+them, repeat or lose operations; ``worker`` carries the operations out on real storage.
 
-What holds whatever happens: a result is stored only whole and only once; a claim is made only
-where there is none, and only its maker removes it; nothing waits for a pilot that has died, only
-for its claim's time to live.
+These rules always hold. A result is stored only whole and only once. A claim is created only if it
+does not exist, and only its creator removes it. Nobody waits for a pilot that has died, only for
+the end of its claim's time to live.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class StoreError(Exception):
 
 
 class Unsure(StoreError):  # noqa: N818 - it is tried again, and shown in the end alone
-    """An operation was broken off, and may have been done or not; it may be tried again."""
+    """An operation was interrupted, and may have been done or not; it may be tried again."""
 
 
 @attrs.frozen(slots=True)
 class Own:
-    """This pilot's own time in seconds, for its own intervals; costs no look at the storage."""
+    """This pilot's own time in seconds, for its own intervals; does not ask the storage."""
 
 
 @attrs.frozen(slots=True)
 class Pause:
-    """Waits a number of seconds; answers False where the pilot is to end."""
+    """Waits a number of seconds; answers False if the pilot is to end."""
 
     seconds: float
 
@@ -67,11 +67,11 @@ Steps = Generator[Operation, Any, Any]
 
 @attrs.frozen(slots=True)
 class Outcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
-        result: what is to be stored, or None.
-        problem: why there is none; empty where the pilot is to end and gives the work back.
+        result: the file to store, or None.
+        problem: why there is none; empty if the pilot is to end and gives the work back.
     """
 
     result: Any = None

@@ -1,8 +1,8 @@
-"""A store on a server of files. What is said to it is in ``sftp`` and ``webdav``.
+"""A store on a file server; ``sftp`` and ``webdav`` talk to the server.
 
-A claim or a result is put beside its place and then renamed, which a server refuses where there is
-one. Finished inputs are moved by one rename; nothing here makes an input's folder again, so that a
-straggler's write finds none and does no harm.
+A claim or a result is written under another name and then renamed; a server refuses to rename over
+a file that exists. One rename moves a finished input. No operation creates an input's folder again,
+so a late write of a slow pilot fails and does no harm.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Found:
 class Files(Protocol):
     """A server of files. Paths are relative to the store, with ``/``.
 
-    Each method may raise Unsure where it was broken off, StoreError where it is refused, and
-    FileNotFoundError where a file is not there, or the folder of one to be put.
+    Each method may raise Unsure if it was interrupted, StoreError if it was refused, and
+    FileNotFoundError if a file does not exist, or the folder of a file to be written.
     """
 
     def about(self, path: str) -> Found:
@@ -50,7 +50,7 @@ class Files(Protocol):
         """Copies a file to the node."""
 
     def put(self, path: str, data: bytes | Path) -> None:
-        """Writes a file, anew or over another; never a folder."""
+        """Writes a file, new or over another; never creates a folder."""
 
     def rename(self, path: str, target: str) -> None:
         """Moves a file or a folder. Raises FileExistsError where something is there."""
@@ -59,7 +59,7 @@ class Files(Protocol):
         """Removes a file."""
 
     def make(self, path: str) -> None:
-        """Makes a folder; one that is there is as good."""
+        """Creates a folder, unless it exists."""
 
 
 @attrs.frozen(slots=True)
@@ -112,14 +112,14 @@ class Remote:
         return True
 
     def needed(self, input_: str, path: str) -> bool:
-        """Whether a result is not there yet; its folder is never made again once it was moved."""
+        """Whether a result does not exist yet; a folder that was moved is never created again."""
         return not self.exists(path) and self.exists(f"{WORK}/{input_}")
 
     def publish(self, path: str, source: Path) -> bool:
         return self.create(path, source)
 
     def create(self, path: str, data: bytes | Path) -> bool:
-        """Makes a file, whole, where there is none; False too where the folder was moved aside."""
+        """Creates a file, whole, if there is none; False also if the folder was moved."""
         folder, _, name = path.rpartition("/")
         beside = f"{folder}/.{name}.{secrets.token_hex(6)}"
         try:
@@ -134,7 +134,7 @@ class Remote:
         return True
 
     def renew(self, path: str, data: bytes) -> None:
-        """Writes a claim again, so that the server gives it its time."""
+        """Writes a claim again, so that the server gives it a new time."""
         with suppress(FileNotFoundError):
             self.files.put(path, data)
 

@@ -1,7 +1,7 @@
 """A server of files that speaks SFTP, by paramiko (extra ``sftp``).
 
-A rename is refused where something is: the standard says so, and OpenSSH makes it a link, so that
-of two at once one comes about. Host keys must be known; there is no asking.
+A rename over a file that exists is refused: the standard says so, and OpenSSH uses a link, so that
+only one of two at once succeeds. Host keys must be known; nobody is asked to accept one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far an input is, from one listing of its folder, and what a pilot does next. Pure.
 
-A result outranks all claims. A parameter's claims are numbered by epochs; nobody removes another's
-claim, so that the highest number says how often it was taken over.
+A result counts more than all claims. A parameter's claims are numbered by epochs. Nobody removes
+another's claim, so the highest number says how often the parameter was taken over.
 """
 
 from __future__ import annotations

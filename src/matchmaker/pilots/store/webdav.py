@@ -1,9 +1,9 @@
 """A server of files that speaks WebDAV (RFC 4918), by requests (extra ``webdav``).
 
-``MOVE`` with ``Overwrite: F`` moves a file only where there is none; but Apache looks first and
-moves then, so that of two at once both succeed. So who moves something makes a folder beside its
-new place before, which a server does for one alone, and removes it afterwards. Answers are bounded,
-and read without entities.
+``MOVE`` with ``Overwrite: F`` moves a file only if there is none; but Apache first looks and then
+moves, so two moves at once may both succeed. So a pilot first creates a folder beside the new
+place, which a server does for one pilot only, and removes it afterwards. Answers have a limited
+size, and are read without entities.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WebDav:
                 file.write(piece)
 
     def put(self, path: str, data: bytes | Path) -> None:
-        """Writes a file. A server answers 409 where its folder is not there (9.7.1)."""
+        """Writes a file. A server answers 409 if its folder does not exist (9.7.1)."""
         if isinstance(data, bytes):
             with self._asked("PUT", path, data=data):
                 return
@@ -82,7 +82,7 @@ class WebDav:
             pass
 
     def rename(self, path: str, target: str) -> None:
-        """Moves a file or a folder, where nothing is (9.9.3)."""
+        """Moves a file or a folder to a name that does not exist (9.9.3)."""
         where = {"Destination": self._at(target), "Overwrite": "F"}
         with self._alone(target), self._asked("MOVE", path, headers=where):
             pass
@@ -92,7 +92,7 @@ class WebDav:
             pass
 
     def make(self, path: str) -> None:
-        """Makes a folder; a server answers 405 where there is one (9.3.1)."""
+        """Creates a folder; a server answers 405 if it exists (9.3.1)."""
         try:
             with self._asked("MKCOL", path, fine=(_NO_MAKING,)):
                 pass
@@ -101,7 +101,7 @@ class WebDav:
 
     @contextmanager
     def _alone(self, target: str) -> Iterator[None]:
-        """While it lasts, nobody else moves anything there. Raises Unsure where another does."""
+        """Keeps other pilots from moving anything there. Raises Unsure if one already does."""
         folder, _, name = target.rpartition("/")
         guard, status = f"{folder}/.{name}.moving", 0
         for pause in _PAUSES:
@@ -131,7 +131,7 @@ class WebDav:
     def _asked(
         self, method: str, path: str, *, fine: Collection[int] = (), **more: Any
     ) -> Iterator[Response]:
-        """The server's answer, where it did what was asked."""
+        """The server's answer, if the request succeeded."""
         at = self._at(path)
         try:
             with self.session.request(

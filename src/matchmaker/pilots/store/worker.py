@@ -1,7 +1,7 @@
-"""Carries a pilot's operations out: on a store, and on this node for what is to run.
+"""Carries out a pilot's operations on a store, and runs its programs on this node.
 
-The storage is asked in threads, so that claims are renewed meanwhile. Each input's files are
-fetched once. What is decided is in ``protocol``.
+Threads talk to the storage, so that claims are renewed meanwhile. Each input's files are fetched
+once. ``protocol`` decides.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Worker:
     Attributes:
         tally: what it has done.
         busy: whether it runs something now.
-        drain: set it, and the pilot takes nothing more and ends after what it runs.
+        drain: set it, and the pilot claims nothing more and ends after its current runs.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Worker:
         self._fetched: dict[str, dict[str, Path]] = {}
 
     async def live(self, stop: asyncio.Event) -> Tally:
-        """Works until the protocol ends, or `stop` is set: then it gives back what it runs.
+        """Works until the protocol ends, or until `stop` is set: then it gives its runs back.
 
         Raises:
             StoreError: the storage gave no answer, or has no executable.
@@ -140,7 +140,7 @@ class Worker:
         return await asyncio.to_thread(operation, self._store)
 
     async def _executable(self) -> dict[str, Path]:
-        """Fetches the program first: without it nothing is claimed."""
+        """Fetches the program first; without it the pilot claims nothing."""
         if self._plan.executable is None:
             return {}
         name = self._plan.executable.rpartition("/")[2]
@@ -162,7 +162,7 @@ class Worker:
         raise StoreError(problem)
 
     async def _files(self, work: Work) -> dict[str, Path] | None:
-        """The input's files on this node; None where they are not there any more."""
+        """The input's files on this node; None if the store has them no more."""
         input_ = work.claim.input
         if input_ not in self._fetched:
             # The files of one input at a time: pilots stay with an input while it has work.
