@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PACKAGE = "matchmaker"
 MODULES = sorted((SOURCE / PACKAGE).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # Each part (a folder or a module right under the package) and the parts that it may import.
 # The package itself is called by its own name: only the top may import from it, since a part
@@ -349,3 +350,30 @@ def test_no_file_is_tied_to_a_machine_or_an_index() -> None:
 def test_machine_path_is_found(word: str) -> None:
     assert faults(f"see '/{word}'") != []
     assert faults(f"https://example.org/{word}") == []
+
+
+# What can fail: by itself, or as state machines of Hypothesis and fuzz targets do.
+CHECKING = {"assert", "raise", "raises", "warns", "run_state_machine_as_test", "TARGETS"}
+
+
+def idle_tests(texts: Iterable[str]) -> set[str]:
+    """The tests that check nothing, neither themselves nor through a function of the tests."""
+    words: dict[str, set[str]] = {}
+    for text in texts:
+        for part in re.split(r"^(?=async def |def |class |@)", text, flags=re.MULTILINE):
+            for name in re.findall(r"^ *(?:async )?(?:def|class) (\w+)", part, re.MULTILINE):
+                words.setdefault(name, set()).update(re.findall(r"\w+", part))
+    checking, found = CHECKING, CHECKING
+    while found:
+        found = {name for name in words.keys() - checking if words[name] & checking}
+        checking = checking | found
+    return {name for name in words.keys() - checking if name.startswith("test_")}
+
+
+def test_every_test_can_fail() -> None:
+    assert idle_tests(path.read_text("utf-8") for path in TESTS) == set()
+
+
+def test_a_test_that_checks_nothing_is_found() -> None:
+    helpers = "def f(x):\n    assert x\ndef g():\n    pass\n"
+    assert idle_tests([helpers, "def test_a():\n    f(1)\ndef test_b():\n    g()\n"]) == {"test_b"}
