@@ -196,23 +196,15 @@ def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
         parts = site.place.parts[:1]
     for part in parts:
         kinds = facts[part].kinds
-        if (
-            is_error(facts[part].value)
-            and isinstance(part.node, Literal)
-            and isinstance(node, Unary)
-        ):
-            yield Report(
-                site.piece, part.start, part.end,
-                "error is not true or false: ! of it is an error",
-            )  # fmt: skip
+        constant = isinstance(part.node, Literal)
+        if constant and is_error(facts[part].value) and isinstance(node, Unary):
+            yield site.report("error is not true or false: ! of it is an error", at=part)
         if kinds and not kinds & CONDITIONS:
             value = part.node.value if isinstance(part.node, Literal) else None
             word = value.lower() if isinstance(value, str) else ""
-            yield Report(
-                site.piece, part.start, part.end,
-                f"{_kind_words(kinds)} is not true or false: as a condition it is an error",
-                word if word in ("true", "false") else "", _severity(site, facts),
-            )  # fmt: skip
+            message = f"{_kind_words(kinds)} is not true or false: as a condition it is an error"
+            fix = word if word in ("true", "false") else ""
+            yield site.report(message, fix, _severity(site, facts), part)
 
 
 # --- operators that are mistaken for others -------------------------------------------------------

@@ -100,9 +100,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         sensible = kinds and not covers(first, second)
         yield _pair(site, first.place, second.place, message, "||" if sensible else "")
     for place, clause in _denials(clauses):
-        yield Report(
-            site.piece, place.start, place.end, f"never true together with {brief(clause, 60)}"
-        )
+        yield site.report(f"never true together with {brief(clause, 60)}", at=place)
 
 
 def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
@@ -124,7 +122,7 @@ def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield _pair(site, first.place, second.place, message, operator)
     for place, clause in _denials(clauses):
         message = f"with {brief(clause, 60)} this is always true, unless that has no value"
-        yield Report(site.piece, place.start, place.end, message)
+        yield site.report(message, at=place)
 
 
 def _constant(site: Site, what: str, deciding: str, outcome: str) -> Report:
@@ -170,7 +168,7 @@ def _pair(site: Site, first: Place, second: Place, message: str, operator: str) 
     between = text[first.outer_end : second.outer_start]
     node = site.place.node
     if not operator or not isinstance(node, nodes.Binary) or between.strip() != node.operator:
-        return Report(site.piece, second.start, second.end, message)
+        return site.report(message, at=second)
     fix = "".join(
         (text_of(site, first), between.replace(node.operator, operator), text_of(site, second))
     )

@@ -115,9 +115,12 @@ class Site:
     guards: set[str]
     elsewhere: bool = False
 
-    def report(self, message: str, fix: str = "", severity: str = "") -> Report:
-        """A report about the whole of it."""
-        return Report(self.piece, self.place.start, self.place.end, message, fix, severity)
+    def report(
+        self, message: str, fix: str = "", severity: str = "", at: Place | Name | None = None
+    ) -> Report:
+        """A report about the whole of it, or about a part."""
+        span = at or self.place
+        return Report(self.piece, span.start, span.end, message, fix, severity)
 
 
 @attrs.frozen(slots=True, eq=False)

@@ -36,12 +36,8 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
         return
     host = _host_name(site) if role == "bare" else ""
     if host:
-        top = _top(site)
-        yield Report(
-            site.piece, top.place.start, top.place.end,
-            f"no attribute is named {node.name}; a text such as {host} is written in quotes",
-            f'"{host}"',
-        )  # fmt: skip
+        message = f"no attribute is named {node.name}; a text such as {host} is written in quotes"
+        yield _top(site).report(message, f'"{host}"')
         return
     like = known.suggestion(node.name, site.scope, role, _scope_words(site))
     outside = known.has_targets or bool(known.schema)
@@ -57,9 +53,8 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
     # A schema may name all attributes of one side of a match, and none of the other.
     complete = inside if role == "my" else outside
     grave = complete if like else known.has_targets and role != "my"
-    name = site.place.names[0]
-    yield Report(site.piece, name.start, name.end, message, unparse_name(like) if like else "",
-                 "" if grave and not guarded else NOTE)  # fmt: skip
+    fix, severity = unparse_name(like) if like else "", "" if grave and not guarded else NOTE
+    yield site.report(message, fix, severity, site.place.names[0])
 
 
 def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
@@ -72,7 +67,7 @@ def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     name = site.place.names[0]
     if node.folded in _NOTHING:
         message = f"{node.name} is an attribute, which nothing has: test with =?= undefined"
-        yield Report(site.piece, name.start, name.end, message, "undefined")
+        yield site.report(message, "undefined", at=name)
     above = site.above.place.node if site.above is not None else None
     if (
         site.piece.text[name.start] == "'"
@@ -83,7 +78,7 @@ def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
             f"'{node.name}' in single quotes is an attribute, which nothing has: text takes double"
             " quotes"
         )
-        yield Report(site.piece, name.start, name.end, message, quote(node.name, '"'))
+        yield site.report(message, quote(node.name, '"'), at=name)
 
 
 _NOTHING: Final = frozenset({"null", "none", "nil"})
@@ -127,10 +122,8 @@ def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]
     node = site.place.node
     if not isinstance(node, Call) or node.function.lower() in FUNCTIONS:
         return
-    name = site.place.names[0]
-    yield Report(
-        site.piece, name.start, name.end, unknown(node.function), instead(node.function[:60])
-    )
+    name, called = site.place.names[0], node.function
+    yield site.report(unknown(called), instead(called[:60]), at=name)
 
 
 def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

@@ -23,14 +23,7 @@ def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         return
     place = site.place.parts[0]
     pattern = facts[place].value
-    if (
-        isinstance(pattern, str)
-        and len(pattern) <= LIMITS.pattern
-        and expanded(pattern) <= LIMITS.pattern
-    ):
-        reason = broken(pattern)
-        if reason:
-            yield Report(
-                site.piece, place.start, place.end,
-                f"{node.function}() with this is always an error: {reason}",
-            )  # fmt: skip
+    if not isinstance(pattern, str) or len(pattern) > LIMITS.pattern:
+        return
+    if expanded(pattern) <= LIMITS.pattern and (reason := broken(pattern)):
+        yield site.report(f"{node.function}() with this is always an error: {reason}", at=place)
