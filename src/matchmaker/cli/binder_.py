@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matchmaker.pilots.connect import Binder, JobFacts, Place
 
 _PIECES = 4
+_T = TypeVar("_T")
 
 
 @click.group()
@@ -67,12 +68,16 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
     )(gathered)  # fmt: skip
 
 
-@asynccontextmanager
-async def _open(place: Place) -> AsyncIterator[Binder]:
-    from matchmaker.pilots import connect
+def _asked(place: Place, ask: Callable[[Binder], Awaitable[_T]], *, admin: bool = False) -> _T:
+    """What a binder answers, if need be to the owner of an admin's token."""
 
-    async with connect.binder(place) as found:
-        yield found
+    async def asked() -> _T:
+        from matchmaker.pilots import connect
+
+        async with (connect.admin if admin else connect.binder)(place) as found:
+            return await ask(found)
+
+    return asyncio.run(asked())
 
 
 def _row(job: JobFacts) -> dict[str, Any]:
@@ -116,12 +121,11 @@ def submit(*, file: str, key: str | None, wait: float, place: Place, as_json: bo
 
     ad = sources.one_ad(file)
 
-    async def asked() -> JobFacts:
-        async with _open(place) as found:
-            job = await found.submit(ad, key or secrets.token_hex(8))
-            return await found.job(job.id, seconds=wait) if wait else job
+    async def submitted(found: Binder) -> JobFacts:
+        job = await found.submit(ad, key or secrets.token_hex(8))
+        return await found.job(job.id, seconds=wait) if wait else job
 
-    job = asyncio.run(asked())
+    job = _asked(place, submitted)
     if wait or as_json:
         _print_job(job, as_json=as_json)
     else:
@@ -147,16 +151,13 @@ def jobs(
     Exit status 1 if there are none.
     """
 
-    async def asked() -> list[JobFacts]:
-        async with _open(place) as found:
-            if job is not None:
-                return [await found.job(job)]
-            return [
-                each async for each in found.jobs(ads=ads)
-                if each.stage == "queued" or not waiting
-            ]  # fmt: skip
+    async def listed(found: Binder) -> list[JobFacts]:
+        if job is not None:
+            return [await found.job(job)]
+        every = found.jobs(ads=ads)
+        return [each async for each in every if each.stage == "queued" or not waiting]
 
-    found = asyncio.run(asked())
+    found = _asked(place, listed)
     if job is not None:
         _print_job(found[0], as_json=as_json)
     elif as_json:
@@ -187,12 +188,7 @@ def _named(job: JobFacts) -> ClassAd:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cancel(*, job: str, reason: str, place: Place, as_json: bool) -> int:
     """End JOB: at once where no pilot has it, otherwise as soon as its pilot has ended it."""
-
-    async def asked() -> JobFacts:
-        async with _open(place) as found:
-            return await found.cancel(job, reason)
-
-    _print_job(asyncio.run(asked()), as_json=as_json)
+    _print_job(_asked(place, lambda found: found.cancel(job, reason)), as_json=as_json)
     return 0
 
 
@@ -201,14 +197,7 @@ def cancel(*, job: str, reason: str, place: Place, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, place: Place, as_json: bool) -> int:
     """Show the numbers of a binder; for the owner of an admin's token."""
-
-    async def asked() -> dict[str, Any]:
-        from matchmaker.pilots import connect
-
-        async with connect.admin(place) as found:
-            return await found.status()
-
-    found = asyncio.run(asked())
+    found = _asked(place, lambda found: found.status(), admin=True)
     if as_json:
         print_json(found)
         return 0
@@ -228,14 +217,8 @@ def status(*, place: Place, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def revoke(*, token_id: str, place: Place, as_json: bool) -> int:
     """Refuse the token ID from now on; for the owner of an admin's token."""
-
-    async def asked() -> None:
-        from matchmaker.pilots import connect
-
-        async with connect.admin(place) as found:
-            await found.revoke(token_id, time.time() + 87_600 * 3600)
-
-    asyncio.run(asked())
+    until = time.time() + 87_600 * 3600
+    _asked(place, lambda found: found.revoke(token_id, until), admin=True)
     if as_json:
         print_json({"revoked": token_id})
     else:

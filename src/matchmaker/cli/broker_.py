@@ -73,10 +73,7 @@ def command(
         warn(f"warning: {said}")
     if done and script is not None and route.submission is not None:
         done = handing.say(page, handing.over(job, route.submission, script, place, wish))
-    if as_json:
-        print_json(page.data)
-    else:
-        page.print()
+    page.print(as_json=as_json)
     return 0 if done else 1
 
 

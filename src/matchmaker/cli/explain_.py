@@ -117,10 +117,9 @@ def _printed(
     if as_json:
         print_json(_data(explained))
     elif html_file is None:
-        for part in (
-            _pair(explained) if isinstance(explained, PairExplanation) else _page(explained)
-        ):
-            show(printable(part) if isinstance(part, str) else part)
+        parts = _pair(explained) if isinstance(explained, PairExplanation) else _page(explained)
+        for part in parts:
+            show(part)
     return 0 if explained.matched else 1
 
 
@@ -162,7 +161,7 @@ def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str], *, as
     numbers, worst = found[0]
     print(f"\nThe first, such as {printable(shorten(ids[numbers[0]], 60))}:\n")
     for part in _page(worst):
-        show(printable(part) if isinstance(part, str) else part)
+        show(part)
     return 0 if all(one.matched for _, one in found) else 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import click
@@ -148,12 +147,11 @@ def _choose(
 ) -> int:
     job = sources.one_ad(job_file)
     requirements: Expr | None = None
-    data: dict[str, Any] = {}
     page = reports.Page(count(len(inventory), "worker node"))
     if places.any:
         chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at, hosts)
         requirements = reduction.residual
-        data = {"queue": chosen.name, "residual": str(requirements)}
+        page.data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)
         page.reduction(reduction)
     elif queue or places.at:
@@ -161,9 +159,7 @@ def _choose(
             "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
         )
     found = nodes.choose(job, inventory, requirements)
-    if as_json:
-        print_json({**data, **reports.selection_data(found)})
-    else:
-        page.nodes(found)
-        page.print()
+    page.data |= reports.selection_data(found)
+    page.nodes(found)
+    page.print(as_json=as_json)
     return 0 if found.chosen else 1

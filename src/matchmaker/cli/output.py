@@ -51,7 +51,8 @@ def console() -> Console:
 
 
 def show(part: RenderableType) -> None:
-    """Prints a table or a text."""
+    """Prints a table, or a text without what a terminal would obey."""
+    part = printable(part) if isinstance(part, str) else part
     out = console()
     if out.is_terminal:
         # If columns that never fold have no room, the terminal breaks the lines.

@@ -17,7 +17,7 @@ from matchmaker.batch import Submission
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.cli.output import facts, number, plain, printable, show, table
+from matchmaker.cli.output import facts, number, plain, print_json, show, table
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
@@ -184,11 +184,14 @@ class Page:
             self._parts += ["", facts(self._facts)]
             self._facts = []
 
-    def print(self) -> None:
-        """Prints the page."""
+    def print(self, *, as_json: bool = False) -> None:
+        """Prints the page, or its data."""
+        if as_json:
+            print_json(self.data)
+            return
         self._close()
         for part in self._parts:
-            show(printable(part) if isinstance(part, str) else part)
+            show(part)
 
 
 def _gist(refusal: Refusal) -> str:

@@ -8,7 +8,6 @@ import click
 
 from matchmaker import batch, broker
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
-from matchmaker.cli.output import print_json
 
 
 @click.command()
@@ -62,8 +61,5 @@ def command(
     page.reduction(reduction)
     page.submission(made)
     done = handing.say(page, record)
-    if as_json:
-        print_json(page.data)
-    else:
-        page.print()
+    page.print(as_json=as_json)
     return 0 if done else 1
