@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.batch.alternatives import Part, settle
-from matchmaker.batch.clauses import Clause, Dropped, boxes_of, clauses_of, shown, unproven
+from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unproven
 from matchmaker.batch.errors import NoFlagsError, NoTermError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
@@ -25,6 +25,7 @@ from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, val
 from matchmaker.batch.translation import of_domain, of_tag
 from matchmaker.classad.clauses import disjuncts
 from matchmaker.classad.nodes import Attr, Binary, Expr
+from matchmaker.reduction.boxes import bounds
 from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
 
 Options: TypeAlias = MappingType[str, object]
@@ -335,8 +336,8 @@ def _with_one(task: _Task, found: _Found, part: Part, reason: str) -> _Found:
 
 
 def _is_within(task: _Task, alternative: Expr, chosen: list[Box]) -> bool:
-    found = boxes_of(alternative, partial(_universe, task.table))
-    return all(any(box.within(each) for each in chosen) for box in found)
+    found = bounds(alternative, partial(_universe, task.table))
+    return all(any(box.within(each) for each in chosen) for box in found.boxes)
 
 
 def _subject(demand: _Demand) -> str:

@@ -60,11 +60,6 @@ def is_possible(condition: Expr) -> bool:
     return bool(bounds(condition).boxes)
 
 
-def boxes_of(condition: Expr, universe: Callable[[str], Domain]) -> tuple[Box, ...]:
-    """The alternatives of a condition as a whole."""
-    return bounds(condition, universe).boxes
-
-
 def unproven(
     clauses: Iterable[Clause],
     certain: Iterable[Box],

@@ -96,8 +96,10 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     by_system = plan.table.style != "blah"
     # BLAH looks at nodes alone, and its requirements know no job whose attributes may hide theirs.
     job = plan.job if by_system else ClassAd()
-    kept = [clause for clause in conjuncts(plan.carried) if _all_satisfy(clause, job, nodes)]
-    carried = conjunction(kept)
+    carried = conjunction([
+        clause for clause in conjuncts(plan.carried)
+        if all(truth(clause.eval(job, node.ad)) is True for node in nodes.accepted)
+    ])  # fmt: skip
 
     def is_admitted(node: NodeClass) -> bool:
         # HTCondor itself looks at the requirements of a machine.
@@ -110,10 +112,6 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     return attrs.evolve(
         plan, carried=carried, certificate=nodes.certificate(is_admitted, lambda _: True)
     )
-
-
-def _all_satisfy(clause: Expr, job: ClassAd, nodes: Inventory) -> bool:
-    return all(truth(clause.eval(job, node.ad)) is True for node in nodes.accepted)
 
 
 def lines(plan: FlagPlan) -> list[str]:

@@ -93,7 +93,9 @@ def plan(
     if sure:
         chosen = choose(residual, table, sure=True, called=called, taken=busy)
         chosen, carried = _expressed(_with_answers(chosen, answered), requested, table)
-        _check_sure(chosen, table)
+        for each in chosen.dropped():  # not proven to be implied
+            said = f"{table.lrms} has no flags that make sure of {shown(each.clause)}"
+            raise NoFlagsError(f"{said}: {each.reason}")
         written(chosen.groups, carried, table)
         dropped = list(chosen.narrowed) or dropped
     return FlagPlan(
@@ -143,14 +145,6 @@ def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
         trusted=meet_all([by_subject[name] for name in answered.carried]) or Box(),
         reasons={**unsaid, **chosen.reasons},
     )
-
-
-def _check_sure(chosen: Chosen, table: Mapping) -> None:
-    """Raises NoFlagsError if terms are not proven to imply every clause."""
-    for each in chosen.dropped():
-        raise NoFlagsError(
-            f"{table.lrms} has no flags that make sure of {shown(each.clause)}: {each.reason}"
-        )
 
 
 def _writable(chosen: Chosen, table: Mapping, requested: Requested) -> Chosen:

@@ -176,7 +176,8 @@ class Requested:
 
     def condition(self, residual: Expr) -> Expr:
         """What a host must satisfy: a residual, and room for all that the job requests."""
-        needs = (*self.needs, *(each.clause for each in self.lacking if _is_need(each.clause)))
+        lacking = (each.clause for each in self.lacking if not isinstance(each.clause, Attr))
+        needs = (*self.needs, *lacking)
         return conjunction([*([] if residual is TRUE and needs else [residual]), *needs])
 
 
@@ -188,13 +189,6 @@ def requested(
     submitter: Submitter | None = None,
 ) -> Requested:
     """The requests in a mapping's terms.
-
-    Args:
-        asked: the resources to set aside.
-        table: the mapping.
-        job: the job's ad, for the attributes that the mapping names.
-        queue: the batch system's name of the chosen queue; empty if none is chosen.
-        submitter: the account that submits the job.
 
     Raises:
         NoFlagsError: a number is too large for the batch system, which would misread it.
@@ -377,7 +371,3 @@ def _need(job: ClassAd, attribute: str, amount: Fraction) -> Expr | None:
     subject = Attr(host_of(job), attribute, False)
     least = Literal(min(math.ceil(amount), MAX_INT))
     return Binary("||", Call("isUndefined", (subject,)), Binary(">=", subject, least))
-
-
-def _is_need(clause: Expr) -> bool:
-    return not isinstance(clause, Attr)

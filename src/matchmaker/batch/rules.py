@@ -99,12 +99,6 @@ def check_names(
 def read_rule(name: str, section: Section, term: str = "{value}", negate: str = "") -> Rule:
     """The rule for an attribute from its table.
 
-    Args:
-        name: the name of the attribute.
-        section: the table.
-        term: how names are asked for by default.
-        negate: how hosts without names are asked for by default.
-
     Raises MappingError for an invalid table.
     """
     kind = section.choice("kind", KINDS, None)

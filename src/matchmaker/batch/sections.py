@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from collections.abc import Mapping as MappingType
 from fractions import Fraction
@@ -12,6 +11,7 @@ import attrs
 
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
+from matchmaker.classad.likeness import closest
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import MAX_INT, is_number
 
@@ -113,6 +113,5 @@ def alike(name: str, known: Iterable[str]) -> str:
     >>> alike("el99", ["el8", "el9", "gpu"]), alike("x", ["el8"])
     ('; did you mean el9?', '')
     """
-    folded = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), folded, 1, 0.6)
-    return f"; did you mean {folded[near[0]]}?" if near else ""
+    near = closest(name, {each.lower(): each for each in known}, 0.6)
+    return f"; did you mean {near}?" if near else ""

@@ -18,7 +18,6 @@ from matchmaker.batch.description.records import Node, Queue, by_queue, status
 from matchmaker.batch.description.texts import Format, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
-    known,
     limit,
     megabytes,
     operating_system,
@@ -61,6 +60,7 @@ _SLOTS: Final = ("slots", "slots_total")
 _STATE: Final = ("state_string", "state")
 """The names of facts about a queue on a host, in ``qhost`` and in ``qstat``."""
 
+_UNKNOWN: Final = ("", "-", "UNKNOWN")
 _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
@@ -217,7 +217,7 @@ def _node(name: str, said: _Said) -> Node:
             each for each in sorted(said.booleans) if any(_count(part.get(each)) for part in parts)
         ),
         queues=tuple(queues),
-        native={fact: text for fact, text in facts.items() if known(text) is not None},
+        native={fact: text for fact, text in facts.items() if text not in _UNKNOWN},
     )
 
 
@@ -305,8 +305,8 @@ def _own(said: _Said, queue: str, host: str, names: tuple[str, ...]) -> int | No
     found = []
     for name in names:
         text = said.instances.get(host, {}).get(queue, {}).get(name)
-        known_ = said.limits.get((queue, name), _Limits())
-        found.append(known_.hosts.get(host, known_.others) if text is None else limit(text))
+        known = said.limits.get((queue, name), _Limits())
+        found.append(known.hosts.get(host, known.others) if text is None else limit(text))
     return _least(found)
 
 

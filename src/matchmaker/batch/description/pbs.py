@@ -191,10 +191,7 @@ class Queues:
 
         A routing queue stands for the queues that it hands its jobs to.
 
-        Args:
-            lrms: the batch system.
-            nodes: without queues.
-            takes: whether an execution queue sends jobs to a node, by their names.
+        `takes` says by their names whether an execution queue sends jobs to a node.
         """
         kept = [node for node in nodes if node.cpus != 0]
         offered = {name: facts for name, facts in self.facts.items() if not _is_inner(facts)}

@@ -147,15 +147,6 @@ def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
-def known(text: str | None) -> str | None:
-    """A text, or None for a word that stands for an unknown value.
-
-    >>> known("lx-amd64"), known("-"), known("UNKNOWN"), known(None)
-    ('lx-amd64', None, None, None)
-    """
-    return None if text in (None, "", "-", "UNKNOWN") else text
-
-
 def less(total: int | None, used: int | None) -> int | None:
     """The unused part of a number, at least 0; None if either number is unknown.
 
