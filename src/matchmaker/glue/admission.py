@@ -142,11 +142,6 @@ def contradicted(entry: Entry, kind: str, named_by: str) -> bool:
     """Whether the name or an attribute of an entry belongs to another class than the entry has.
 
     Only what the classes of `HOLDERS` have counts.
-
-    Args:
-        entry: as it was read.
-        kind: its class, in lower case.
-        named_by: the attribute that has the id of such an entry.
     """
     first = entry.dn.partition("=")[0].strip().lower()
     if kind not in HOLDERS:
@@ -209,14 +204,7 @@ def _foreign(kind: str) -> frozenset[str]:
 
 
 def damage(entry: Entry, values: Values, kind: str, named_by: str) -> str:
-    """What is wrong with an entry that decides on access; empty where nothing is.
-
-    Args:
-        entry: as it was read.
-        values: its values, cleaned.
-        kind: its class, of `HOLDERS`.
-        named_by: the attribute that has its id.
-    """
+    """What is wrong with an entry that decides on access; empty where nothing is."""
     if kind in APART and POLICY_RULE in entry.attributes:
         return "it has a rule of access, which belongs to a policy"
     if not entry.dn and named_by not in entry.attributes and "objectClass" not in entry.attributes:

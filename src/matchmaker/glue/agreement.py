@@ -36,13 +36,7 @@ _ENDPOINT: Final = parse_expr("Computing.Endpoint.ID")
 def agreeing_queues(
     first: GlueRecords, second: GlueRecords, report: Report
 ) -> tuple[list[ComputingElement], list[ComputingElement]]:
-    """The queues of both, each of which admits only whom all its descriptions admit.
-
-    Args:
-        first: of GLUE 1.3.
-        second: of GLUE 2.0.
-        report: called with ``access.conflict`` for each queue whose descriptions differ.
-    """
+    """The queues of GLUE 1.3 and of 2.0, each admitting only whom all its descriptions admit."""
     queues = (*first.computing_elements, *second.computing_elements)
     found: dict[str, list[str]] = {}
     conflicts: dict[str, str] = {}

@@ -78,10 +78,6 @@ def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[Cla
     """The CE ads of a snapshot, in the order its queues were published, the first of each name.
 
     Queues of one id admit whom all of them admit (`agreement`), so the first stands for all.
-
-    Args:
-        snapshot: linked records.
-        choose: which SubCluster of several gives the attributes of hosts.
     """
     shared = _Shared()
     known: set[str] = set()

@@ -175,12 +175,6 @@ def key_values(values: Values, attribute: str, target: str) -> list[str]:
     )
 
 
-def parent_id(record: Record, target: str) -> str:
-    """The id of the target that a chunk key, else the entry's own name, puts a record under."""
-    keys = key_values(record.values, "GlueChunkKey", target)
-    return (keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")).lower()
-
-
 def home(record: Record) -> str:
     """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
     return rdns(record.entry.dn).get("glue2serviceid", "").lower()
@@ -194,11 +188,8 @@ def unique(
 ) -> list[Record]:
     """Records that have an id: the first of several with one id under one parent.
 
-    Args:
-        records: of one class.
-        report: called with an `Issue` for each that is left out.
-        parent: what an id must be unique in; the whole source if not given.
-        merge: makes one of the first and another of the same id.
+    `parent` gives what an id must be unique in, without it the whole source; `merge` makes one
+    record of the first and another of the same id.
     """
     kept: dict[tuple[str, str], Record] = {}
     for record in records:
@@ -223,10 +214,15 @@ def duplicate(record: Record, first: Record, said: str) -> Issue:
 
 
 def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
-    """Records by the id of the target that they are under, in lower case, each group by id."""
+    """Records by the id of the target that they are under, in lower case, each group by id.
+
+    A chunk key says it, else the entry's own name.
+    """
     grouped: dict[str, list[Record]] = {}
     for record in records:
-        grouped.setdefault(parent_id(record, target), []).append(record)
+        keys = key_values(record.values, "GlueChunkKey", target)
+        above = keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")
+        grouped.setdefault(above.lower(), []).append(record)
     return {key: by_id(group) for key, group in grouped.items()}
 
 

@@ -214,11 +214,6 @@ def convert(value: float, unit: str, to: str) -> int | float | None:
     A whole number stays whole where it can; a larger unit takes what is whole of it, as a limit of
     90 seconds is no limit of 2 minutes.
 
-    Args:
-        value: in ``unit``.
-        unit: of an `Attribute`.
-        to: of another.
-
     >>> convert(1440, "minutes", "seconds"), convert(90, "seconds", "minutes")
     (86400, 1)
     >>> convert(5, "GB", "minutes") is None

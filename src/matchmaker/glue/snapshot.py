@@ -29,7 +29,7 @@ from matchmaker.glue.agreement import agreeing_queues
 from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.issues import Issue, Report, issue
+from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
 from matchmaker.glue.records import ComputingElement, Described, GlueRecords
 from matchmaker.glue.schema import ancestry, classes
@@ -91,7 +91,7 @@ def build(
         name = normal_name(entry.dn) if entry.dn and kind not in POLICIES else ""
         came = seen.get(name) if name else None
         again = came is not None and kind not in HOLDERS
-        record = _record(entry, kind, _unheard if again else report, rules, now)
+        record = _record(entry, kind, (lambda _: None) if again else report, rules, now)
         if came is not None:
             first = kinds[came[0]][came[1]]
             report(duplicate(record, first, "an entry of this name came before, skipped"))
@@ -111,10 +111,6 @@ def build(
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
         report(issue("link.no-queue", f"the source describes no queue; it has {counts}"))
     return fitting(linked, sum(map(len, kinds.values())), report)
-
-
-def _unheard(_: Issue) -> None:
-    """Takes the issues of an entry that is left out."""
 
 
 def _classed(entry: Entry) -> tuple[Entry, str | None]:

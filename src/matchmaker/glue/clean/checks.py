@@ -7,7 +7,7 @@ compare is in ``schemas/glue/rules.toml``; `entries` has the rules that change v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -73,19 +73,15 @@ def speeds(case: Case) -> None:
             case.doubt(SI00, f"{found[1]} HEP-SPEC06 beside it are {score:g}")
 
 
-def _addresses(case: Case) -> Iterator[tuple[str, str]]:
+def mail(case: Case) -> None:
+    """A malformed address of mail."""
     for name in case.values.keys() & MAIL.keys():
         for text in texts(case.values.get(name)):
             # A contact of GLUE 2.0 may be the address of a page.
-            if not (name == "GLUE2ContactDetail" and text.startswith(("http:", "https:"))):
-                yield name, text
-
-
-def mail(case: Case) -> None:
-    """A malformed address of mail."""
-    for name, text in _addresses(case):
-        if not all(_ADDRESS.fullmatch(part) for part in re.split("[;,]", text[:10_000])):
-            case.say(name, text, _said("expected is mailto:name@host", MAIL[name]))
+            page = name == "GLUE2ContactDetail" and text.startswith(("http:", "https:"))
+            parts = re.split("[;,]", text[:10_000])
+            if not page and not all(map(_ADDRESS.fullmatch, parts)):
+                case.say(name, text, _said("expected is mailto:name@host", MAIL[name]))
 
 
 CHECKS: Final = (

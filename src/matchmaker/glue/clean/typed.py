@@ -185,11 +185,6 @@ def _found(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
 def doubts(ad: ClassAd, name: str, now: datetime | None = None) -> list[Issue]:
     """What the rules would say of an ad's attributes of GLUE, were they published; it stays as is.
 
-    Args:
-        ad: of a queue, written by hand or by a program.
-        name: what the ad goes by, the ``dn`` of the issues.
-        now: the time by which it is fresh or stale, now if not given.
-
     >>> from matchmaker.classad import parse_ad
     >>> ad = parse_ad('[ GlueCEStateWaitingJobs = 444444; GlueCEStateFreeCPUs = "many"; X = 1 ]')
     >>> [(issue.rule, issue.attribute) for issue in doubts(ad, "q")]

@@ -145,12 +145,6 @@ def validated(
 ) -> Iterator[Entry]:
     """The entries of a source, as they are; what the tools find in them is reported.
 
-    Args:
-        entries: in any order.
-        tools: of `VALIDATORS`.
-        now: the time by which entries are fresh or stale.
-        report: called with each finding; its rule is the tool's code.
-
     >>> from matchmaker.glue.entries import Attributes
     >>> from matchmaker.glue.clean.rules import VALIDATORS
     >>> from datetime import UTC

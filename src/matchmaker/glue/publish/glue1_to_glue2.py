@@ -53,13 +53,7 @@ def renamed(values: Values, *owners: str) -> dict[str, Value]:
 
 
 def left(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
-    """The values of GLUE 1.3 that those of GLUE 2.0 do not give back as they were.
-
-    Args:
-        values: of GLUE 1.3.
-        shown: what was made of them.
-        owners: the classes of GLUE 1.3 whose attributes are wanted.
-    """
+    """The values of GLUE 1.3 that those of GLUE 2.0 do not give back as they were."""
     back, speeds = translate.renamed(shown, *owners), set(benchmark_attributes().values())
     found: dict[str, Value] = {}
     for name, value in values.items():

@@ -36,9 +36,6 @@ _DEGREES: Final = {"latitude": 90, "longitude": 180}
 def site_values(text: str) -> dict[str, Value]:
     """The values of a GlueSite that a file gives.
 
-    Args:
-        text: of the file, in TOML.
-
     Raises:
         ValueError: the text is no TOML, has another key, or a value of another kind.
 
@@ -71,12 +68,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def with_site(records: GlueRecords, values: Mapping[str, Value]) -> GlueRecords:
-    """Records of which each site has values besides its own.
-
-    Args:
-        records: of one site.
-        values: from `site_values`.
-    """
+    """Records of which each site has values besides its own."""
     changed = {site.id: Site(site.id, {**site.values, **values}) for site in records.sites}
     clusters = {
         cluster.id: attrs.evolve(cluster, site=changed.get(cluster.site_id, cluster.site))

@@ -25,10 +25,7 @@ _VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
 def entries13(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterator[Entry]:
     """The entries of GLUE 1.3 for a snapshot, parents first.
 
-    Args:
-        snapshot: linked records.
-        report: called with an `Issue` for each value that cannot be published.
-        base: the name that each site is put under, as ``Mds-Vo-name=SITE``.
+    `base` is the name that each site is put under, as ``Mds-Vo-name=SITE``.
     """
     snapshot = publishable(snapshot, "1.3", report)
     writer = Writer(report)

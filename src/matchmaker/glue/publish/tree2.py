@@ -52,10 +52,7 @@ _SERVICE: Final = "org.ogf.glue.ComputingService"
 def entries20(snapshot: GlueRecords, report: Report, base: str = BASE) -> Iterator[Entry]:
     """The entries of GLUE 2.0 for a snapshot, parents first and each once.
 
-    Args:
-        snapshot: linked records.
-        report: called with an `Issue` for each value that cannot be published.
-        base: the name that each site is put under.
+    `base` is the name that each site is put under.
     """
     seen: dict[str, Entry] = {}
     for entry in _all(publishable(snapshot, "2.0", report), Writer(report), base):

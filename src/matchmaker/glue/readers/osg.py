@@ -52,13 +52,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 
 
 def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> GlueRecords:
-    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported.
-
-    Args:
-        ads: of CEs.
-        report: called with an `Issue` for each of these.
-        open_: whether a queue without ``AllowedVOs`` is open to all.
-    """
+    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported."""
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}

@@ -64,11 +64,8 @@ def link(
 ) -> GlueRecords:
     """Link records; what fails is reported.
 
-    Args:
-        kinds: the records of each class of `IDS`.
-        report: called with an `Issue` for each key that leads nowhere, and each contradiction.
-        broken_off: whether the source ended too early: a view that denies may be missing.
-        open_: whether a queue without a rule of access is open to all.
+    `kinds` has the records of each class of `IDS`. Where the source is `broken_off`, it ended too
+    early, and a view that denies may be missing.
     """
     sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")

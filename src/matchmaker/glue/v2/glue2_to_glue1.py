@@ -68,10 +68,6 @@ def _nearest(name: str, owners: tuple[str, ...]) -> tuple[Attribute, ...]:
 def renamed(values: Values, *owners: str) -> Facts:
     """Values of GLUE 2.0 under the names of GLUE 1.3 that are nearest, in their units.
 
-    Args:
-        values: by name of GLUE 2.0.
-        owners: the classes of GLUE 1.3 whose attributes are wanted.
-
     >>> renamed({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
     {'GlueCEPolicyMaxCPUTime': 1440}
     """

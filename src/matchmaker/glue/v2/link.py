@@ -81,11 +81,8 @@ def link(
 ) -> tuple[GlueRecords, frozenset[str]]:
     """Link records; what fails is reported. Beside them, the services that bounds cut short.
 
-    Args:
-        kinds: the records of each class of `IDS`.
-        policies: who may use which of their shares.
-        report: called with an `Issue` for each key that leads nowhere, and each limit.
-        rules: ids of the cleaning rules that are on; ``clean.benchmark`` is applied here.
+    `kinds` has the records of each class of `IDS`; of the `rules` that are on, ``clean.benchmark``
+    is applied here.
     """
     if not any(kinds[kind] for kind in IDS):
         return GlueRecords((), (), (), ()), frozenset()

@@ -80,12 +80,7 @@ class Policies:
     ) -> Policies:
         """From records by class.
 
-        Args:
-            kinds: the records, as `link` takes them.
-            others: shares and endpoints of none of these classes: service and id in lower case.
-            report: called with an `Issue` for each contradiction.
-            broken_off: whether the source ended too early.
-            open_: whether what has no policy is open to all.
+        `others` are shares and endpoints of none of these classes: service and id in lower case.
         """
         services = frozenset(
             r.id.lower()
@@ -129,12 +124,7 @@ class Policies:
     ) -> list[str]:
         """The rules of access of the queue that a share at an endpoint is.
 
-        Args:
-            share: of a service.
-            endpoint: of the same; None where none is known.
-            service: its id in lower case.
-            mapped: the policies of the share, from `records`.
-            admitted: those of the endpoint.
+        `mapped` and `admitted` are the policies of the two, from `records`.
         """
         ours = self._one("Mapping", share, service, mapped)
         theirs = self._one("Access", endpoint, service, admitted)

@@ -20,12 +20,7 @@ Kinds: TypeAlias = Mapping[str, list[Record]]
 
 
 def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]:
-    """The storage elements of a source: services of storage, with an area for each VO of a share.
-
-    Args:
-        kinds: records by class, as `link` takes them.
-        links: how many links there may be of one record to another.
-    """
+    """The storage elements of a source: services of storage, an area for each VO of a share."""
 
     def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
         names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
