@@ -38,14 +38,10 @@ class Places:
     random: random.Random
     placed: Ints
 
-    def candidates(self, able: Bools) -> Ints:
-        """The queues with room of those that are able; slow ones only where there is no other."""
-        free = able & (self.room > 0)
-        quick = np.flatnonzero(free & ~self.slow)
-        return quick if len(quick) else np.flatnonzero(free)
-
     def place(self, able: Bools, count: int, own: Reals | float, *, throttle: bool) -> int:
-        """Places pilots at queues that are able; gives how many found no place.
+        """Places pilots at queues that are able and have room; gives how many found no place.
+
+        Slow queues get some only where there is no other.
 
         Args:
             able: of each queue whether it will do.
@@ -55,7 +51,9 @@ class Places:
             throttle: whether the quickest come first; else chance decides, by weight.
         """
         while count > 0:
-            found = self.candidates(able)
+            free = able & (self.room > 0)
+            quick = free & ~self.slow
+            found = np.flatnonzero(quick if quick.any() else free)
             if not len(found):
                 return count
             chance = self.weight[found]

@@ -233,11 +233,8 @@ class Policy:
     @cached_property
     def uses(self) -> frozenset[str]:
         """The folded names that the policy's expressions refer to, in any scope."""
-        found: set[str] = set()
-        for expression in self.whole.values():
-            names = expression.references()
-            found.update(map(ascii_fold, (*names.my, *names.target, *names.unscoped)))
-        return frozenset(found)
+        names = [names_of(expression).attributes for expression in self.whole.values()]
+        return frozenset[str]().union(*names)
 
     @property
     def lends(self) -> str:
