@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,20 +18,6 @@ from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
 
 AD = mm.parse_ad("[]")
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "job.sh"
-    path.write_text("#!/bin/sh\n")
-    return path
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(tmp_path / "jobs.db")
-    yield made
-    made.close()
 
 
 def delegator(ledger: Ledger, world: World, cluster: str | None = None) -> Delegator:

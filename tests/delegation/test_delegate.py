@@ -35,13 +35,6 @@ def ledger() -> Any:
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "job.sh"
-    path.write_text("#!/bin/sh\n")
-    return path
-
-
-@pytest.fixture
 def made(world: World, ledger: Any) -> mm.delegation.Delegator:
     return mm.delegation.Delegator(ledger, world, world, owner="me", clock=lambda: world.now)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +19,6 @@ AD = mm.parse_ad("[]")
 def site(tmp_path: Path) -> Site:
     (tmp_path / "bin").mkdir()
     return Site(tmp_path / "bin")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(tmp_path / "jobs.db")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "job.sh"
-    path.write_text("#!/bin/sh\n")
-    return path
 
 
 def submit(  # noqa: PLR0917

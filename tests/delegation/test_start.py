@@ -64,8 +64,11 @@ def job(
     return start
 
 
-def prepare(spool: SharedSpool, text: str) -> None:
+def prepare(spool: SharedSpool, text: str, lease: float = 60) -> None:
+    """Makes room for a payload, and commits it with a lease of some seconds, unless that is 0."""
     assert spool.prepare("k", 1, text.encode()) == spool.root / "k" / "1" / "start.sh"
+    if lease:
+        assert spool.commit("k", 1, lease) is None
 
 
 def marks(spool: SharedSpool) -> Marks:
@@ -98,7 +101,6 @@ def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     prepare(spool, '#!/bin/sh\necho "it runs in $PWD"\nexit 3\n')
-    assert spool.commit("k", 1, 60) is None
     process = job()
     output, _ = process.communicate(timeout=PATIENCE)
     assert output.decode() == f"it runs in {tmp_path}\n"
@@ -109,7 +111,7 @@ def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
 def test_a_job_without_a_commit_does_not_start_and_never_will(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\n")
+    prepare(spool, "#!/bin/sh\ntouch ran\n", lease=0)
     assert job().wait(PATIENCE) == REFUSED
     assert spool.commit("k", 1, 60) is None
     assert job().wait(PATIENCE) == REFUSED
@@ -119,7 +121,6 @@ def test_a_job_without_a_commit_does_not_start_and_never_will(
 
 def test_a_forbidden_job_does_not_start(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
     prepare(spool, "#!/bin/sh\ntouch ran\n")
-    assert spool.commit("k", 1, 60) is None
     assert spool.forbid("k", 1) is None
     assert job().wait(PATIENCE) == REFUSED
     assert not (tmp_path / "ran").exists()
@@ -127,7 +128,6 @@ def test_a_forbidden_job_does_not_start(spool: SharedSpool, tmp_path: Path, job:
 
 def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
     prepare(spool, "#!/bin/sh\necho once >>ran\n")
-    assert spool.commit("k", 1, 60) is None
     ends = [process.wait(PATIENCE) for process in [job() for _ in range(8)]]
     assert sorted(ends) == [0] + [REFUSED] * 7
     assert (tmp_path / "ran").read_text() == "once\n"
@@ -136,7 +136,6 @@ def test_of_many_starts_one_runs(spool: SharedSpool, tmp_path: Path, job: Start)
 def test_a_full_disk_starts_nothing(spool: SharedSpool, tmp_path: Path, shell: list[str]) -> None:
     """No byte can be written, as on a full disk or over a quota; names can still be made."""
     prepare(spool, '#!/bin/sh\ntouch "ran.$$"\n')
-    assert spool.commit("k", 1, 60) is None
     room = spool.root / "k" / "1"
     for _ in range(3):
         done = subprocess.run(
@@ -157,7 +156,6 @@ def test_starts_with_the_same_process_id_and_time_run_once(
 ) -> None:
     """In containers on one host the first process has the same id in each."""
     prepare(spool, "#!/bin/sh\necho once >>ran\n")
-    assert spool.commit("k", 1, 60) is None
     script = spool.root / "k" / "1" / "start.sh"
     script.write_text(script.read_text().replace("$$", "7").replace("date +%s", "echo 9"))
     ends = [subprocess.run([*shell, script], cwd=tmp_path, check=False) for _ in range(2)]
@@ -170,7 +168,6 @@ def test_a_small_image_has_what_it_needs(
 ) -> None:
     """The programs of coreutils, find, ps and awk; not diffutils, whose ``cmp`` some lack."""
     prepare(spool, "#!/bin/sh\necho once >>ran\n")
-    assert spool.commit("k", 1, 60) is None
     (tmp_path / "bin").mkdir()
     coreutils = ("date", "ln", "mktemp", "mv", "rm", "sleep", "sync", "touch", "uname")
     for name in (*coreutils, "awk", "find", "ps", "sh"):
@@ -186,7 +183,6 @@ def test_a_start_and_its_prohibition_exclude_each_other(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     prepare(spool, "#!/bin/sh\necho once >>ran\n")
-    assert spool.commit("k", 1, 60) is None
     process = job()
     assert spool.forbid("k", 1) is None
     process.wait(PATIENCE)
@@ -199,7 +195,6 @@ def test_a_job_whose_lease_is_over_does_not_start(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     prepare(spool, "#!/bin/sh\ntouch ran\n")
-    assert spool.commit("k", 1, 60) is None
     assert spool.renew("k", 1, 0) is None
     assert job().wait(PATIENCE) == REFUSED
     assert marks(spool).forbidden
@@ -211,8 +206,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     deaf = "trap '' TERM; echo $$ >child; while :; do sleep 1; done"
-    prepare(spool, f'#!/bin/sh\nsh -c "{deaf}" &\necho up >ran\nwait\n')
-    assert spool.commit("k", 1, 2) is None
+    prepare(spool, f'#!/bin/sh\nsh -c "{deaf}" &\necho up >ran\nwait\n', lease=2)
     process = job()
     until((tmp_path / "child").exists)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
@@ -223,8 +217,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
 
 @pytest.mark.slow
 def test_a_renewed_lease_keeps_a_job(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
-    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n")
-    assert spool.commit("k", 1, 2) is None
+    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n", lease=2)
     process = job()
     until(lambda: marks(spool).started)
     assert spool.renew("k", 1, 60) is None
@@ -237,8 +230,7 @@ def test_a_renewed_lease_keeps_a_job(spool: SharedSpool, tmp_path: Path, job: St
 def test_a_job_ends_when_the_storage_is_silent_for_as_long_as_its_lease(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
-    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n")
-    assert spool.commit("k", 1, 2) is None
+    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n", lease=2)
     process = job()
     until((tmp_path / "ran").exists)
     spool.root.rename(tmp_path / "gone")
@@ -253,7 +245,6 @@ def test_signals_are_passed_on(spool: SharedSpool, tmp_path: Path, job: Start, n
     trap = f'trap "echo {name} >got; exit 9" {name}'
     text = f"#!/bin/sh\n{trap}\ntouch up\nwhile :; do sleep 0.1; done\n"
     prepare(spool, text)
-    assert spool.commit("k", 1, 60) is None
     process = job()
     until((tmp_path / "up").exists)
     process.send_signal(signal.Signals[f"SIG{name}"])
@@ -266,7 +257,6 @@ def test_a_payload_goes_on_after_a_signal_that_it_ignores(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     prepare(spool, "#!/bin/sh\ntrap '' USR1\ntouch up\nsleep 1\nexit 4\n")
-    assert spool.commit("k", 1, 60) is None
     process = job()
     until((tmp_path / "up").exists)
     for _ in range(3):
@@ -277,7 +267,6 @@ def test_a_payload_goes_on_after_a_signal_that_it_ignores(
 
 def test_nothing_is_left_behind(spool: SharedSpool, tmp_path: Path, job: Start) -> None:
     prepare(spool, '#!/bin/sh\nread line; echo "[$line]"\n')
-    assert spool.commit("k", 1, 60) is None
     process = job()
     # The pipe ends only when the last process that holds it has ended.
     assert process.communicate(timeout=PATIENCE)[0] == b"[]\n"
@@ -298,7 +287,6 @@ def test_a_payload_that_cannot_run_is_an_end(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
     prepare(spool, "#!/no/such/shell\n")
-    assert spool.commit("k", 1, 60) is None
     assert job().wait(PATIENCE) in (126, 127)
     assert marks(spool).exit in (126, 127)
 
