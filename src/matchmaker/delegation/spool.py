@@ -22,6 +22,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import attrs
 
+from matchmaker.classad.formats.files import plain
 from matchmaker.delegation.contact import PREFIX, Marks, check_key, key_of
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.start import render
@@ -241,17 +242,11 @@ def _take(room: Path, job: str, cluster: str) -> None:
 def _first_word(path: Path) -> str:
     """The first word of a record; of a damaged one ``?``, since it is there.
 
-    Raises OSError for what is no file; a pipe is not waited for.
+    Raises OSError for what is no file.
     """
-    with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "a record is no file", path)
+    with plain(path) as file:
         text = file.read(_RECORD).decode("utf-8", "replace")
     return text.split(" ", 1)[0] if text.endswith("\n") else "?"
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _lease(room: Path, seconds: float, place: Callable[[Path, Path], object]) -> None:

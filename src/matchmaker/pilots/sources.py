@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ from matchmaker.broker.routing import local_name
 from matchmaker.broker.sources import NAMES
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ads
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.formats.files import plain
 from matchmaker.classad.quoting import printable
 from matchmaker.delegation.contact import PREFIX
 from matchmaker.glue import read as read_glue
@@ -294,10 +294,8 @@ def reports(folder: str | None) -> Reports:
 
 def _word(path: Path, *, asked: bool) -> Word | None:
     try:
-        with open(path, "rb", opener=lambda p, f: os.open(p, f | os.O_NONBLOCK)) as file:
-            known = os.fstat(file.fileno())
-            if not stat.S_ISREG(known.st_mode):
-                return None
+        with plain(path) as file:
+            since = os.fstat(file.fileno()).st_mtime
             text = file.read(_MOST_REPORT).decode("utf-8", "replace")
     except OSError:
         return None
@@ -308,7 +306,7 @@ def _word(path: Path, *, asked: bool) -> Word | None:
         state = PilotState.STARTING
     if state is PilotState.QUEUED:
         state = PilotState.STARTING
-    return Word(state, known.st_mtime, _own_ad(rest) if rest.strip() else None, asked)
+    return Word(state, since, _own_ad(rest) if rest.strip() else None, asked)
 
 
 def _own_ad(text: str) -> ClassAd | None:

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are replaced as a whole or not at all, and plain files to read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO
+
+
+@contextmanager
+def plain(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A plain file to read; a pipe is not waited for. Raises OSError for anything else."""
+    with open(path, "rb", opener=lambda at, flags: os.open(at, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "no plain file", path)
+        yield file
 
 
 @contextmanager

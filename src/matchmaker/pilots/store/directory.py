@@ -12,7 +12,6 @@ import errno
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker.classad.formats.files import plain
 from matchmaker.pilots.store.places import MOST_SMALL
 from matchmaker.pilots.store.plan import CLAIM, FINISHED, PILOTS, WORK, sound_name
 from matchmaker.pilots.store.protocol import StoreError, Unsure
@@ -31,10 +31,6 @@ _PASSING: Final = {
 }  # fmt: skip
 """Errors that pass: a server that is away, a disk that is full for a while."""
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager
@@ -107,10 +103,7 @@ class Directory:
         at = self.root / path
         with _said(at):
             try:
-                # Opening a pipe would wait for who writes to it.
-                with open(at, "rb", opener=_at_once) as file:
-                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                        raise StoreError(f"{at}: no plain file")
+                with plain(at) as file:
                     return file.read(MOST_SMALL)
             except FileNotFoundError:
                 return None
