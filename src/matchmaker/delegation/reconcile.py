@@ -64,7 +64,8 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     live = sum(record.state.live for record in records)
     strangers = 0
     if keys is None and not isinstance(queue, Silence):
-        others = _alive(queue) - {record.key for record in records} - {row.key for row in damaged}
+        alive = {key for key, sights in queue.items() if any(x.phase not in _OVER for x in sights)}
+        others = alive - {record.key for record in records} - {row.key for row in damaged}
         ended = [r for r in means.ledger.records(others) if r.cluster == means.cluster]
         strangers = len(others) - len(ended)
         records += [record for record in ended if not record.state.live]
@@ -163,12 +164,6 @@ def _recalled(
         return {}
     since = min(*(record.created for record in missing), now) - _DAY
     return _by_key(means.system.recall([record.name for record in missing], since))
-
-
-def _alive(queue: _Sights) -> set[str]:
-    return {
-        key for key, sights in queue.items() if any(sight.phase not in _OVER for sight in sights)
-    }
 
 
 def _observation(

@@ -130,7 +130,8 @@ def updated(
         jobs, came = one.waiting + one.running, max(one.arrived, 0)
         ended = max(rate.jobs + came - jobs, 0)
         hazard = ended / (rate.running * elapsed) if rate.running else None
-        share = _share(weight, came, rate)
+        # What these arrivals weigh in the mean burst: by their number, as each job counts.
+        share = came / (came + rate.arrivals / max(1 - weight, 1e-9)) if came else 0.0
         rates[one.key] = Rate(
             weight * rate.arrivals + (1 - weight) * came / elapsed,
             share * came + (1 - share) * rate.bursts,
@@ -142,11 +143,3 @@ def updated(
         if kind not in rates and weight * rate.arrivals > FORGOTTEN:
             rates[kind] = Rate(weight * rate.arrivals, rate.bursts, rate.ends)
     return rates
-
-
-def _share(weight: float, came: int, rate: Rate) -> float:
-    """What a cycle's arrivals weigh in the mean burst: by their number, as each job counts."""
-    if not came:
-        return 0.0
-    known = rate.arrivals / max(1 - weight, 1e-9)
-    return came / (came + known)

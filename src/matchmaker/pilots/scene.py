@@ -96,7 +96,7 @@ def scene(snapshot: Snapshot, pairs: Pairs, unknown: float) -> Scene:
     # Pilots of a queue that is not in the snapshot have a wall clock of 0 and an ad that nothing
     # matches, unless they say otherwise.
     ads.append(_NOBODY)
-    wall = np.array([_length(queue.wall) for queue in queues] + [0.0])
+    wall = np.array([queue.wall if queue.wall > 0 else 0.0 for queue in queues] + [0.0])
     pilots = _pilots(snapshot, demand, wall, ads)
     fits = pairs.table([kind.ad for kind in demand], ads)
     walls = np.array([math.inf if kind.wall != kind.wall else kind.wall for kind in demand])
@@ -109,10 +109,6 @@ def scene(snapshot: Snapshot, pairs: Pairs, unknown: float) -> Scene:
 
 
 _NOBODY: Final = ClassAd(Requirements=False)
-
-
-def _length(seconds: float) -> float:
-    return seconds if seconds > 0 else 0.0
 
 
 def _pilots(

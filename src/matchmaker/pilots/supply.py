@@ -73,27 +73,6 @@ class Supply:
     age: Reals
     left: Reals
 
-    def take(
-        self, classes: Classes, number: int, wanted: float, rows: slice, youngest: float = np.inf
-    ) -> float:
-        """Takes pilots of some rows for a class; gives how many it still wants.
-
-        Rows whose pilots have been queued for more than `youngest` seconds are passed over.
-        """
-        ad, left = self.ad[rows], self.left[rows]
-        able = classes.fits[number][ad]
-        able &= self.room[rows] > classes.step[number]
-        able &= left > 0
-        if youngest < np.inf:
-            able &= self.age[rows] <= youngest
-        found = np.flatnonzero(able)
-        if not len(found):
-            return wanted
-        have = left[found]
-        upto = have.cumsum()
-        left[found] = have - np.clip(wanted - (upto - have), 0.0, have)
-        return max(wanted - float(upto[-1]), 0.0)
-
     def serve(
         self,
         classes: Classes,
@@ -102,12 +81,27 @@ class Supply:
         rows: slice,
         youngest: Reals | None = None,
     ) -> Reals:
-        """Takes pilots for the classes, in an order; gives how many each still wants."""
+        """Takes pilots of some rows for the classes, in an order; gives how many each still wants.
+
+        Rows whose pilots have been queued for more than `youngest` seconds of a class are passed
+        over.
+        """
         short = wanted.copy()
+        ad, room, age, left = self.ad[rows], self.room[rows], self.age[rows], self.left[rows]
         for number in order:
-            if short[number] > 0:
-                until = np.inf if youngest is None else float(youngest[number])
-                short[number] = self.take(classes, number, float(short[number]), rows, until)
+            if short[number] <= 0:
+                continue
+            able = classes.fits[number][ad]
+            able &= room > classes.step[number]
+            able &= left > 0
+            if youngest is not None:
+                able &= age <= youngest[number]
+            found = np.flatnonzero(able)
+            if len(found):
+                have = left[found]
+                upto = have.cumsum()
+                left[found] = have - np.clip(short[number] - (upto - have), 0.0, have)
+                short[number] = max(short[number] - upto[-1], 0.0)
         return short
 
 
