@@ -19,10 +19,6 @@ from matchmaker.delegation.situation import Situation
 _Changes = Mapping[str, Any]
 
 
-def _nothing(_: Situation) -> _Changes:
-    return {}
-
-
 @attrs.frozen(slots=True)
 class Move:
     """A row of the table: from some states to one, when something holds, with what changes."""
@@ -31,7 +27,7 @@ class Move:
     target: State
     when: str
     holds: Callable[[Situation], bool]
-    changes: Callable[[Situation], _Changes] = _nothing
+    changes: Callable[[Situation], _Changes] = lambda _: {}
 
 
 # --- what holds -----------------------------------------------------------------------------------
@@ -159,10 +155,6 @@ def _exit_of(s: Situation) -> int | None:
     return sight.exit if started else None
 
 
-def _succeeded(s: Situation) -> bool:
-    return _exit_of(s) == 0
-
-
 def _broken(s: Situation) -> bool:
     """Whether it ended otherwise: a status, or the batch system's word that it is over."""
     code = _exit_of(s)
@@ -224,7 +216,7 @@ _S = State
 
 MOVES: Final = (
     Move((_S.COMMITTED, _S.RUNNING, _S.CANCELLING), _S.DONE,
-         "the record of its end, or the queue, says exit status 0", _succeeded,
+         "the record of its end, or the queue, says exit status 0", lambda s: _exit_of(s) == 0,
          lambda s: {"exit": 0, "reason": ""}),
     Move((_S.COMMITTED, _S.RUNNING), _S.FAILED,
          "it ended with another exit status, or was ended by the batch system", _broken,

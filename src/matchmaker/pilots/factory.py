@@ -54,8 +54,9 @@ def cycle(means: Means, known: Known) -> Known:
     known, demand, quiet = _demand(means, known, rows, places, now)
     silent += quiet
     queues = _queues(means, places, silence, now)
+    walls = {name: place.queue.wall for name, place in places.items()}
     pilots = tuple(
-        stock.pilot(row, records.get(row.key), reports, _wall(places, row)) for row in rows
+        stock.pilot(row, records.get(row.key), reports, walls.get(row.queue, 0.0)) for row in rows
     )
     snapshot = Snapshot(
         now=now, demand=demand, queues=queues, pilots=pilots, memory=known.service.memory
@@ -226,10 +227,6 @@ def _same_ads(known: Known, snapshot: Snapshot) -> tuple[Known, Snapshot]:
     return attrs.evolve(known, ads=kept), snapshot
 
 
-def _wall(places: Mapping[str, Place], row: Row) -> float:
-    return places[row.queue].queue.wall if row.queue in places else 0.0
-
-
 # --- what is said of a cycle ----------------------------------------------------------------------
 
 _MOST_SAID: Final = 1000
@@ -300,13 +297,12 @@ def run(
     try:
         while True:
             begun = steady()
-            why = ""
             try:
                 known = cycle(means, known)
                 said(known.service)
             except LedgerError as error:
-                why = str(error)
-                known = attrs.evolve(known, service=_noted(known.service, why))
+                facts = {**known.service.facts, "troubles": [str(error)]}
+                known = attrs.evolve(known, service=attrs.evolve(known.service, facts=facts))
                 said(known.service)
             left = None if left is None else left - 1
             if left == 0:
@@ -331,10 +327,6 @@ def run(
 
 _LOOK: Final = 2.0
 """How many seconds pass at most until a wish to stop is seen."""
-
-
-def _noted(service: Service, why: str) -> Service:
-    return attrs.evolve(service, facts={**service.facts, "troubles": [why]})
 
 
 def _closed(means: Means, known: Known, state: str, reason: str) -> Service:

@@ -24,7 +24,8 @@ def _queue(text: str) -> list[Sight]:
             raise UnreadableError("a job without its name, number or state")
         submitted = moment(fact.get("JB_submission_time", ""))
         ours, mark = _name(name)
-        found.append(seen(ours, number, submitted, _phase(state), None, _why(state), mark))
+        why = f"in error, state {state}" if "E" in state else ""
+        found.append(seen(ours, number, submitted, _phase(state), None, why, mark))
     return found
 
 
@@ -41,10 +42,6 @@ def _phase(state: str) -> Phase:
     if "q" in state:
         return Phase.PARKED if "h" in state else Phase.WAITING
     return Phase.RUNNING
-
-
-def _why(state: str) -> str:
-    return f"in error, state {state}" if "E" in state else ""
 
 
 _MARKED: Final = re.compile(r"(mm-.*-[0-9]+)\.([0-9a-f]{16})")
