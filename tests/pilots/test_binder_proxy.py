@@ -56,7 +56,7 @@ def within_time(run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], No
 
 @within_time
 async def test_bytes_go_both_ways_whole() -> None:
-    async with paired() as [((ra, wa), (rb, wb), first, second)]:
+    async with paired() as [((ra, wa), (rb, wb), _, _)]:
         there, back = bytes(range(256)) * 20_000, b"answer" * 200_000
 
         async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -68,7 +68,6 @@ async def test_bytes_go_both_ways_whole() -> None:
             send(wa, there), send(wb, back), rb.read(), ra.read()
         )
         assert (got, answered) == (there, back)
-        assert (first.received, second.received) == (len(there), len(back))
 
 
 @within_time
@@ -106,7 +105,6 @@ async def test_a_slow_end_holds_a_bounded_amount_and_slows_no_other_pair() -> No
         assert silent.transport is not None
         assert silent.transport.get_write_buffer_size() <= 2 * HIGH
         assert not slow.transport.is_reading()
-        assert slow.received < 400 * (64 << 10)
         wa.transport.abort()
 
 

@@ -18,17 +18,15 @@ LOW: Final = 64 << 10
 class End(asyncio.Protocol):
     """One end of a pair: what it receives is written to the other end.
 
-    ``received`` counts the bytes from this end, ``half`` says that no more will come. The future
-    ``over`` is done when its connection is; then the other end gets what is under way, and ends
-    too.
+    ``half`` says that no more will come from this end. The future ``over`` is done when its
+    connection is; then the other end gets what is under way, and ends too.
     """
 
-    __slots__ = ("half", "other", "over", "received", "transport")
+    __slots__ = ("half", "other", "over", "transport")
 
     def __init__(self) -> None:
         self.other: asyncio.Transport | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.received = 0
         self.half = False
         self.transport: asyncio.Transport | None = None
 
@@ -41,7 +39,6 @@ class End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Writes to the other end, which pauses this one when it is full."""
-        self.received += len(data)
         if self.other is not None:
             self.other.write(data)
 

@@ -71,17 +71,16 @@ async def directly(
 
 
 async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:
-    began = time.monotonic()
+    began, result = time.monotonic(), Result(exit=0)
     try:
         async with asyncio.timeout(task.limits.seconds):
             await _handler(task.argv[0])(stream, ad)
     except TimeoutError:
-        reason = f"it ran for the {task.limits.seconds:g} s that it may"
-        return Result(reason=reason, seconds=time.monotonic() - began)
+        result = Result(reason=f"it ran for the {task.limits.seconds:g} s that it may")
     except Exception as error:  # noqa: BLE001 - a site's handler may raise anything
         reason = f"the handler failed: {type(error).__name__}: {error}"
-        return Result(exit=1, reason=reason[:500], seconds=time.monotonic() - began)
-    return Result(exit=0, seconds=time.monotonic() - began)
+        result = Result(exit=1, reason=reason[:500])
+    return attrs.evolve(result, seconds=time.monotonic() - began)
 
 
 def _handler(word: str) -> Handler:

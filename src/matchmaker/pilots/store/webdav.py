@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -36,11 +37,6 @@ _ASKED: Final = (
 _PASSING: Final = frozenset({408, 423, 425, 429, 500, 502, 503, 504, 507})
 """Answers that pass: a server that is busy, a lock, a disk that is full for a while."""
 _MISSING: Final = frozenset({404, 410})
-_CONFLICT: Final = 409
-_THERE: Final = 412
-_NO_MAKING: Final = 405
-_FORBIDDEN: Final = 403
-"""Apache's answer also to the later of two at once that make a folder."""
 _PLACED: Final = frozenset({"PUT", "MOVE", "MKCOL"})
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _LEFT_SECONDS: Final = 3 * _SECONDS
@@ -94,7 +90,7 @@ class WebDav:
     def make(self, path: str) -> None:
         """Creates a folder; a server answers 405 if it exists (9.3.1)."""
         try:
-            with self._asked("MKCOL", path, fine=(_NO_MAKING,)):
+            with self._asked("MKCOL", path, fine=(HTTPStatus.METHOD_NOT_ALLOWED,)):
                 pass
         except FileNotFoundError as error:
             raise StoreError(f"{error}: is the store there?") from None
@@ -105,7 +101,9 @@ class WebDav:
         folder, _, name = target.rpartition("/")
         guard, status = f"{folder}/.{name}.moving", 0
         for pause in _PAUSES:
-            with self._asked("MKCOL", guard, fine=(_NO_MAKING, _FORBIDDEN)) as answer:
+            # Apache forbids it also to the later of two at once that make a folder.
+            taken = HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.FORBIDDEN
+            with self._asked("MKCOL", guard, fine=taken) as answer:
                 status, date = answer.status_code, answer.headers.get("Date")
             if 200 <= status < 300:
                 break
@@ -115,7 +113,7 @@ class WebDav:
                     self.remove(guard)
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
         else:
-            if status == _FORBIDDEN:
+            if status == HTTPStatus.FORBIDDEN:
                 raise StoreError(f"{self._at(guard)}: the server forbids to make this folder")
             raise Unsure(f"{self._at(guard)}: another moves something there, or was killed")
         try:
@@ -138,9 +136,9 @@ class WebDav:
                 method, at, timeout=_SECONDS, allow_redirects=False, **more
             ) as answer:
                 status, said = answer.status_code, f"{at}: {answer.status_code} {answer.reason}"
-                if status in _MISSING or (status == _CONFLICT and method in _PLACED):
+                if status in _MISSING or (status == HTTPStatus.CONFLICT and method in _PLACED):
                     raise FileNotFoundError(said)
-                if status == _THERE:
+                if status == HTTPStatus.PRECONDITION_FAILED:
                     raise FileExistsError(said)
                 if status in _PASSING:
                     raise Unsure(said)
