@@ -45,7 +45,7 @@ __all__ = [
 
 RELATIONS: Final = tuple(MIRRORED)
 
-# Functions on which both agree whatever they are given, one that there is not among them.
+# Functions on which both agree whatever they are given, an unknown one among them.
 CALLS: Final = (
     ("size", 1), ("isUndefined", 1), ("isError", 1), ("isString", 1), ("int", 1), ("real", 1),
     ("bool", 1), ("floor", 1), ("member", 2), ("identicalMember", 2), ("ifThenElse", 3),

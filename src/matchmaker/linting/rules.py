@@ -16,7 +16,7 @@ _ALL: Final = (
     Rule("CA004", ERROR, "and, or, not in place of &&, ||, !"),
     Rule("CA005", NOTE, "a job description that HTCondor does not read"),
     Rule("CA101", WARNING, "an attribute that nothing known has", names.unknown_attribute),
-    Rule("CA102", ERROR, "a function that there is not", names.unknown_function),
+    Rule("CA102", ERROR, "an unknown function", names.unknown_function),
     Rule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),
     Rule("CA104", WARNING, "an attribute that is set again below", names.shadowed, True),
     Rule("CA105", WARNING, "an attribute that leads back to itself", names.circular, True),

@@ -155,7 +155,7 @@ def run(
         assumption: what the report calls the delays.
 
     Raises:
-        RuleError: a decision names a pilot or queue that there is not, or ends a busy pilot.
+        RuleError: a decision names an unknown pilot or queue, or ends a busy pilot.
     """
     settings = settings or Settings()
     places = {}
