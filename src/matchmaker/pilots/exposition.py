@@ -6,13 +6,15 @@ The numbers are those of the last cycle, as the list of services has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from matchmaker.pilots.services import Service
+
+_Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 
 
 class _Numbers(Collector):
@@ -35,38 +37,29 @@ def metrics(service: Service) -> Iterator[Metric]:
     facts = service.facts
     name = service.name
 
-    def gauge(called: str, text: str, value: Any) -> Iterator[Metric]:
-        made = GaugeMetricFamily(f"classad_factory_{called}", text, labels=["service"])
+    def one(kind: type[_Family], called: str, text: str, value: Any) -> Metric:
+        made = kind(f"classad_factory_{called}", text, labels=["service"])
         if value is not None:
             made.add_metric([name], float(value))
-        yield made
-
-    def counter(called: str, text: str, value: int) -> Metric:
-        made = CounterMetricFamily(f"classad_factory_{called}", text, labels=["service"])
-        made.add_metric([name], value)
         return made
 
-    yield counter("cycles", "Decisions that were made.", service.cycles)
-    yield counter("pilots_submitted", "Pilots that were handed over.", service.submitted)
-    yield from gauge("heartbeat_timestamp_seconds", "The last heartbeat.", service.beat)
-    yield from gauge("jobs_waiting", "Jobs that wait for a pilot.", facts.get("waiting"))
-    yield from gauge("jobs_running", "Jobs that run.", facts.get("running"))
-    yield from gauge("pilots_target", "Pilots that the policy aims at.", facts.get("target"))
+    def by_queue(called: str, text: str, *more: str) -> GaugeMetricFamily:
+        labels = ["service", "queue", "site", *more]
+        return GaugeMetricFamily(f"classad_factory_{called}", text, labels=labels)
+
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    yield one(counter, "cycles", "Decisions that were made.", service.cycles)
+    yield one(counter, "pilots_submitted", "Pilots that were handed over.", service.submitted)
+    yield one(gauge, "heartbeat_timestamp_seconds", "The last heartbeat.", service.beat)
+    yield one(gauge, "jobs_waiting", "Jobs that wait for a pilot.", facts.get("waiting"))
+    yield one(gauge, "jobs_running", "Jobs that run.", facts.get("running"))
+    yield one(gauge, "pilots_target", "Pilots that the policy aims at.", facts.get("target"))
     silent = facts.get("silent")
-    yield from gauge("sources_silent", "Sources that gave no answer.",
-                     None if silent is None else len(silent))  # fmt: skip
-    pilots = GaugeMetricFamily(
-        "classad_factory_pilots", "Pilots that have not ended.",
-        labels=["service", "queue", "site", "state"],
-    )  # fmt: skip
-    held = GaugeMetricFamily(
-        "classad_factory_queue_held", "Whether nothing is submitted to a queue.",
-        labels=["service", "queue", "site"],
-    )  # fmt: skip
-    median = GaugeMetricFamily(
-        "classad_factory_queue_response_seconds", "Half of a queue's pilots start within it.",
-        labels=["service", "queue", "site"],
-    )  # fmt: skip
+    said = None if silent is None else len(silent)
+    yield one(gauge, "sources_silent", "Sources that gave no answer.", said)
+    pilots = by_queue("pilots", "Pilots that have not ended.", "state")
+    held = by_queue("queue_held", "Whether nothing is submitted to a queue.")
+    median = by_queue("queue_response_seconds", "Half of a queue's pilots start within it.")
     for queue in facts.get("queues", ()):
         of = [name, queue["queue"], queue["site"]]
         for state, count in queue["pilots"].items():
