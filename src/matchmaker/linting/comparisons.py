@@ -13,7 +13,7 @@ from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.spans import Place
 from matchmaker.classad.unparse import brief
-from matchmaker.classad.values import UNDEFINED, is_error
+from matchmaker.classad.values import is_error, is_exceptional
 from matchmaker.linting.fixes import text_of, whole, with_doubled, with_operator
 from matchmaker.linting.kinds import (
     ANY,
@@ -40,7 +40,7 @@ def _sides(site: Site, operators: frozenset[str]) -> tuple[Binary, Place, Place]
 
 def _exceptional(place: Place) -> bool:
     node = place.node
-    return isinstance(node, Literal) and (node.value is UNDEFINED or is_error(node.value))
+    return isinstance(node, Literal) and is_exceptional(node.value)
 
 
 def _fails_here(site: Site, facts: Facts) -> bool:

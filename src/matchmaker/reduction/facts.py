@@ -9,7 +9,7 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
 from matchmaker.classad.references import CLOCK, Names, names_of
 from matchmaker.classad.registry import BOOLEAN, Trait, Traits, result_of, traits_of
-from matchmaker.classad.values import UNDEFINED, is_error
+from matchmaker.classad.values import is_error, is_exceptional
 from matchmaker.classad.walks import operands
 
 MOVING: Final = frozenset({Trait.VOLATILE, Trait.LOCAL, Trait.ZONE, Trait.CODE})
@@ -51,7 +51,7 @@ def is_moving(names: Names) -> bool:
 def is_boolean(node: Expr) -> bool:
     """Whether an expression gives only true, false, undefined or error."""
     if isinstance(node, nodes.Literal):
-        return isinstance(node.value, bool) or node.value is UNDEFINED or is_error(node.value)
+        return isinstance(node.value, bool) or is_exceptional(node.value)
     if isinstance(node, nodes.Binary):
         return node.operator in RELATIONS | IDENTITY | CONNECTIVES
     if isinstance(node, nodes.Unary):

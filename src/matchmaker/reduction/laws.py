@@ -16,8 +16,8 @@ from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import FALSE, TRUE, Expr
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
 from matchmaker.classad.registry import UNFOLDABLE
-from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import children
+from matchmaker.classad.values import UNDEFINED, Value, is_error, is_exceptional
+from matchmaker.classad.walks import children, spine
 from matchmaker.reduction.facts import (
     is_boolean,
     is_scalar,
@@ -227,13 +227,12 @@ def absorb_exceptional(node: nodes.Binary, demand: Demand) -> Expr | None:
 
 def _is_exceptional(node: Expr) -> bool:
     """Whether an expression is always undefined or an error."""
-    while isinstance(node, nodes.Binary) and node.operator not in _LAZY:
-        if _is_exceptional(node.right):
-            return True
-        node = node.left
-    if isinstance(node, nodes.Literal):
-        return node.value is UNDEFINED or is_error(node.value)
-    return isinstance(node, nodes.Unary) and _is_exceptional(node.operand)
+    first, links = spine(node, lambda link: link.operator not in _LAZY)
+    if any(_is_exceptional(link.right) for link in links):
+        return True
+    if isinstance(first, nodes.Literal):
+        return is_exceptional(first.value)
+    return isinstance(first, nodes.Unary) and _is_exceptional(first.operand)
 
 
 def elvis_of_constant(node: nodes.Binary, demand: Demand) -> Expr | None:

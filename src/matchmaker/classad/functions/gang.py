@@ -11,7 +11,7 @@ from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import FOUR, Budget
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.registry import BOOLEAN, Trait, function
-from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.values import UNDEFINED, Value, is_error, is_exceptional
 from matchmaker.classad.walks import weight
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _quantified(name: str, arguments: tuple[Expr, ...], scope: Scope, *, decides
 
 def _ads(name: str, arguments: tuple[Expr, ...], scope: Scope) -> Value:
     ads = scope.eval(arguments[0])
-    if isinstance(ads, list) or ads is UNDEFINED or is_error(ads):
+    if isinstance(ads, list) or is_exceptional(ads):
         return ads
     return wrong(name, "a list of ads", ads)
 
@@ -110,7 +110,7 @@ def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tupl
         alone.parent = None
         scope.spend(steps + len(alone))
         value = scope.against(alone, node)
-        if isinstance(value, bool) or value is UNDEFINED or is_error(value):
+        if isinstance(value, bool) or is_exceptional(value):
             yield ad, value
         else:
             yield ad, wrong(name, "a condition that is true or false", value)
@@ -134,7 +134,7 @@ def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | No
     True
     """
     for value in (name, rules, kind):
-        if value is UNDEFINED or is_error(value):
+        if is_exceptional(value):
             return value
     given = name if isinstance(name, list) else [name]
     names = [one for one in given if isinstance(one, str)]
