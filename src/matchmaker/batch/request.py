@@ -24,7 +24,7 @@ from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.values import MAX_INT, UNDEFINED, is_number
+from matchmaker.classad.values import MAX_INT, UNDEFINED, is_integer, is_number
 from matchmaker.reduction.bind import host_of
 
 # The resource, its name in messages, the job's attribute, that of hosts, and how many base units
@@ -46,7 +46,7 @@ _NUMBERS: Final = "NUMBERS"
 
 
 def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:
+    if not is_integer(value) or not 0 <= value <= MAX_INT:
         raise ValueError(f"{attribute.name} must be a whole number, 0 or more, not {value!r}")
 
 

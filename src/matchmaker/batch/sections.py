@@ -13,7 +13,7 @@ from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.quoting import shorten
-from matchmaker.classad.values import MAX_INT, is_number
+from matchmaker.classad.values import MAX_INT, is_integer, is_number
 
 LEAST_UNIT: Final = 1e-12
 
@@ -84,7 +84,7 @@ class Section:
     def most(self, key: str, default: int) -> int:
         """The largest number that is allowed."""
         found = self.facts.get(key, default)
-        if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= MAX_INT:
+        if not is_integer(found) or not 0 < found <= MAX_INT:
             self.fail(key, "a positive integer")
         return found
 

@@ -315,7 +315,7 @@ def subscript(base: Value, index: Value) -> Value:
         return _exceptional(base, index)
     if not isinstance(base, list):
         return ErrorType(f"{type_name(base)} has no elements")
-    if isinstance(index, bool) or not isinstance(index, int):
+    if not is_integer(index):
         return ErrorType(f"a list is indexed by integer, not by {type_name(index)}")
     if not 0 <= index < len(base):
         return ErrorType(f"index {index} is outside a list of {len(base)}")

@@ -16,7 +16,7 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.quoting import printable
-from matchmaker.classad.values import is_number
+from matchmaker.classad.values import is_integer, is_number
 from matchmaker.delegation.contact import check_key
 from matchmaker.delegation.record import Deadlines
 
@@ -53,13 +53,13 @@ def _seconds(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**9:
+    if not is_integer(value) or not 0 <= value <= 10**9:
         raise ValueError("a whole number of at least 0")
     return value
 
 
 def _port(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65_536:
+    if not is_integer(value) or not 0 < value < 65_536:
         raise ValueError("a number of a port, from 1 to 65535")
     return value
 

@@ -16,7 +16,7 @@ from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import NUMBER, STRING, function
-from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
+from matchmaker.classad.values import UNDEFINED, Value, is_error, is_integer
 
 
 @function("strcat", 0, None, budgeted=True, result=STRING)
@@ -106,12 +106,12 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
         return UNDEFINED
     if not isinstance(text, str):
         return wrong("substr", "a string", text)
-    if isinstance(offset, bool) or not isinstance(offset, int):
+    if not is_integer(offset):
         return wrong("substr", "integers after the string", offset)
     start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
     if length is None:
         return text[start:]
-    if isinstance(length, bool) or not isinstance(length, int):
+    if not is_integer(length):
         return wrong("substr", "integers after the string", length)
     end = len(text) + length if length < 0 else start + length
     return text[start : max(start, end)]
@@ -146,9 +146,7 @@ def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value
     return _order(ascii_fold(texts[0]), ascii_fold(texts[1]))
 
 
-def two_texts(
-    left: Value, right: Value, budget: Budget | None
-) -> tuple[str, str] | UndefinedType | ErrorType:
+def two_texts(left: Value, right: Value, budget: Budget | None) -> tuple[str, str] | Value:
     """Two values as text. Undefined if one is, else error if one is."""
     if left is UNDEFINED or right is UNDEFINED:
         return UNDEFINED

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from matchmaker.classad.registry import BOOLEAN, Trait, function
-from matchmaker.classad.values import UNDEFINED, Value, is_error, type_name
+from matchmaker.classad.values import UNDEFINED, Ad, Value, is_error
 
 
 @function("isUndefined", 1, traits={Trait.TYPE_TEST, Trait.ASKING}, result=BOOLEAN)
@@ -61,16 +61,4 @@ is_boolean = _test("isBoolean", "true or false", '("1 > 2", "1")', bool)
 is_list = _test("isList", "a list", """("{1}", '"1, 2"')""", list)
 is_abs_time = _test("isAbsTime", "an absolute time", '("absTime(0)", "time()")', datetime)
 is_rel_time = _test("isRelTime", "a relative time", '("relTime(90)", "90")', timedelta)
-
-
-@function("isClassAd", 1, traits={Trait.TYPE_TEST}, result=BOOLEAN)
-def is_class_ad(value: Value) -> Value:
-    """isClassAd(x): whether x is an ad; undefined and error are not. x is of any type.
-
-    (HTCondor manual, ClassAd functions.)
-
-    >>> from matchmaker import parse_expr
-    >>> [parse_expr(f"isClassAd({x})").eval() for x in ("[a = 1]", "{1}")]
-    [True, False]
-    """
-    return type_name(value) == "classad"
+is_class_ad = _test("isClassAd", "an ad", '("[a = 1]", "{1}")', Ad)
