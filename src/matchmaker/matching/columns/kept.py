@@ -13,7 +13,6 @@ import attrs
 import numpy.typing as npt
 
 from matchmaker.classad import cache
-from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import LIMITS, Limits
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -30,20 +29,17 @@ _STAMP: Final = 200
 class Kept:
     """A mask or ranks, the versions of the columns that it depends on, and the steps that it took.
 
-    ``exhausted`` are the rows that took more than their allowance, if any, and ``problem`` is the
-    reason why they are ERROR.
+    ``problem`` is the reason why it is ERROR for some rows, if something took too much.
     """
 
     stamps: Stamps
     array: npt.NDArray[Any]
-    exhausted: Mask | None
     work: int
     problem: str | None
 
     def __sizeof__(self) -> int:
         """The bytes with those of the arrays."""
-        more = self.exhausted.nbytes if self.exhausted is not None else 0
-        return _OBJECTS + self.array.nbytes + more + _STAMP * len(self.stamps)
+        return _OBJECTS + self.array.nbytes + _STAMP * len(self.stamps)
 
 
 class Cache:

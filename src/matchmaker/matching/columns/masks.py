@@ -59,7 +59,6 @@ class Masks:
         self._cache = cache
         self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), self.work)
         self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), self.work)
-        self._exhausted: Mask | None = None
         self._problems: dict[str, None] = {}
         self._named_yet = 0
 
@@ -122,38 +121,19 @@ class Masks:
     ) -> Mask:
         """The mask of a condition; entries outside of `among` are unspecified.
 
-        Clause by clause, but for the rows for which a clause takes too much: these are evaluated
-        one by one, and so are all rows where columns take too much.
+        Clause by clause; row by row where columns take too much.
         """
-        self._taken()
         before = dict(self._problems)
         try:
-            mask = by_columns()
+            return by_columns()
         except OverworkError:
             # What went wrong by columns need not go wrong for a row by itself.
             self._problems, evaluator.problem = before, None
-            mask = np.zeros(self.view.size, np.bool_)
-            rows = self._rows(among)
-        else:
-            much = self._taken()
-            if much is None:
-                return mask
-            rows = self._rows(among)
-            rows = rows[mask[rows] & much[rows]]
-            mask = mask.copy()
+        mask = np.zeros(self.view.size, np.bool_)
+        rows = self._rows(among)
         mask[rows] = alone(rows)
         self._note(evaluator)
         return mask
-
-    def _taken(self) -> Mask | None:
-        """The rows noted by ``_exhaust``, which begins anew."""
-        found, self._exhausted = self._exhausted, None
-        return found
-
-    def _exhaust(self, rows: Mask | None, where: Mask | bool = True) -> None:
-        """Notes the rows for which a clause took more than their allowance."""
-        if rows is not None:
-            self._exhausted = rows & where | (False if self._exhausted is None else self._exhausted)
 
     def _note(self, evaluator: Evaluator, problem: str | None = None) -> None:
         """Notes why something is ERROR."""
@@ -225,14 +205,11 @@ class Masks:
                 part = absent if not code else self._content(evaluator, content, Side.ROW)
                 masks.append(np.logical_and(part, held))
                 continue
-            before = self._taken()
             if _SHARE * int(np.count_nonzero(held)) < self.view.size:
                 # What a stranger's few ads ask is not asked for all the others.
                 masks.append(self._kept(evaluator, content, Side.ROW, (name, column, held)))
             else:
                 masks.append(np.logical_and(self._mask(evaluator, content, Side.ROW), held))
-            self._exhaust(self._taken(), held)
-            self._exhaust(before)
         return _combined(np.logical_or, masks) if masks else self._all(False)
 
     def _mask(self, evaluator: Evaluator, node: Expr, side: Side) -> Mask:
@@ -264,13 +241,12 @@ class Masks:
         kept = self._cache.get(key, stamps, self.view.size)
         if kept is not None:
             self.work.count(kept.work)
-            self._exhaust(kept.exhausted)
             self._note(evaluator, kept.problem)
             return kept.array
         before = self.work.left
         mask = self._evaluated(evaluator, node, side, rows)
         work = before - self.work.left
-        self._cache.put(key, Kept(stamps, mask, evaluator.exhausted, work, evaluator.problem))
+        self._cache.put(key, Kept(stamps, mask, work, evaluator.problem))
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
@@ -298,7 +274,6 @@ class Masks:
         self, evaluator: Evaluator, node: Expr, side: Side, rows: Rows | None = None
     ) -> Mask:
         vector = evaluator.attempt(node, side, rows)
-        self._exhaust(evaluator.exhausted)
         self._note(evaluator)
         if rows is not None:
             mask = np.zeros(self.view.size, np.bool_)
@@ -343,7 +318,7 @@ def rank_key(view: View, job: ClassAd) -> Hashable | None:
     content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return content.__class__, identity(content)
-    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), Work(len(view)))
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK))
     reach = evaluator.reaches.of(content, Side.JOB)
     return None if reach.volatile else _key(evaluator, content, Side.JOB, reach)[0]
 
@@ -358,8 +333,7 @@ def ranks(
     content = job.content.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows)), None
-    work = Work(len(view), cache.limits)
-    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), work)
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), Work(len(view), cache.limits))
     reach = evaluator.reaches.of(content, Side.JOB)
 
     def found(some: Rows | None = None) -> npt.NDArray[np.float64]:
@@ -377,7 +351,7 @@ def ranks(
     if kept is None and _SHARE * len(rows) < view.size:
         return found(rows), reason(evaluator.problem)
     if kept is None:
-        kept = Kept(stamps, found(), None, 0, evaluator.problem)
+        kept = Kept(stamps, found(), 0, evaluator.problem)
         cache.put(key, kept)
     some: npt.NDArray[np.float64] = kept.array[rows]
     return some, reason(kept.problem)
