@@ -7,7 +7,6 @@ before it is changed, so that whoever matches against a view is not disturbed an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -27,8 +26,6 @@ from matchmaker.matching.columns.views import Block, Layout, Parts, View
 
 SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""
-
-_BATCH: Final = 512
 
 
 class Store:
@@ -103,12 +100,7 @@ class Store:
 
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
         """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
-        again: list[str] = []
-        pending = iter(ads)
-        while some := list(islice(pending, _BATCH)):
-            with self._lock:
-                again += self._enter(some)
-        self._filled(again)
+        self.absorb(Block.of_ads(ads))
 
     def absorb(self, blocks: Iterable[Block]) -> None:
         """Enters the rows of many blocks. Raises DuplicateKeyError as ``extend`` does."""
@@ -116,11 +108,8 @@ class Store:
         for block in blocks:
             with self._lock:
                 again += self._absorb(block)
-        self._filled(again)
-
-    def _filled(self, again: list[str]) -> None:
-        """Gives back the room that was too much. Raises DuplicateKeyError for keys, if any."""
         with self._lock:
+            # Some room was too much.
             self._index.merge(self._alive if self._dead else None)
             for folded, column in self._columns.items():
                 self._columns[folded] = repeating(column, self._size)
@@ -224,22 +213,6 @@ class Store:
         self._alive[first:last] = True
         self._size = last
         return first
-
-    def _enter(self, ads: list[tuple[str, ClassAd]]) -> list[str]:
-        """Enters new ads, except those whose keys are there; gives these keys."""
-        index, again = self._index, []
-        fresh: dict[str, ClassAd] = {}
-        for (key, ad), suspect in zip(ads, index.suspects([key for key, _ in ads]), strict=True):
-            if key in fresh or (suspect and index.get(key, self._key_of) is not None):
-                again.append(key)
-            else:
-                fresh[key] = ad
-        first = self._add_rows(len(fresh))
-        for row, key in enumerate(fresh, first):
-            index.put(key, row)
-        self._write(np.arange(first, self._size), list(fresh.items()))
-        self._changed(len(fresh))
-        return again
 
     def _absorb(self, block: Block) -> list[str]:
         """Enters the rows of a block; gives the keys that come again."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -17,6 +18,8 @@ from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.stored import in_memory
+
+_BATCH: Final = 512
 
 
 @attrs.frozen(slots=True)
@@ -156,7 +159,9 @@ class Block:
     computed: Mapping[int, str] = attrs.field(factory=dict)
 
     @classmethod
-    def of_ads(cls, ads: list[tuple[str, ClassAd]]) -> Block:
-        """The rows of ads with their keys."""
+    def of_ads(cls, ads: Iterable[tuple[str, ClassAd]]) -> Iterator[Block]:
+        """The rows of ads with their keys, some at a time."""
         none = np.zeros(0, np.intp)
-        return cls(np.arange(len(ads)), ads, none, [], [], none, [])
+        pending = iter(ads)
+        while some := list(islice(pending, _BATCH)):
+            yield cls(np.arange(len(some)), some, none, [], [], none, [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from itertools import islice
 from typing import Final
 
 from matchmaker.classad import formats
@@ -20,7 +19,6 @@ CHUNK: Final = 1 << 24
 """How many bytes of a file are looked at together."""
 _LEAST: Final = 1 << 20
 """A text of fewer characters than this is read faster than pyarrow is imported."""
-_BATCH: Final = 512
 
 
 def fill(store: Store, key: str, key_of: Callable[[ClassAd], str], found: formats.Stream) -> None:
@@ -56,8 +54,7 @@ def _blocks(found: formats.Stream, key: str, key_of: Callable[[ClassAd], str]) -
             yield block_of(text, number, key, key_of, found.report)
         else:
             ads = old.ads_within(text, number, found.report)
-            while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
-                yield Block.of_ads(some)
+            yield from Block.of_ads((key_of(ad), ad) for ad in ads)
 
 
 def _bracketed(
@@ -72,8 +69,7 @@ def _bracketed(
             yield block(parts, key, key_of, found.report)
         else:
             ads = format_.read_parts(iter(parts), found.report)
-            while some := [(key_of(ad), ad) for ad in islice(ads, _BATCH)]:
-                yield Block.of_ads(some)
+            yield from Block.of_ads((key_of(ad), ad) for ad in ads)
         if error is not None:
             found.report(error)
 
