@@ -40,7 +40,6 @@ from matchmaker.matching.columns.contents import (
 Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
-
 _LARGE: Final = 1 << 16
 _stamps = count(1)
 
@@ -183,13 +182,11 @@ class Table(list[Any]):
         """The codes of many contents; new ones enter the table."""
         kinds = dict.fromkeys(map(type, contents))
         if len(kinds) > 1:
-            found = [0] * len(contents)
+            found = np.zeros(len(contents), np.intp)
             for each_kind in kinds:
                 places = [at for at, each in enumerate(contents) if each.__class__ is each_kind]
-                codes = self.codes([contents[at] for at in places])
-                for at, code in zip(places, codes, strict=True):
-                    found[at] = code
-            return found
+                found[places] = self.codes([contents[at] for at in places])
+            return found.tolist()
         if not kinds:
             return []
         (kind,) = kinds
@@ -249,15 +246,22 @@ class Coded(Tabled):
 
     __slots__ = ("_plain", "_used", "codes")
 
-    def __init__(self, codes: Codes | None = None, table: Table | None = None) -> None:
+    def __init__(self, codes: Codes, table: Table | None = None) -> None:
         super().__init__()
-        self.codes: Codes = codes if codes is not None else np.zeros(0, np.uint8)
+        self.codes = codes
         self.table = table if table is not None else Table((MISSING,))
         self._plain: tuple[int, Kinds, Bits] | None = None
         self._used: tuple[int, int, Rows] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @classmethod
+    def of(cls, contents: Sequence[Any]) -> Coded:
+        """A column of contents, one after the other."""
+        table = Table((MISSING,))
+        codes = table.codes(contents)
+        return cls(np.array(codes, narrowest(len(table))), table)
 
     def get(self, row: int) -> Any:
         """The content of a row."""

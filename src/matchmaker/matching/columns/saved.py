@@ -14,7 +14,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final
 
 import attrs
 import numpy as np
@@ -182,7 +182,9 @@ def _compressed(metadata: bytes) -> bool:
         return table + offset if offset else 0
 
     def number_at(kind: str, place: int) -> int:
-        found: int = struct.unpack_from(kind, metadata, place)[0] if place >= 0 else _fail("broken")
+        if place < 0:
+            raise ValueError("broken")
+        found: int = struct.unpack_from(kind, metadata, place)[0]
         return found
 
     def target(place: int) -> int:
@@ -203,10 +205,6 @@ def _compressed(metadata: bytes) -> bool:
 
 _DICTIONARY: Final = 2
 _BATCH: Final = 3
-
-
-def _fail(what: str) -> NoReturn:
-    raise ValueError(what)
 
 
 def _store(table: ArrowTable, most: int) -> tuple[str, Store]:

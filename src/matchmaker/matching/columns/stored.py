@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Column, Rows
 
 
@@ -44,10 +40,6 @@ class Stored(Column):
         """The content of a row."""
         return self.column().get(row)
 
-    def contents(self, rows: Iterable[int]) -> list[Any]:
-        """The contents of rows."""
-        return self.column().contents(rows)
-
     def take(self, rows: Rows) -> Column:
         """A column of some of the rows, in memory."""
         return self.column().take(rows)
@@ -55,14 +47,6 @@ class Stored(Column):
     def copy(self, size: int, room: int) -> Column:
         """A column in memory, with room for more rows."""
         return self.column().copy(size, room)
-
-    def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
-        return self.column().expressions()
-
-    def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
-        return self.column().missing(size)
 
 
 def in_memory(column: Column) -> Column:

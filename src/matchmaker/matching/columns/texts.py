@@ -49,7 +49,7 @@ class Heap:
         end = start + len(data)
         if end > len(self.data):
             # Whoever reads goes on with the old array: what is in it stays as it is.
-            larger = zeros(max(1 << 12, end + (end >> 3)), np.uint8)
+            larger = zeros(max(1 << 12, end + (end >> 3)) if start else end, np.uint8)
             larger[:start] = self.data[:start]
             self.data = larger
         self.data[start:end] = np.frombuffer(data, np.uint8)
@@ -112,9 +112,10 @@ class Texts(Tabled):
         if set(map(type, contents)) != {str}:
             super().fill(rows, contents)
             return
-        encoded = list(map(utf8, contents))
+        together = "".join(contents)
+        encoded = contents if together.isascii() else list(map(utf8, contents))
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        starts = self.heap.add(b"".join(encoded)) + np.cumsum(lengths) - lengths
+        starts = self.heap.add(utf8(together)) + np.cumsum(lengths) - lengths
         self.reach(int(starts[-1]), int(lengths.max()))
         before = self.lengths[rows]
         self.waste += int(before[before < greatest(self.lengths)].sum())
@@ -197,12 +198,15 @@ class Texts(Tabled):
 
 def texts(strings: Sequence[str]) -> Texts:
     """A column of strings."""
-    together = "".join(strings)
-    encoded = strings if together.isascii() else list(map(utf8, strings))
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    heap = Heap(np.frombuffer(utf8(together), np.uint8))
-    kind = narrowest(int(lengths.max(initial=0)) + 2)
-    return Texts(begins(lengths), lengths.astype(kind), heap, Table((MISSING,)))
+    column = without(len(strings))
+    column.fill(slice(len(strings)), strings)
+    return column
+
+
+def without(size: int) -> Texts:
+    """A column of rows that hold nothing yet."""
+    lengths = np.full(size, np.iinfo(np.uint8).max, np.uint8)
+    return Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
 
 
 def begins(lengths: npt.NDArray[Any]) -> Codes:

@@ -26,8 +26,8 @@ from matchmaker.matching.columns.arrow_types import (
     pyarrow,
 )
 from matchmaker.matching.columns.cells import cell_of, node_of, text_of
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
-from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
+from matchmaker.matching.columns.column import Coded, Column, Numeric
+from matchmaker.matching.columns.contents import ABSENT, INTEGER, REAL
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.texts import Texts
 from matchmaker.matching.columns.views import Parts
@@ -74,7 +74,9 @@ def _array(column: Column, size: int, exact: bool) -> tuple[Array, dict[bytes, b
         with suppress(UnicodeError) if exact else nullcontext():
             return _strings(column, size), None
     if not isinstance(column, Coded):
-        column = column.coded() if isinstance(column, Sparse) else _tabled(column, size)
+        column = (
+            column.coded() if isinstance(column, Sparse) else Coded.of(column.contents(range(size)))
+        )
     codes = column.codes[:size]
     used = np.union1d([0], codes).astype(np.intp)
     contents = [column.table[code] for code in used[1:].tolist()]
@@ -97,29 +99,18 @@ def _exact(contents: list[Any]) -> tuple[Array, dict[bytes, bytes] | None]:
     """Contents as an array of one of the plain types, else as JSON."""
     pa = pyarrow()
     kinds = set(map(type, contents))
-    if len(kinds) == 1 and (plain := _PLAIN.get(kinds.pop())) is not None:
+    if len(kinds) == 1 and (kind := kinds.pop()) in _PLAIN:
         with suppress(UnicodeError):
-            return pa.array(contents, plain(pa)), None
+            return pa.array(contents, _TYPES[kind](pa, None)), None
     return pa.array(list(map(cell_of, contents)), pa.string()), CELLS
 
 
-_PLAIN: Final[Mapping[type, Callable[[ModuleType], Type]]] = {
-    bool: lambda pa: pa.bool_(),
-    int: lambda pa: pa.int64(),
-    float: lambda pa: pa.float64(),
-    str: lambda pa: pa.string(),
-}
+_PLAIN: Final = (bool, int, float, str)
 
 
 def _narrow(indices: Array, size: int) -> Array:
     pa = pyarrow()
     return indices.cast(pa.int8() if size <= 128 else pa.int32())
-
-
-def _tabled(column: Column, size: int) -> Coded:
-    table = Table((MISSING,))
-    codes = np.array(table.codes(column.contents(range(size))), np.intp)
-    return Coded(codes.astype(narrowest(len(table))), table)
 
 
 def _strings(column: Texts, size: int) -> Array:

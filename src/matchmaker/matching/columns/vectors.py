@@ -198,12 +198,6 @@ def _selected(codes: Codes, wanted: Mask) -> Mask:
     return found if wanting else np.logical_not(found, out=found)
 
 
-_IS: Final[dict[int, Callable[[Value], bool]]] = {
-    UNDEFINED_KIND: lambda value: value is UNDEFINED,
-    ERROR_KIND: is_error,
-}
-
-
 def where_is(kind: int, vector: Vector, size: int) -> Mask:
     """Where the values are UNDEFINED or ERROR, whichever of the two kinds is given."""
     found: Any
@@ -213,7 +207,7 @@ def where_is(kind: int, vector: Vector, size: int) -> Mask:
         found = vector.kinds == kind
     else:
         held = [vector.value] if isinstance(vector, Same) else vector.values
-        found = np.array(list(map(_IS[kind], held)), np.bool_)
+        found = encoded(held)[0] == kind
     return np.broadcast_to(found, (size,))
 
 

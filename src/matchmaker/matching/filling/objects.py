@@ -6,7 +6,7 @@ with an escape. What its attributes hold is found for all ads together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -20,11 +20,10 @@ from matchmaker.classad.formats.old import is_text
 from matchmaker.classad.formats.stream import Part
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import MAX_INT, MIN_INT
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, Table, narrowest
-from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL, identity
-from matchmaker.matching.columns.entering import entered
+from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, Table
+from matchmaker.matching.columns.contents import ABSENT, identity
 from matchmaker.matching.columns.loose import Loose
-from matchmaker.matching.columns.texts import Heap, Texts, texts
+from matchmaker.matching.columns.texts import without
 from matchmaker.matching.filling import alike, lines, values
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
@@ -103,31 +102,27 @@ def columns_of(parts: Sequence[Part], others: Mask, key: str) -> Columns | None:
 def _contents(found: list[Any]) -> tuple[list[Any], list[int]]:
     """What ads hold for values of JSON, and where are those that cannot be read."""
     kinds = set(map(type, found))
-    odd: list[int] = []
-    if kinds & _NESTED:
-        odd = [at for at, each in enumerate(found) if each.__class__ in _NESTED]
-    if str in kinds:
-        strings = found if len(kinds) == 1 else [each for each in found if each.__class__ is str]
-        if json.BEGIN in "\n".join(strings):
-            odd += [
-                at
-                for at, each in enumerate(found)
-                if each.__class__ is str and each.startswith(json.BEGIN)
-            ]
-    if int in kinds:
-        numbers = found if len(kinds) == 1 else [each for each in found if each.__class__ is int]
-        if min(numbers) < MIN_INT or max(numbers) > MAX_INT:
-            odd += [
-                at
-                for at, each in enumerate(found)
-                if each.__class__ is int and not MIN_INT <= each <= MAX_INT
-            ]
-    if not odd:
+    strings = found if kinds == {str} else [each for each in found if each.__class__ is str]
+    numbers = found if kinds == {int} else [each for each in found if each.__class__ is int]
+    if not (
+        kinds & _NESTED
+        or json.BEGIN in "\n".join(strings)
+        or (numbers and not MIN_INT <= min(numbers) <= max(numbers) <= MAX_INT)
+    ):
         return found, []
+    odd = [at for at, each in enumerate(found) if _is_odd(each)]
     read = _read([found[at] for at in odd])
     for at, each in zip(odd, read, strict=True):
         found[at] = each
     return found, [at for at, each in zip(odd, read, strict=True) if each is None]
+
+
+def _is_odd(value: Any) -> bool:
+    """Whether a value of JSON is more than what it is there, or no content."""
+    kind = value.__class__
+    if kind is str:
+        return bool(value.startswith(json.BEGIN))
+    return kind in _NESTED or (kind is int and not MIN_INT <= value <= MAX_INT)
 
 
 def _read(odd: list[Any]) -> list[Any]:
@@ -201,7 +196,7 @@ def column_of(contents: list[Any]) -> Column:
         found = _hardly_repeating(contents)
         if found is not None:
             return found
-    return _coded(contents)
+    return Coded.of(contents)
 
 
 def _hardly_repeating(contents: list[Any]) -> Column | None:
@@ -210,36 +205,18 @@ def _hardly_repeating(contents: list[Any]) -> Column | None:
     kinds = list(map(type, contents))
     integers, reals, strings = map(kinds.count, (int, float, str))
     column: Column
-    of_its_own: dict[type, Callable[[Sequence[Any]], Column]]
     if 4 * (integers + reals) >= 3 * size:
         column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
-        of_its_own = {int: _integers, float: _reals}
     elif 4 * strings >= 3 * size:
-        empty = np.zeros(size, np.uint32), np.full(size, 255, np.uint8)
-        column = Texts(*empty, Heap(), Table((MISSING,)))
-        of_its_own = {str: texts}
+        column = without(size)
     else:
         return None
-    for kind in dict.fromkeys(kinds):
-        make = of_its_own.get(kind, _coded)
-        if len(set(kinds)) == 1:
-            return make(contents)
+    distinct = dict.fromkeys(kinds)
+    if len(distinct) == 1:
+        column.fill(slice(size), contents)
+        return column
+    for kind in distinct:
+        # A column takes contents of one kind together.
         places = [at for at, each in enumerate(kinds) if each is kind]
-        part = make([contents[at] for at in places])
-        column = entered(column, np.array(places), part, size)
+        column.fill(np.array(places), [contents[at] for at in places])
     return column
-
-
-def _integers(numbers: Sequence[Any]) -> Numeric:
-    return Numeric(np.full(len(numbers), INTEGER, np.uint8), np.array(numbers, np.int64), Table())
-
-
-def _reals(numbers: Sequence[Any]) -> Numeric:
-    bits = np.array(numbers, np.float64).view(np.int64)
-    return Numeric(np.full(len(numbers), REAL, np.uint8), bits, Table())
-
-
-def _coded(contents: Sequence[Any]) -> Coded:
-    table = Table((MISSING,))
-    codes = table.codes(contents)
-    return Coded(np.array(codes, narrowest(len(table))), table)

@@ -13,10 +13,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import IO, Final, cast
 
 import attrs
@@ -151,16 +152,9 @@ def _pieces(path: str, part: Part) -> Iterator[str]:
             left -= len(data)
             return data
 
-        yield from pieces_of(cast("IO[bytes]", _Reader(read)), CHUNK)
+        yield from pieces_of(cast("IO[bytes]", SimpleNamespace(read=read)), CHUNK)
     if part.after:
         yield part.after
-
-
-@attrs.frozen(slots=True)
-class _Reader:
-    """What ``pieces_of`` needs of a file."""
-
-    read: Callable[[int], bytes]
 
 
 def _main(path: str, *argv: str) -> None:

@@ -38,7 +38,7 @@ from matchmaker.matching.columns.contents import (
 )
 from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.loose import Loose
-from matchmaker.matching.columns.texts import Heap, Texts
+from matchmaker.matching.columns.texts import Texts, without
 from matchmaker.matching.filling import alike
 
 Contents: TypeAlias = "Callable[[list[str]], list[Any]]"
@@ -192,8 +192,7 @@ def _mixed(values: Values, contents_of: Contents) -> tuple[Column, Rows] | None:
         # The bits of a truth are its code.
         column = Numeric(kinds, values.bits.copy(), Table((False, True) if truths.any() else ()))
     elif np.count_nonzero(string := _like(values.texts, _STRING)) >= enough:
-        lengths = np.full(size, 255, np.uint8)
-        column = Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
+        column = without(size)
         others = ~string
         part = _strings(values.texts.filter(array_of(string)))
         if part is None:
