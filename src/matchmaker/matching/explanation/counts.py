@@ -5,10 +5,12 @@ This is counted once, row by row, for all that an explanation reports.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
@@ -26,12 +28,25 @@ from matchmaker.matching.explanation.report import AdClause, ClauseCount, Confli
 from matchmaker.matching.explanation.wanted import wanted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
-from matchmaker.matching.states import States
+from matchmaker.matching.states import State, States
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 _DEAD: Final = 1 << 30
+
+
+@attrs.frozen(slots=True)
+class Gain:
+    """How many slots more a changed job matches, how many it matches, how many free ones more.
+
+    The last is None where that is not known.
+    """
+
+    gain: int
+    matched: int
+    free: int | None
+    job: ClassAd
 
 
 class Counts:
@@ -221,3 +236,21 @@ class Counts:
             objecting = objecting.copy()
             self._object(objecting, held, -1)
         return np.flatnonzero((failing == 0) & (objecting == 0))
+
+    def gained(self, job: ClassAd) -> Gain | None:
+        """What a changed job gains, None where it matches no more. Raises OverworkError."""
+        self.work.count(0)
+        masks = self.pool.masks(job, self.work)
+        mask = masks.mine()
+        if self.view.alive is not None:
+            mask = mask & self.view.alive
+        rows = np.flatnonzero(mask & masks.theirs(mask))
+        gain = len(rows) - self.matched
+        if gain <= 0:
+            return None
+        free = None
+        if self.states.said:
+            more = Counter(self.states.counts(job, rows)) - Counter(self.of_states)
+            if more[State.FREE] or not more[State.UNSAID]:
+                free = min(gain, more[State.FREE])
+        return Gain(gain, len(rows), free, job)

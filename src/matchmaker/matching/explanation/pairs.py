@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -12,11 +11,9 @@ from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.explanation.limits import LIMITS
+from matchmaker.matching.explanation.page import Code, Facts, Mark, Paged, Table
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 from matchmaker.matching.states import State, state_of
-
-if TYPE_CHECKING:
-    from matchmaker.matching.explanation.page import Table
 
 
 @attrs.frozen(slots=True)
@@ -31,7 +28,7 @@ class PairClause:
 
 
 @attrs.frozen(slots=True)
-class PairExplanation:
+class PairExplanation(Paged):
     """Why one job and one slot match or do not.
 
     ``job_clauses`` are those of the job's requirements with their values for the slot,
@@ -72,24 +69,8 @@ class PairExplanation:
             lines += ["", title, *(map(str, found) if found else ("nothing",))]
         return "\n".join(map(printable, lines))
 
-    def _repr_html_(self) -> str:
-        from matchmaker.matching.explanation.page import fragment
-
-        return fragment(self.summary(), self._parts())
-
-    def html(self, of: str = "") -> str:
-        """A page that needs nothing else: its style is in it, and all texts escaped.
-
-        `of` says what it is about, in its title: the job, the pool and when.
-        """
-        from matchmaker.matching.explanation.page import page
-
-        return page(self.summary(), self._parts(), of)
-
     def _parts(self) -> Iterator[Table]:
         """The parts of the page."""
-        from matchmaker.matching.explanation.page import Code, Facts, Mark, Table
-
         for title, found in self.sides():
             rows = []
             for one in found:

@@ -42,7 +42,6 @@ from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import value_text
-from matchmaker.matching.states import State
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,34 +137,10 @@ def tried(
     counts: Counts, what: str, before: str, after: str | None, job: ClassAd
 ) -> Suggestion | None:
     """A change, where the changed job matches more slots. Raises OverworkError."""
-    found = gained(counts, job)
+    found = counts.gained(job)
     if found is None:
         return None
-    gain, matched, free = found
-    return Suggestion(what, before, after, gain, matched, job, free)
-
-
-def gained(counts: Counts, job: ClassAd) -> tuple[int, int, int | None] | None:
-    """How many slots more a changed job matches, how many it matches, and how many free ones more.
-
-    None where it matches no more; None for the free ones where that is not known. Raises
-    OverworkError.
-    """
-    counts.work.count(0)
-    masks = counts.pool.masks(job, counts.work)
-    mask = masks.mine()
-    if counts.view.alive is not None:
-        mask = mask & counts.view.alive
-    rows = np.flatnonzero(mask & masks.theirs(mask))
-    gain = len(rows) - counts.matched
-    if gain <= 0:
-        return None
-    free = None
-    if counts.states.said:
-        more = Counter(counts.states.counts(job, rows)) - Counter(counts.of_states)
-        if more[State.FREE] or not more[State.UNSAID]:
-            free = min(gain, more[State.FREE])
-    return gain, len(rows), free
+    return Suggestion(what, before, after, found.gain, found.matched, job, found.free)
 
 
 def _best_without_a_clause(counts: Counts) -> Suggestion | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.ad import literal
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Binary, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
@@ -27,7 +27,7 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.explanation.comparisons import EQUALITIES, replaced
-from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.counts import Counts, Gain
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Change, Joint
@@ -36,7 +36,6 @@ from matchmaker.matching.explanation.suggestions import (
     Use,
     acceptable,
     best_number,
-    gained,
     held_at,
     levers,
 )
@@ -330,7 +329,7 @@ class _Search:
         dropped: frozenset[int],
         changes: Sequence[tuple[Lever, Value]],
         constants: dict[int, tuple[Lever, Value]],
-    ) -> _Gain | None:
+    ) -> Gain | None:
         changed = self.counts.job.copy()
         for lever, value in changes:
             changed[lever.name] = value
@@ -345,15 +344,4 @@ class _Search:
                 elif place not in dropped:
                     kept.append(clause)
             changed[REQUIREMENTS] = conjunction(kept)
-        found = gained(self.counts, changed)
-        return None if found is None else _Gain(*found, changed)
-
-
-@attrs.frozen(slots=True)
-class _Gain:
-    """What a changed job gains."""
-
-    gain: int
-    matched: int
-    free: int | None
-    job: ClassAd
+        return self.counts.gained(changed)
