@@ -17,7 +17,6 @@ from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, numbers
 from matchmaker.matching.divided import Divided
 from matchmaker.matching.given import with_scopes
@@ -76,9 +75,8 @@ class Requests:
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._slots = slots
-        self._work = Work(len(slots.now))
         job = with_scopes(job)
-        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""), self._work)
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))
         self._same: dict[str, int | float | None] = {}
         """The amounts that are the same for all slots."""
         self.nonsense = ""
@@ -115,7 +113,7 @@ class Requests:
 
         Compared as reals: a slot that has too little by this has too little in truth.
         """
-        self._work.renew()
+        self._evaluator.work.renew()
         for name, expression in self._slots.resources.items():
             left = self._slots.left[name][rows]
             if name not in self._same:

@@ -20,7 +20,6 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.masks import rank_key, ranks
-from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, Same, Vector, numbers
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.slots import Slots
@@ -88,13 +87,12 @@ class RankByNow:
     """How a job ranks slots as they are by now; 0.0 where its rank is not a number."""
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
-        self._work = Work(len(slots.now))
-        self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK), self._work)
+        self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
         self._content: Value | Expr = job.content.get(FOLDED_RANK, UNDEFINED)
 
     def of(self, rows: Rows) -> Ranks:
         """The ranks of some rows."""
-        self._work.renew()
+        self._evaluator.work.renew()
         content = self._content
         vector: Vector = (
             self._evaluator.vector(content, Side.JOB, rows)

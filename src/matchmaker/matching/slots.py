@@ -21,12 +21,11 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.evaluator import Evaluator
+from matchmaker.matching.columns.evaluator import own_values
 from matchmaker.matching.columns.forms import unshared
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.sparse import Shown
-from matchmaker.matching.columns.step_budget import Work, allowance
+from matchmaker.matching.columns.step_budget import allowance
 from matchmaker.matching.columns.vectors import (
     Mask,
     Same,
@@ -107,8 +106,7 @@ class Slots:
         self.now: View = attrs.evolve(view, columns=Shown(columns))
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
-        ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
-        self.free: Mask = alive & is_true(ask.vector(free, Side.ROW), view.size)
+        self.free: Mask = alive & is_true(own_values(view, free), view.size)
         # Where it is true: not a number, and nothing else.
         divides = (value is True for value in values(_own(view, PARTITIONABLE), view.size))
         self.divisible: Mask = np.fromiter(divides, np.bool_, view.size)
@@ -214,5 +212,4 @@ def _own(view: View, folded: str) -> Vector:
     """The values of an attribute of the slots, each by itself."""
     if folded not in view.columns:
         return Same(UNDEFINED)
-    ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
-    return ask.vector(Attr(None, folded, False), Side.ROW)
+    return own_values(view, Attr(None, folded, False))

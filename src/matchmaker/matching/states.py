@@ -24,9 +24,7 @@ from matchmaker.classad.quoting import unparse_name
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.contents import FALSE, TRUE
-from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.step_budget import Work
+from matchmaker.matching.columns.evaluator import own_values
 from matchmaker.matching.columns.vectors import is_true, truths
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.given import with_scopes
@@ -153,8 +151,7 @@ class States:
         if said:
             rows = view.rows()
             for state, rule in _rules(own):
-                ask = Evaluator(view, _NOBODY, (Side.ROW, ""), Work(len(view)))
-                found = is_true(ask.vector(rule, Side.ROW, rows), len(rows))
+                found = is_true(own_values(view, rule, rows), len(rows))
                 codes[rows[found]] = _CODES[state]
                 rows = rows[~found]
         return cls(view, own, said, codes)
@@ -167,8 +164,7 @@ class States:
         if column is None or not len(open_):
             return codes
         open_ = open_[~column.missing(self.view.size)[rows[open_]]]
-        ask = Evaluator(self.view, with_scopes(job), (Side.ROW, ""), Work(len(self.view)))
-        vector = ask.vector(_start(self.names), Side.ROW, rows[open_])
+        vector = own_values(self.view, _start(self.names), rows[open_], with_scopes(job))
         kinds = np.broadcast_to(truths(vector), open_.shape)
         codes[open_[kinds != TRUE]] = _CODES[State.UNSAID]
         codes[open_[kinds == FALSE]] = _CODES[State.SHUT]

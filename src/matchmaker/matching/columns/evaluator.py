@@ -373,5 +373,13 @@ class Evaluator(Scalar):
         return Objects([absent if content is MISSING else content for content in found])
 
 
+def own_values(
+    view: View, node: Expr, rows: Rows | None = None, target: ClassAd | None = None
+) -> Vector:
+    """The values of an expression of the rows' ads themselves, on some rows or on all."""
+    ask = Evaluator(view, ClassAd() if target is None else target, (Side.ROW, ""))
+    return ask.vector(node, Side.ROW, rows)
+
+
 def _length(value: Value) -> int:
     return len(value) if isinstance(value, str) else 0
