@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
 import random
@@ -55,8 +54,8 @@ def best_of_many(
 ) -> list[int]:
     """The places of the best `count` ranks, best first, as ``best_first`` has them.
 
-    ``keys`` gives the keys of places. Only what stands on the threshold is compared by key, so that
-    the cost is that of one pass.
+    ``keys`` gives the keys of places. They are asked for what is as good as the last of the best,
+    or better, so that the cost is that of one pass.
 
     >>> import numpy as np
     >>> best_of_many(
@@ -69,18 +68,11 @@ def best_of_many(
     if not count:
         return []
     threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
-    better = np.flatnonzero(ranks > threshold).tolist()
-    equal = np.flatnonzero(ranks == threshold).tolist()
-    by: Callable[[list[int]], Iterable[Any]] = keys
-    if tie is not None:
-        drawn = {place: tie.random() for place in sorted(better + equal)}
-        by = functools.partial(map, drawn.__getitem__)
-    order = dict(zip(better, by(better), strict=True))
-    chosen = heapq.nsmallest(count - len(better), zip(by(equal), equal, strict=True))
-    return [
-        *sorted(better, key=lambda place: (-ranks[place], order[place])),
-        *(place for _, place in chosen),
-    ]
+    places = np.flatnonzero(ranks >= threshold)
+    some = places.tolist()
+    by: Sequence[Any] = keys(some) if tie is None else [tie.random() for _ in some]
+    chosen = heapq.nsmallest(count, zip((-ranks[places]).tolist(), by, some, strict=True))
+    return [place for _, _, place in chosen]
 
 
 def fuzzy(
