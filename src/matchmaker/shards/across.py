@@ -27,7 +27,6 @@ from matchmaker.matching.snapshot import Matches, Snapshot, checked
 from matchmaker.matching.states import own_names
 from matchmaker.matching.terms import Policy
 from matchmaker.shards import merge, questions, wire
-from matchmaker.shards.asked import Asked
 from matchmaker.shards.cluster import Cluster, Future
 from matchmaker.shards.supply import Spread
 
@@ -121,8 +120,7 @@ class Across:
         policy = policy if policy is not None else Policy()
         if not isinstance(policy, Policy):
             raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-        asked = Asked(self.workers, self.shards, policy)
-        supply = Spread(asked, self.outline, self.total, policy)
+        supply = Spread(self.workers, self.shards, self.outline, self.total, policy)
         return Cycle(supply, list(some_ads(jobs)), policy).run()
 
     @overload

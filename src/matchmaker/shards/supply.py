@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -26,15 +26,17 @@ from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
-from matchmaker.shards import wire
-from matchmaker.shards.asked import Asked
+from matchmaker.shards import questions, wire
+from matchmaker.shards.cluster import Cluster, Future
+from matchmaker.shards.questions import Part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from matchmaker.shards.questions import Part
+SMALL: Final = 1 << 14
+"""Bytes of jobs that go with each question; more are scattered to the workers once."""
 
-MORE = 2
+MORE: Final = 2
 """How many times its fair part of the jobs a shard offers slots for at first."""
 
 
@@ -74,21 +76,28 @@ class _Here:
 class Spread:
     """The slots of shards, as a ``Supply``."""
 
-    def __init__(self, asked: Asked, outline: View, total: int, policy: Policy) -> None:
-        self._asked = asked
+    def __init__(
+        self, cluster: Cluster, shards: Sequence[tuple[str, Future]], outline: View, total: int,
+        policy: Policy,
+    ) -> None:  # fmt: skip
+        self._cluster = cluster
+        self._shards = shards
+        self._terms = wire.policy_to_bytes(policy)
+        self._jobs: Any = b""
+        """The first job of each kind, which questions name by its place."""
         self._policy = policy
         self.columns: Collection[str] = outline.columns if total else ()
         self._clusters = Clusters(outline.columns, policy.resources.values())
         self._outline = Slots(outline, Cache(UNKEPT), policy.resources, policy.free, policy.names)
         self._kinds: Sequence[Kind] = ()
         self._numbers: dict[Kind, int] = {}
-        self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in range(asked.count)]
+        self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in shards]
         """For each shard, the best slot that it kept back, by kind."""
         self._parts: list[_Here] = []
         self._takes: list[int] = []
         self._known: dict[Kind, list[tuple[int, FromPart | None]]] = {}
         """What each part offers to a kind, and how many takes it had seen by then."""
-        self._taken: list[list[tuple[int, Amounts]]] = [[] for _ in range(asked.count)]
+        self._taken: list[list[tuple[int, Amounts]]] = [[] for _ in shards]
         self._idle: list[tuple[ClassAd, list[int]]] = []
         self._standings: list[list[Standing]] = []
         self.rounds = 0
@@ -103,12 +112,16 @@ class Spread:
         self._kinds = kinds
         self._numbers = {kind: number for number, kind in enumerate(kinds)}
         some = [
-            (number, min(kind.waiting, math.ceil(MORE * kind.waiting / self._asked.count) + MORE))
+            (number, min(kind.waiting, math.ceil(MORE * kind.waiting / len(self._shards)) + MORE))
             for number, kind in enumerate(kinds)
         ]
         if some:
-            self._asked.begin([kind.job for kind in kinds])
-            self._receive(dict.fromkeys(range(self._asked.count), some))
+            self._jobs = self._spread([kind.job for kind in kinds])
+            self._receive(dict.fromkeys(range(len(self._shards)), some))
+
+    def _spread(self, jobs: Sequence[ClassAd]) -> Any:
+        data = wire.ads_to_bytes(jobs)
+        return data if len(data) <= SMALL else self._cluster.scatter(data)
 
     def best(self, kind: Kind) -> Offer | None:
         """See :meth:`Supply.best`."""
@@ -157,13 +170,14 @@ class Spread:
 
     def _receive(self, asked: dict[int, list[tuple[int, int]]]) -> None:
         self.rounds += 1
-        before = {
-            shard: np.concatenate(
+        each = [
+            (self._jobs, kinds, self._terms, np.concatenate(
                 [np.zeros(0, np.int64), *(p.numbers[p.shards == shard] for p in self._parts)]
-            )
-            for shard in asked
-        }
-        found = self._asked.offers(asked, before)
+            ))
+            for shard, kinds in asked.items()
+        ]  # fmt: skip
+        some = [self._shards[shard] for shard in asked]
+        found = dict(zip(asked, self._cluster.ask(some, questions.offers, each), strict=True))
         for shard in sorted(found):
             part, ahead = found[shard], self._ahead[shard]
             for (number, _), place in zip(asked[shard], part.ahead, strict=True):
@@ -198,9 +212,12 @@ class Spread:
     def remains(self) -> dict[str, Amounts]:
         """See :meth:`Supply.remains`."""
         if self._idle:
-            self._standings = self._asked.standings(
-                [job for job, _ in self._idle], [m for _, m in self._idle], self._taken
-            )
+            jobs = self._spread([job for job, _ in self._idle])
+            each = [
+                (jobs, [moments[shard] for _, moments in self._idle], self._terms, taken)
+                for shard, taken in enumerate(self._taken)
+            ]
+            self._standings = self._cluster.ask(self._shards, questions.standings, each)
         left: list[tuple[int, tuple[str, Amounts]]] = []
         for part in self._parts:
             slots = part.whole.slots
