@@ -192,8 +192,8 @@ class _Walk:
             return self._connective(node, wanted)
         if isinstance(node, nodes.Ternary):
             return self._ternary(node, wanted)
-        leaf = self._leaf(node)
-        return leaf(wanted) if leaf is not None else [Box(others=(comes_to(node, wanted),))]
+        found = self._leaf(node, wanted)
+        return found if found is not None else [Box(others=(comes_to(node, wanted),))]
 
     def _connective(self, node: nodes.Binary, wanted: _Wanted) -> list[Box]:
         table = _TABLES[node.operator]
@@ -301,19 +301,14 @@ class _Walk:
         domains = {n: d for n, d in box.domains.items() if not self.universe(n) <= d}
         return attrs.evolve(box, domains=domains)
 
-    def _leaf(self, node: Expr) -> Callable[[_Wanted], list[Box]] | None:
-        """A function from wanted outcomes to boxes, for a condition on one attribute, or None."""
+    def _leaf(self, node: Expr, wanted: _Wanted) -> list[Box] | None:
+        """The boxes of a condition on one attribute, None for any other condition."""
         atom = tested(node)
         if atom is not None:
             attribute, parts, rest = atom
-            name = self._name(attribute)
-
-            def of_domain(wanted: _Wanted) -> list[Box]:
-                known = [domain for name, domain in parts.items() if name in wanted]
-                domain = fold(Domain.__or__, known, NOTHING)
-                return self._boxes(name, domain, () if rest is None else (comes_to(rest, wanted),))
-
-            return of_domain
+            known = [domain for came_to, domain in parts.items() if came_to in wanted]
+            others = () if rest is None else (comes_to(rest, wanted),)
+            return self._boxes(self._name(attribute), fold(Domain.__or__, known, NOTHING), others)
         if (
             isinstance(node, nodes.Call)
             and node.function.lower() == "member"
@@ -321,13 +316,9 @@ class _Walk:
         ):
             text, among = node.arguments
             listed = host_attribute(among)
-            if (
-                listed is not None
-                and isinstance(text, nodes.Literal)
-                and isinstance(text.value, str)
-            ):
-                name, wanted_text = self._name(listed), ascii_fold(text.value)
-                return lambda wanted: self._tagged(name, wanted_text, wanted)
+            said = text.value if isinstance(text, nodes.Literal) else None
+            if listed is not None and isinstance(said, str):
+                return self._tagged(self._name(listed), ascii_fold(said), wanted)
         return None
 
     def _tagged(self, name: str, text: str, wanted: _Wanted) -> list[Box]:

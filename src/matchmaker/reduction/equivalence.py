@@ -6,7 +6,8 @@ so each is computed once. An ad that depends on more than attributes is a class 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from matchmaker.classad.ad import ClassAd
@@ -31,9 +32,9 @@ def alike(
     """
     every = list(ads)
     names, inexact = set(significant), frozenset(INEXACT)
-    looked: dict[Expr, set[str] | None] = {}
+    look = cache(names_in)
     while True:
-        whole = other is not None and _leads_through(other, names, looked)
+        whole = other is not None and _leads_through(other, names, look)
         order = sorted(names)
         # Expressions are interned: two that are equal are one object.
         classes: dict[tuple[tuple[Any, ...], tuple[type, ...]], list[int]] = {}
@@ -49,9 +50,7 @@ def alike(
             alone = whole
             for part in held:
                 if isinstance(part, Expr):
-                    if part not in looked:
-                        looked[part] = names_in(part)
-                    needed = looked[part]
+                    needed = look(part)
                     alone = alone or needed is None
                     more |= needed or set()
             found += [[place] for place in places] if alone else [places]
@@ -60,15 +59,13 @@ def alike(
         names |= more
 
 
-def _leads_through(ad: ClassAd, names: set[str], looked: dict[Expr, set[str] | None]) -> bool:
+def _leads_through(ad: ClassAd, names: set[str], look: Callable[[Expr], set[str] | None]) -> bool:
     """Adds the names that an ad's attributes lead to; true if one depends on more than names."""
     pending = list(names)
     for name in pending:
         part = ad.content.get(name)
         if isinstance(part, Expr):
-            if part not in looked:
-                looked[part] = names_in(part)
-            needed = looked[part]
+            needed = look(part)
             if needed is None:
                 return True
             pending += needed - names

@@ -78,7 +78,8 @@ class Reduction:
             if steps:
                 lines.append(f"  with the facts: {unparse(fate.bound)}")
                 lines += [f"    {unparse(b)}  =>  {phrase(a)}" for b, a in fate.steps()]
-            lines.append(f"  {_FATES[fate.verdict]}{_residual(fate)}")
+            left = phrase(fate.residual) if fate.verdict is Verdict.RESIDUAL else ""
+            lines.append(f"  {_FATES[fate.verdict]}{left}")
         never = any(fate.verdict is Verdict.NEVER for fate in self.fates)
         if self.verdict is Verdict.NEVER and not never:
             lines.append("the clauses contradict each other: no value does for all of them")
@@ -90,10 +91,6 @@ _FATES = {
     Verdict.ALWAYS: "settled: true on this queue",
     Verdict.RESIDUAL: "left to the host: ",
 }
-
-
-def _residual(fate: Fate) -> str:
-    return phrase(fate.residual) if fate.verdict is Verdict.RESIDUAL else ""
 
 
 def _binding(binding: Binding) -> str:
