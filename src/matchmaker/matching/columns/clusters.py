@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.references import names_of
@@ -22,12 +20,12 @@ from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
 _BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
 
 
-@attrs.frozen(slots=True)
-class _Leads:
-    """What an attribute of the rows leads to; ``anything`` if that is not known."""
-
-    names: frozenset[str]
-    anything: bool
+def _names_in(content: Any) -> frozenset[str] | None:
+    """The attributes that a content names; None if it may rest on anything."""
+    if not isinstance(content, Expr):
+        return frozenset()
+    names = names_of(content)
+    return None if names.opaque else names.attributes
 
 
 class Clusters:
@@ -39,9 +37,9 @@ class Clusters:
 
     def __init__(self, columns: Mapping[str, Column], also: Iterable[Expr] = ()) -> None:
         self._columns = columns
-        self._also = [names_of(expression) for expression in also]
+        self._also = list(map(_names_in, also))
         self._hidden = hides(columns)
-        self._leads: dict[str, _Leads] = {}
+        self._leads: dict[str, frozenset[str] | None] = {}
 
     def of(self, job: ClassAd) -> Hashable:
         """The cluster of a job: equal for jobs that match the same rows with the same ranks."""
@@ -57,46 +55,27 @@ class Clusters:
         if hides(job.content) or self._hidden:
             return None
         found = set(_BEGIN)
-        pending: list[str] = []
-        theirs = self._lead(FOLDED_REQUIREMENTS)
-        anything = theirs.anything
-        pending += theirs.names
-        for names in self._also:
-            anything |= names.opaque
-            pending += names.attributes
-        for name in _BEGIN:
-            anything |= self._expand(job.content.get(name), pending)
-        while pending and not anything:
-            name = pending.pop()
-            if name in found:
-                continue
-            found.add(name)
-            anything = self._expand(job.content.get(name), pending)
-            leads = self._lead(name)
-            anything |= leads.anything
-            pending += leads.names
-        return None if anything else found
+        reached = [
+            self._lead(FOLDED_REQUIREMENTS),
+            *self._also,
+            *(_names_in(job.content.get(name)) for name in _BEGIN),
+        ]
+        while reached:
+            names = reached.pop()
+            if names is None:
+                return None
+            for name in names - found:
+                found.add(name)
+                reached += (_names_in(job.content.get(name)), self._lead(name))
+        return found
 
-    def _expand(self, content: Any, pending: list[str]) -> bool:
-        """Adds what an attribute of the job leads to; true if that is not known."""
-        if not isinstance(content, Expr):
-            return False
-        names = names_of(content)
-        pending += names.attributes
-        return names.opaque
-
-    def _lead(self, name: str) -> _Leads:
-        known = self._leads.get(name)
-        if known is None:
+    def _lead(self, name: str) -> frozenset[str] | None:
+        """What an attribute of the rows leads to; None if that is not known."""
+        if name not in self._leads:
             column = self._columns.get(name)
             held = column.leading() if column is not None else []
-            if len(held) > MANY_EXPRESSIONS:
-                known = _Leads(frozenset(), True)
-            else:
-                names = [names_of(expression) for expression in held]
-                known = _Leads(
-                    frozenset().union(*(n.attributes for n in names)),
-                    any(n.opaque for n in names),
-                )
-            self._leads[name] = known
-        return known
+            each = list(map(_names_in, held)) if len(held) <= MANY_EXPRESSIONS else [None]
+            known = [names for names in each if names is not None]
+            whole = len(known) == len(each)
+            self._leads[name] = frozenset().union(*known) if whole else None
+        return self._leads[name]
