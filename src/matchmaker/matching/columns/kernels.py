@@ -82,7 +82,7 @@ def _comparison(relation: Callable[[Any, Any], Any]) -> Kernel:
 
 def _arithmetic(
     integers: Callable[[Ints, Ints], tuple[Ints, Mask | None]],
-    reals: Callable[[Reals, Reals], Reals] | None,
+    reals: Callable[[Reals, Reals], Reals],
 ) -> Kernel:
     """Of the operation on integers, which also says where it has no result, and that on reals."""
 
@@ -112,10 +112,8 @@ def _arithmetic(
 
 
 def _of_reals(
-    left: Scalars, right: Scalars, operation: Callable[[Reals, Reals], Reals] | None
+    left: Scalars, right: Scalars, operation: Callable[[Reals, Reals], Reals]
 ) -> tuple[Ints, Mask | None]:
-    if operation is None:
-        return np.zeros(1, np.int64), np.ones(1, np.bool_)
     with np.errstate(all="ignore"):
         result = operation(_reals(left), _reals(right))
     return result.view(np.int64), result == np.inf
@@ -184,7 +182,7 @@ BINARY: Final[Mapping[str, Kernel]] = {
     "-": _arithmetic(_plain(np.subtract), np.subtract),
     "*": _arithmetic(_plain(np.multiply), np.multiply),
     "/": _arithmetic(_divide, np.divide),
-    "%": _arithmetic(_remainder, None),
+    "%": _arithmetic(_remainder, lambda *_: np.full(1, np.inf)),
     "&": _bitwise(np.bitwise_and),
     "|": _bitwise(np.bitwise_or),
     "^": _bitwise(np.bitwise_xor),

@@ -274,13 +274,18 @@ def _texts(column: Any) -> list[str | None]:
 
 def _cells(text: str) -> dict[str, Any]:
     """The contents of an ad that are apart, by folded name, from JSON."""
-    try:
-        cells = json.loads(text)
-    except RecursionError:
-        cells = None
+    cells = _json(text)
     if not isinstance(cells, dict) or not all(isinstance(cell, str) for cell in cells.values()):
         raise ValueError("attributes that few ads have are a JSON object of cells")
     return {ascii_fold(name): content_of_cell(cell) for name, cell in cells.items()}
+
+
+def _json(text: str) -> Any:
+    """What JSON says, None where it nests too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return None
 
 
 def _with_few(parts: Parts, few: Mapping[int, Mapping[str, Any]]) -> Parts:
@@ -315,10 +320,7 @@ def _laid_out(parts: Parts, texts: list[str | None], few: Mapping[int, Mapping[s
 
 
 def _layout(text: str | None) -> Layout:
-    try:
-        names = json.loads(text or "null")
-    except RecursionError:
-        names = None
+    names = _json(text or "null")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("names of an ad are a list of strings")
     layout = Layout.of(tuple(names))
