@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
+from matchmaker.classad import reference
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.values import is_error
@@ -236,6 +237,10 @@ def test_a_list_belongs_to_who_got_it() -> None:
             tags: Any = ad.eval(name)
             assert tags == ["a", "b"]
             tags.append("c")
+
+
+def test_the_special_names_are_those_that_evaluation_knows() -> None:
+    assert reference._AROUND.special == SPECIAL.keys()
 
 
 @pytest.mark.parametrize("name", SPECIAL.values())
