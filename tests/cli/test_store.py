@@ -35,7 +35,9 @@ def test_a_pilot_does_all_and_the_status_says_so(classad: Run, store: Path, tmp_
     votes = (store / "finished" / "shuf2296.arff" / "votes80.txt").read_text()
     assert votes.splitlines()[0] == f"6 {6 * 80 % 7}"
     names = {path.name for path in (store / "finished").rglob("*") if path.is_file()}
-    assert names == {"data", *(f"votes{each}.txt" for each in range(63, 83))}
+    # One slot may move an input aside before the other has removed its last claim.
+    kept = {name for name in names if not name.startswith("active")}
+    assert kept == {"data", *(f"votes{each}.txt" for each in range(63, 83))}
     assert not list((store / "pilots").iterdir())
     assert not list(folder.iterdir())
 
