@@ -43,6 +43,7 @@ class Attribute:
         glue2: the nearest attribute of GLUE 2.0, empty where there is none.
         apart: what special code does in place of renaming it to and from that one: ``from``,
             ``to``, and ``rest`` where nothing of it is left over for OtherInfo.
+        usual: what stands where it must be there and is not known, if not a word for that.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Attribute:
     sentinel: tuple[int, ...] = ()
     glue2: str = ""
     apart: tuple[str, ...] = ()
+    usual: str = ""
 
 
 @attrs.frozen(slots=True)

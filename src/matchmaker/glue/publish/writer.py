@@ -32,16 +32,6 @@ _NONE: Final[Values] = {}
 _NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
 _UNKNOWN: Final = "undefined"
 _UNKNOWN_NUMBER: Final = "444444"
-_USUAL: Final = {
-    "GLUE2ServiceType": "org.ogf.glue.Service",
-    "GLUE2ServiceQualityLevel": "production",
-    "GLUE2EndpointQualityLevel": "production",
-    "GLUE2EndpointHealthState": "unknown",
-    "GLUE2PolicyScheme": "org.glite.standard",
-    "GLUE2StorageShareSharingID": "dedicated",
-}
-"""What stands where the schema wants a word, none is known, and another says more than unknown."""
-
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -158,7 +148,8 @@ class Writer:
                 if name not in pairs:
                     made = attribute(name)
                     number = made is not None and made.ldap == "integer"
-                    pairs[name] = [_USUAL.get(name, _UNKNOWN_NUMBER if number else _UNKNOWN)]
+                    usual = made.usual if made is not None else ""
+                    pairs[name] = [usual or (_UNKNOWN_NUMBER if number else _UNKNOWN)]
 
     def _texts(self, dn: str, name: str, value: Value) -> list[str]:
         known = attribute(name)

@@ -42,10 +42,7 @@ _NAMING = {*HOLDERS, "glue2computingservice"}
 def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
     """The entries of an XML document. Entities are refused and nothing is fetched.
 
-    Args:
-        file: the document, unpacked.
-        report: called with an `Issue` for what is left out.
-        max_size: bytes that are read at most; 64 MB if not given.
+    `max_size` is the number of bytes that are read at most; 64 MB if not given.
 
     Raises:
         ValueError: where the document is not XML from its beginning, declares entities or is too
@@ -134,10 +131,7 @@ class _Walker:
 def read_json(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
     """The entries of a JSON document: objects by their classes' names, alone or in lists.
 
-    Args:
-        file: the document, unpacked.
-        report: called with an `Issue` for what is left out.
-        max_size: bytes that are read at most; 64 MB if not given.
+    `max_size` is the number of bytes that are read at most; 64 MB if not given.
 
     Raises:
         ValueError: where the document is not JSON, or too large.

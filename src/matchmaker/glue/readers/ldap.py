@@ -158,14 +158,7 @@ def search(
 ) -> Iterator[Entry]:
     """Search for the entries of GLUE 1.3 and 2.0 under a base, at the first server that answers.
 
-    Args:
-        url: ``ldap://host:2170`` or ``ldaps://…``, or several; None for those of the environment.
-        base: the name to search under; None for the URL's own or else `ROOTS`.
-        report: called with an `Issue` for each part of the answer that is missing or mended.
-        bounds: on time and size.
-        start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
-        ca_file: a file of certificates to trust, in place of the system's.
-        progress: called after each page with the number of entries that the server has sent.
+    `base` is None for the URL's own, or else `ROOTS`; the rest is as `glue.read_ldap` has it.
 
     Raises:
         ValueError: for a URL of another scheme, and a file without certificates or use.
