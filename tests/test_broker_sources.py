@@ -180,6 +180,10 @@ DAMAGE = {
     "the service": DENYING.replace("objectClass: GLUE2ComputingService", "objectClass: x"),
     "the share's name": DENYING.replace("dn: GLUE2ShareID=s,", "dn:: "),
     "a change": DENYING.replace("ShareID: s\n", "ShareID: s\nchangetype: delete\n"),
+    "the service, the queue and one of two endpoints": TWO.replace("MappingQueue: long\n", KEYS)
+    .replace("objectClass: GLUE2ComputingService", "objectClass: x")
+    .replace("MappingQueue: long", "MappingQueue:: lo*")
+    .replace("dn: GLUE2EndpointID=e", "dn,: GLUE2EndpointID=e"),
     "the queue": DENYING.replace("MappingQueue: long", "MappingQueue:: lo*"),
     "the text of the queue": DENYING.replace("MappingQueue: long", "MappingQueue:"),
     "a letter of the queue": DENYING.replace("MappingQueue: long", "MappingQueue: lo\tg"),

@@ -70,14 +70,14 @@ def adrift(
     for share in kinds["glue2computingshare"]:
         its = set(chain.from_iterable(hosts.get(s, ()) for s in _services(share)))
         of = keys_of(share, SERVICES, "GLUE2ServiceID")
-        if share.id and not known.isdisjoint(of):
-            wanted = keys_of(share, ENDPOINTS, "")
-            held = all(any((service, key) in offered for service in of) for key in wanted)
-            if held and (wanted or anywhere.isdisjoint(of)):
-                continue
-            its = {""}  # the lost endpoint may be at any
-        if "" in its or not 0 < len(its) <= LIMITS.repeated:
-            its = {""}  # any
+        wanted = keys_of(share, ENDPOINTS, "")
+        held = all(any((service, key) in offered for service in of) for key in wanted)
+        whole = share.id and not known.isdisjoint(of)
+        if whole and held and (wanted or anywhere.isdisjoint(of)):
+            continue
+        # A lost endpoint may be at any host.
+        if whole or not held or "" in its or not 0 < len(its) <= LIMITS.repeated:
+            its = {""}
         values = {**_closed(share), "GlueCEName": queue_name(share)}
         for said in marks(share, CE_ID):
             yield ComputingElement(said, values)
