@@ -350,6 +350,17 @@ def test_shares_without_a_name_are_views_of_the_queue_of_another_source() -> Non
     assert taken(found) == ["h.grid:443/rest-slurm-long", "t"]
 
 
+def test_a_share_without_a_name_may_be_any_view_of_a_queue() -> None:
+    """It admits only whom each view of another source admits, not whom only one of them does."""
+    dn = OLD.partition("\n")[0].removeprefix("dn: ")
+    view = f"dn: GlueVOViewLocalID=v,{dn}\nobjectClass: GlueVOView\nGlueVOViewLocalID: v\n"
+    view += f"GlueChunkKey: GlueCEUniqueID=h.grid:443/rest-slurm-long\n{RULES}: VO:atlas\n"
+    lost = service().replace("https://h.grid:443/x", "nowhere")
+    one, two = (glue.read(BytesIO(each.encode())) for each in (OLD + view, lost))
+    for sources in ([("a", one), ("b", two)], [("b", two), ("a", one)]):
+        assert taken(broker.merged(sources)) == ["h.grid:443/rest-slurm-long"]
+
+
 def test_a_queue_that_a_bound_left_out_denies_in_other_sources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -269,10 +269,9 @@ def _narrowed(
     ones: list[tuple[str, Description]] = []
     for queue in found:
         own, shared = _rules(queue.queue.ad), common[queue.id]
-        # A share that goes by its id may be at several hosts, and at each admit others.
+        # A share that goes by its id may be at several hosts, or be any view of a queue.
         rules = agreed(own, shared) if own is not None and shared is not None else shared
         one = Description.of(queue.id, queue.queue.ad.eval, rules)
-        one = one if one.nameless else attrs.evolve(one, rules=shared)
         described[queue.place[0]].append(one)
         known.setdefault(queue.id, set()).add(queue.place[0])
         ones.append((queue.id, one))
