@@ -1,4 +1,4 @@
-"""No damage to one of several sources makes a merged queue accept a job that it refused before.
+"""No damage to one of several sources makes a merged queue accept a job that a source refuses.
 
 A case is two or three sources that describe the same queues: dumps of GLUE 1.3 and 2.0, one tree
 in each or both in one, ads made of a dump, and what Slurm prints of the queue. The same are
@@ -125,7 +125,26 @@ def judge(case: Merge) -> str | None:
     after = together((number, damaged[number]) for number in case.order)
     if before is None or after is None or after[1] - access.KNOWN:
         return None
-    return more(before[0], after[0])
+    alone = by_each(wholes)
+    known = {
+        ident: before[0].get(ident, frozenset()) | alone.get(ident, frozenset())
+        for ident in before[0].keys() | alone.keys()
+    }
+    return more(known, after[0])
+
+
+def by_each(wholes: Sequence[Given | None]) -> Admitted:
+    """The jobs that each source which describes a queue admits to it, some by a view perhaps.
+
+    Sources are merged view by view, and refuse a job that one admits by a view and another by the
+    queue itself. No source refuses it, and so damage to a view may let it in.
+    """
+    found: dict[str, frozenset[int]] = {}
+    for given in wholes:
+        one = together([(0, given)])
+        for ident, numbers in one[0].items() if one is not None else ():
+            found[ident] = found.get(ident, numbers) & numbers
+    return found
 
 
 def renamed(all_before: Iterable[Given | None], all_after: Iterable[Given | None]) -> bool:
