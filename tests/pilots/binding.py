@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots.binder.limits import Settings
+from matchmaker.pilots.binder.bounds import Settings
 from matchmaker.pilots.binder.server import serve
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.connect import Place

@@ -19,7 +19,7 @@ from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots import connect
 from matchmaker.pilots.binder import storing
 from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, a_slot, an_ad, reported
-from matchmaker.pilots.binder.limits import Pace
+from matchmaker.pilots.binder.bounds import Pace
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Word
 from matchmaker.pilots.binder.tables import Tables

@@ -59,9 +59,9 @@ def run(
             "the binder needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
         ) from None
     from matchmaker.pilots.binder import server
+    from matchmaker.pilots.binder.bounds import Settings
     from matchmaker.pilots.binder.handlers import installed
     from matchmaker.pilots.binder.keys import own_key
-    from matchmaker.pilots.binder.limits import Settings
     from matchmaker.pilots.wire.connection import parse_address
 
     place = _folder(folder)

@@ -85,29 +85,6 @@ class Drawing:
 Part: TypeAlias = Table | Items | Funnel | Drawing
 
 
-class Paged:
-    """What is a page too: for a notebook, and by itself."""
-
-    __slots__ = ()
-
-    def summary(self) -> str:
-        """One line, the title of the page."""
-        raise NotImplementedError
-
-    def _parts(self) -> Iterable[Part]:
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        return fragment(self.summary(), self._parts())
-
-    def html(self, of: str = "") -> str:
-        """A page that needs nothing else: style and picture are in it, and all texts escaped.
-
-        `of` says what it is about, in its title: the job, the pool and when.
-        """
-        return page(self.summary(), self._parts(), of)
-
-
 _STYLE: Final = """
 .mm { --blue: #3b82c4; --green: #1a7f4b; --yes: #1a7f4b; --no: #c2410c;
   font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }

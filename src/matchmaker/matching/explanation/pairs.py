@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,9 +12,12 @@ from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.explanation.page import Code, Facts, Mark, Paged, Table
+from matchmaker.matching.explanation.report import Paged
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 from matchmaker.matching.states import State, state_of
+
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Table
 
 
 @attrs.frozen(slots=True)
@@ -71,6 +75,8 @@ class PairExplanation(Paged):
 
     def _parts(self) -> Iterator[Table]:
         """The parts of the page."""
+        from matchmaker.matching.explanation.page import Code, Facts, Mark, Table
+
         for title, found in self.sides():
             rows = []
             for one in found:

@@ -6,15 +6,17 @@ As a page with a picture it is in ``page``; as tables on a terminal, and as JSON
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable, shorten
 from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.explanation.page import Bar, Cell, Code, Funnel, Items, Paged, Part, Table
 from matchmaker.matching.states import State, free_of, in_words, matching
+
+if TYPE_CHECKING:
+    from matchmaker.matching.explanation.page import Cell, Part
 
 Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A table: titles, and rows of numbers with a text at the end."""
@@ -159,6 +161,33 @@ class Joint:
         return f"{all_}: {'; '.join(map(str, self.changes))}"
 
 
+class Paged:
+    """What is a page too: for a notebook, and by itself."""
+
+    __slots__ = ()
+
+    def summary(self) -> str:
+        """One line, the title of the page."""
+        raise NotImplementedError
+
+    def _parts(self) -> Iterable[Part]:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        from matchmaker.matching.explanation.page import fragment
+
+        return fragment(self.summary(), self._parts())
+
+    def html(self, of: str = "") -> str:
+        """A page that needs nothing else: style and picture are in it, and all texts escaped.
+
+        `of` says what it is about, in its title: the job, the pool and when.
+        """
+        from matchmaker.matching.explanation.page import page
+
+        return page(self.summary(), self._parts(), of)
+
+
 @attrs.frozen(slots=True)
 class Explanation(Paged):
     """Why a job matches as few slots of a pool as it does.
@@ -245,6 +274,7 @@ class Explanation(Paged):
 
     def _parts(self) -> Iterator[Part]:
         """The parts of the page."""
+        from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
 
         def barred(heading: str, counted: Counted, note: str = "") -> Table:
             titles, rows = counted

@@ -15,8 +15,8 @@ from typing import Any, Final
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import grants, moves
 from matchmaker.pilots.binder.ads import an_ad, asked, sendable
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.limits import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.states import Job, Stage
 from matchmaker.pilots.node.task import check_job
 from matchmaker.pilots.wire.connection import Connection

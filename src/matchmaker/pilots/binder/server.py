@@ -20,11 +20,11 @@ from matchmaker.classad import ClassAd
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.ads import a_slot, an_ad, asked, reported
+from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.clients import client
 from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.grants import granted, refusal
 from matchmaker.pilots.binder.joining import Offer
-from matchmaker.pilots.binder.limits import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.proxy import End
 from matchmaker.pilots.binder.states import Session
 from matchmaker.pilots.binder.tables import Tables
