@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from matchmaker.matching.states import State, States, in_words, matching, state_
 
 if TYPE_CHECKING:
     from matchmaker import Shards
+    from matchmaker.matching.snapshot import Matches
 
 MANY = 1000
 """More ads than this are matched as a pool, without a reason for each refusal."""
@@ -111,25 +113,9 @@ def _in_shards(
     shown = SHOWN if top is None else top
     matched = pool.match(job) if as_json and top is None else pool.top(job, max(shown, 1))
     best = matched.best(len(matched))
-    states = pool.states(job, names)
-    count = sum(states.values())
-    rows = list(zip(best.keys, best.ranks, strict=True))
+    rows = [(name, rank, None) for name, rank in zip(best.keys, best.ranks, strict=True)]
     rows = rows if as_json and top is None else rows[:shown]
-    if as_json:
-        print_json({
-            "chosen": best.keys[0] if best else None,
-            "ranked": [{"name": name, "rank": plain(rank)} for name, rank in rows],
-            "refused": None, "matched": count, "total": len(pool), "states": states,
-            "error": best.error,
-        })  # fmt: skip
-    else:
-        page = _page(count, len(pool), states)
-        cells = [(place, name, number(rank)) for place, (name, rank) in enumerate(rows, 1)]
-        if cells:
-            page.show(table(("", "ad", "rank"), cells, right=(0, 2), whole=(1,)))
-        page.print()
-    _warn(best.error)
-    return 0 if best else 1
+    return _print(best, rows, pool.states(job, names), len(pool), as_json)
 
 
 def _among_many(
@@ -138,27 +124,33 @@ def _among_many(
     snapshot = pool.snapshot()
     found = snapshot.match(job)
     states = States.of(snapshot.view, names)
-    counts = states.counts(job, found.row_array)
-    matched = len(found)
     if top is None:
-        top = matched if as_json else SHOWN
+        top = len(found) if as_json else SHOWN
     best = found.best(max(top, 1))
-    chosen = best.keys[0] if best else None
     order = list(State)
     each = [order[code] for code in states.codes(job, best.row_array).tolist()]
     rows = list(zip(best.keys[:top], best.ranks, each, strict=False))
+    return _print(best, rows, states.counts(job, found.row_array), len(pool), as_json)
+
+
+def _print(
+    best: Matches, rows: Sequence[tuple[str, float, State | None]], counts: dict[str, int],
+    total: int, as_json: bool,
+) -> int:  # fmt: skip
+    """Prints the best matches; why others were refused is not sought among many."""
+    matched = sum(counts.values())
     if as_json:
         ranked = [
-            {"name": name, "rank": plain(rank), "state": str(state)} for name, rank, state in rows
+            {"name": name, "rank": plain(rank), **({} if state is None else {"state": str(state)})}
+            for name, rank, state in rows
         ]
-        # The reasons of that many refusals are not sought.
         print_json({
-            "chosen": chosen, "ranked": ranked, "refused": None, "matched": matched,
-            "total": len(pool), "states": counts, "error": found.error,
+            "chosen": best.keys[0] if best else None, "ranked": ranked, "refused": None,
+            "matched": matched, "total": total, "states": counts, "error": best.error,
         })  # fmt: skip
     else:
-        page = _page(matched, len(pool), counts)
-        said = not set(counts) <= {State.UNSAID}
+        page = _page(matched, total, counts)
+        said = not set(counts) <= {State.UNSAID} and all(state for _, _, state in rows)
         cells = [
             (place, name, number(rank), *([state] if said else []))
             for place, (name, rank, state) in enumerate(rows, 1)
@@ -167,5 +159,5 @@ def _among_many(
             titles = ("", "ad", "rank", *(["state"] if said else []))
             page.show(table(titles, cells, right=(0, 2), whole=(1,)))
         page.print()
-    _warn(found.error)
-    return 0 if matched else 1
+    _warn(best.error)
+    return 0 if best else 1
