@@ -10,19 +10,19 @@ import random
 import time
 
 from matchmaker import ClassAd, parse_expr
-from matchmaker.pilots import Demand, Estimate, Pilot, PilotState, Queue, Snapshot, rule
+from matchmaker.pilots import Demand, Estimate, Pilot, PilotQueue, PilotSnapshot, PilotState, rule
 
 QUEUES, KINDS, PILOTS = 1000, 10_000, 100_000
 
 
-def snapshot() -> Snapshot:
+def snapshot() -> PilotSnapshot:
     """A grid of 40 groups, whose kinds differ in group, memory, processors and time."""
     chance = random.Random(1)
     groups = [f"vo{number}" for number in range(40)]
     accepts = parse_expr("member(TARGET.Group, MY.Groups)")
     wants = parse_expr("TARGET.Memory >= MY.RequestMemory && TARGET.Cpus >= MY.RequestCpus")
     queues = tuple(
-        Queue(
+        PilotQueue(
             key=f"q{number}",
             pilot=ClassAd(
                 Memory=chance.choice([2000, 4000, 8000]),
@@ -62,7 +62,9 @@ def snapshot() -> Snapshot:
         )
         for number in range(PILOTS)
     )
-    return Snapshot(now=1e5, demand=demand, queues=queues, pilots=pilots, memory={"now": 1e5 - 120})
+    return PilotSnapshot(
+        now=1e5, demand=demand, queues=queues, pilots=pilots, memory={"now": 1e5 - 120}
+    )
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ import attrs
 from matchmaker.pilots.delays import ASSUMPTIONS
 from matchmaker.pilots.figures import TITLES, cells, rows, svg
 from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.metrics import SimulationReport
 from matchmaker.pilots.rules import NAMES
 from matchmaker.pilots.simulation import OURS, simulate
 from matchmaker.pilots.swf import Trace
@@ -70,7 +70,7 @@ class Task:
 class Measured:
     """What came of it: seconds of processor time, and the process's most memory in bytes."""
 
-    report: Report
+    report: SimulationReport
     seconds: float
     memory: int
 
@@ -104,7 +104,7 @@ def shapes(names: Iterable[str]) -> None:
                       flush=True)  # fmt: skip
 
 
-def verdict(reports: list[Report]) -> list[str]:
+def verdict(reports: list[SimulationReport]) -> list[str]:
     """Whether the headline holds, with the figures."""
     by_policy = {row.policy: row for row in rows(reports)}
     ours, dirac, glideinwms = (by_policy[name] for name in (OURS, "dirac", "glideinwms"))

@@ -154,6 +154,16 @@ def test_every_function_and_method_has_an_example_that_runs() -> None:
 # --- names of before -----------------------------------------------------------------------------
 
 
+def test_a_public_noun_has_one_meaning() -> None:
+    meant: dict[str, set[type]] = {}
+    for module in (mm, mm.batch, mm.broker, mm.delegation, mm.glue, mm.nodes, mm.pilots):
+        for name in {*members(module), *getattr(module, "__all__", ())}:
+            if isinstance(found := getattr(module, name), type):
+                meant.setdefault(name, set()).add(found)
+    assert {"Policy", "PolicyAd", "Transition"} <= meant.keys()
+    assert {name: found for name, found in meant.items() if len(found) > 1} == {}
+
+
 def renamed() -> list[tuple[str, str]]:
     """The old and new names that the changelog lists."""
     text = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from matchmaker.delegation.contact import Marks, key_of
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
-from matchmaker.delegation.record import Entry, Payload, Record, Unreadable
+from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
 
 BROKEN = Silence("the command failed")
 OVER = {Phase.ENDED, Phase.CANCELLED}
@@ -349,7 +349,7 @@ class MemoryLedger:
     def __init__(self, world: World | None = None) -> None:
         self.rows: dict[str, Record] = {}
         self.payloads: dict[str, Payload] = {}
-        self.log: list[tuple[str, Entry]] = []
+        self.log: list[tuple[str, Transition]] = []
         self.epoch = 1
         self.world = world
         self.on_disk: tuple[dict[str, Record], int] | None = None
@@ -432,11 +432,11 @@ class MemoryLedger:
     def payload(self, key: str) -> Payload | None:
         return self.payloads.get(key)
 
-    def history(self, key: str) -> list[Entry]:
+    def history(self, key: str) -> list[Transition]:
         return [entry for name, entry in self.log if name == key]
 
     def _note(self, source: str, made: Record, by: str) -> None:
-        entry = Entry(
+        entry = Transition(
             made.attempt, made.revision, made.since, source, str(made.state), by, made.reason
         )
         self.log.append((made.key, entry))

@@ -156,7 +156,7 @@ def test_an_assignment_is_entered_in_the_pool(pool: mm.Pool) -> None:
         (lambda _: mm.read_ads(5), "a path or an open file was expected, not int"),  # type: ignore[arg-type]
         (lambda _: mm.glue.read_ldif(5), "a path, a file or lines were expected, not int"),  # type: ignore[arg-type]
         (lambda pool: pool.assign([]).apply("x"), "a Pool was expected, not str"),
-        (lambda _: pilots.decide("x"), "a pilots.Snapshot was expected, not str"),  # type: ignore[arg-type]
+        (lambda _: pilots.decide("x"), "a pilots.PilotSnapshot was expected, not str"),  # type: ignore[arg-type]
         (lambda _: mm.ClassAd(5), "attributes by name were expected, not int"),  # type: ignore[arg-type]
     ],
 )

@@ -15,9 +15,9 @@ from matchmaker.pilots import (
     Demand,
     Estimate,
     Pilot,
+    PilotQueue,
+    PilotSnapshot,
     PilotState,
-    Queue,
-    Snapshot,
     decide,
 )
 
@@ -30,8 +30,8 @@ def kind(key: str = "job", waiting: int = 5, ad: ClassAd = ANY, **more: Any) -> 
     return Demand(key=key, ad=ad, waiting=waiting, **more)
 
 
-def queue(key: str = "ce", pilot: ClassAd = PILOT, **more: Any) -> Queue:
-    return Queue(key=key, pilot=pilot, **more)
+def queue(key: str = "ce", pilot: ClassAd = PILOT, **more: Any) -> PilotQueue:
+    return PilotQueue(key=key, pilot=pilot, **more)
 
 
 _numbers: Iterator[int] = iter(range(10**9))
@@ -48,12 +48,12 @@ def pilots(
 
 def decided(
     demand: list[Demand] | None,
-    queues: list[Queue],
+    queues: list[PilotQueue],
     supply: list[Pilot] | None = None,
     policy: str = NO_RESERVE,
     **more: Any,
 ) -> Decision:
-    snapshot = Snapshot(
+    snapshot = PilotSnapshot(
         now=more.pop("now", 1000.0),
         demand=None if demand is None else tuple(demand),
         queues=tuple(queues),
@@ -437,7 +437,7 @@ def test_an_idle_pilot_is_kept_if_enough_of_it_is_wanted(ready: float, kept: boo
 
 
 def test_a_snapshot_and_a_decision_can_be_sent_to_another_process() -> None:
-    snapshot = Snapshot(now=0.0, demand=None, queues=())
+    snapshot = PilotSnapshot(now=0.0, demand=None, queues=())
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301 - our own bytes
     assert pickle.loads(pickle.dumps(Decision())) == Decision()  # noqa: S301
 

@@ -13,10 +13,10 @@ from matchmaker.pilots import delays, rules
 from matchmaker.pilots.efficiency import gain, generic, startd
 from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.metrics import SimulationReport
 from matchmaker.pilots.rules import Rule
 from matchmaker.pilots.simulation import OURS, named, run, simulate
-from matchmaker.pilots.snapshot import Decision, PilotState, Snapshot, Submission
+from matchmaker.pilots.snapshot import Decision, PilotSnapshot, PilotState, PilotSubmission
 from matchmaker.pilots.workload import Job, survey
 
 loads = st.builds(
@@ -76,7 +76,7 @@ def test_what_a_rule_sees_is_true(load: Load, name: str) -> None:
     rule = named(name)
     arrived = 0
 
-    def look(snapshot: Snapshot, seed: int) -> Decision:
+    def look(snapshot: PilotSnapshot, seed: int) -> Decision:
         nonlocal arrived
         held = dict.fromkeys(slots, 0)
         busy: dict[str, int] = {}
@@ -103,17 +103,19 @@ def test_what_a_rule_sees_is_true(load: Load, name: str) -> None:
 def keep(count: int) -> Rule:
     """A rule that has as many pilots as it may, while jobs wait."""
 
-    def decide(snapshot: Snapshot, seed: int) -> Decision:
+    def decide(snapshot: PilotSnapshot, seed: int) -> Decision:
         waiting = sum(kind.waiting for kind in snapshot.demand or ())
         missing = min(count - len(snapshot.pilots), waiting)
         if missing <= 0:
             return Decision()
-        return Decision(submissions=(Submission(snapshot.queues[0].key, missing, ""),))
+        return Decision(submissions=(PilotSubmission(snapshot.queues[0].key, missing, ""),))
 
     return Rule("keep", decide)
 
 
-def rounds_of(rounds: int, slots: int, job: int, delay: int, clockwork: Settings) -> Report:
+def rounds_of(
+    rounds: int, slots: int, job: int, delay: int, clockwork: Settings
+) -> SimulationReport:
     """Rounds of equal jobs, which arrive together, on as many slots as a round has jobs."""
     jobs = [Job(submit=0, run=job, wall=100_000)] * (rounds * slots)
     world = survey(jobs)

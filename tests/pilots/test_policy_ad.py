@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ParseError
-from matchmaker.pilots import Policy
+from matchmaker.pilots import PolicyAd
 from matchmaker.pilots.policy_ad import FACTS, TERMS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pilots.md"
 
 
 def test_the_defaults_have_sound_values_on_typical_facts_and_no_problem() -> None:
-    policy = Policy()
+    policy = PolicyAd()
     for term in TERMS.values():
         assert policy.value(term, FACTS[term.of]) >= 0
-    assert Policy(policy.whole).problems() == []
+    assert PolicyAd(policy.whole).problems() == []
 
 
 @pytest.mark.parametrize("name", list(TERMS))
@@ -42,20 +42,20 @@ def test_the_guide_has_each_term_with_its_default_and_reason(name: str) -> None:
     ],
 )
 def test_mistakes_in_a_policy_are_found(text: str, found: str) -> None:
-    assert any(found in problem for problem in Policy(text).problems())
+    assert any(found in problem for problem in PolicyAd(text).problems())
 
 
 def test_an_attribute_that_terms_use_is_no_problem() -> None:
-    assert Policy("[ Each = 2; Standby = MY.Each * TARGET.Arrivals ]").problems() == []
+    assert PolicyAd("[ Each = 2; Standby = MY.Each * TARGET.Arrivals ]").problems() == []
 
 
 def test_what_may_be_lent_is_a_condition_on_jobs_that_are_not_known() -> None:
-    assert Policy("[ Lend = TARGET.Batch && TARGET.Cpus <= 2 ]").problems() == []
-    assert Policy("[ Lend = false ]").problems() == []
+    assert PolicyAd("[ Lend = TARGET.Batch && TARGET.Cpus <= 2 ]").problems() == []
+    assert PolicyAd("[ Lend = false ]").problems() == []
 
 
 def test_a_policy_that_is_no_ad_is_refused() -> None:
     with pytest.raises(ParseError):
-        Policy("[ Minimum = ")
+        PolicyAd("[ Minimum = ")
     with pytest.raises(TypeError):
-        Policy(3)  # type: ignore[arg-type]
+        PolicyAd(3)  # type: ignore[arg-type]

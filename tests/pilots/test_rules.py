@@ -9,11 +9,11 @@ import pytest
 
 from matchmaker import ClassAd
 from matchmaker.pilots import rules
-from matchmaker.pilots.snapshot import Demand, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.snapshot import Demand, Pilot, PilotQueue, PilotSnapshot, PilotState
 
 NONE: Mapping[str, object] = {}
 QUEUES = tuple(
-    Queue(key=key, pilot=ClassAd({"Site": key, "Requirements": True}), wall=1000.0)
+    PilotQueue(key=key, pilot=ClassAd({"Site": key, "Requirements": True}), wall=1000.0)
     for key in ("a", "b", "c")
 )
 ANY = ClassAd({"Requirements": True})
@@ -30,7 +30,7 @@ def pilots(queue: str, state: PilotState, count: int, since: float = 0.0) -> tup
 
 
 def submitted(name: str, *demand: Demand, supply: tuple[Pilot, ...] = ()) -> dict[str, int]:
-    snapshot = Snapshot(now=1000, demand=demand, queues=QUEUES, pilots=supply)
+    snapshot = PilotSnapshot(now=1000, demand=demand, queues=QUEUES, pilots=supply)
     return {s.queue: s.count for s in rules.rule(name).decide(snapshot, 7).submissions}
 
 
@@ -67,17 +67,17 @@ def test_parsl_submits_tasks_less_slots_and_ends_what_is_beyond() -> None:
     found = submitted("parsl", kind(10, 5), supply=pilots("a", PilotState.BUSY, 5))
     assert sum(found.values()) == 10
     idle = pilots("a", PilotState.IDLE, 3) + pilots("b", PilotState.IDLE, 3, since=999)
-    snapshot = Snapshot(now=1000, demand=(kind(0, 1),), queues=QUEUES, pilots=idle)
+    snapshot = PilotSnapshot(now=1000, demand=(kind(0, 1),), queues=QUEUES, pilots=idle)
     decision = rules.rule("parsl").decide(snapshot, 7)
     assert {end.pilot for end in decision.ends} == {p.key for p in idle[:3]}
 
 
 def test_cobald_steps_its_demand_at_two_thresholds() -> None:
     rule = rules.rule("cobald")
-    first = rule.decide(Snapshot(now=0, demand=(), queues=QUEUES), 7)
+    first = rule.decide(PilotSnapshot(now=0, demand=(), queues=QUEUES), 7)
     assert {s.queue: s.count for s in first.submissions} == dict.fromkeys("abc", 1)
     idle = pilots("a", PilotState.IDLE, 1) + pilots("b", PilotState.BUSY, 1)
-    then = Snapshot(now=120, demand=(), queues=QUEUES, pilots=idle, memory=first.memory)
+    then = PilotSnapshot(now=120, demand=(), queues=QUEUES, pilots=idle, memory=first.memory)
     second = rule.decide(then, 7)
     assert {s.queue: s.count for s in second.submissions} == {"b": 1, "c": 2}
     assert [end.pilot for end in second.ends] == ["aidle0"]
@@ -89,11 +89,11 @@ def test_every_rule_keeps_to_limits_and_sends_nothing_where_nothing_fits(name: s
     short = tuple(attrs.evolve(queue, wall=10.0) for queue in QUEUES)
     limited = tuple(attrs.evolve(queue, max_queued=2, max_pilots=1) for queue in QUEUES)
     rule = rules.rule(name)
-    found = rule.decide(Snapshot(now=0, demand=(kind(30),), queues=limited), 7)
+    found = rule.decide(PilotSnapshot(now=0, demand=(kind(30),), queues=limited), 7)
     assert all(s.count <= 1 for s in found.submissions)
-    empty = rule.decide(Snapshot(now=0, demand=(kind(30),), queues=closed), 7)
+    empty = rule.decide(PilotSnapshot(now=0, demand=(kind(30),), queues=closed), 7)
     assert not empty.submissions
     if name == "cobald":  # which looks at no jobs
         return
     for demand, queues in (((kind(30),), short), (None, QUEUES), ((), QUEUES)):
-        assert not rule.decide(Snapshot(now=0, demand=demand, queues=queues), 7).submissions
+        assert not rule.decide(PilotSnapshot(now=0, demand=demand, queues=queues), 7).submissions

@@ -11,22 +11,29 @@ import pytest
 from matchmaker.pilots import delays
 from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.metrics import SimulationReport
 from matchmaker.pilots.policy import rule as decide_with
-from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.rules import Rule
 from matchmaker.pilots.simulation import RuleError, run, simulate
-from matchmaker.pilots.snapshot import Decision, End, Lend, PilotState, Snapshot, Submission
+from matchmaker.pilots.snapshot import (
+    Decision,
+    End,
+    Lend,
+    PilotSnapshot,
+    PilotState,
+    PilotSubmission,
+)
 from matchmaker.pilots.workload import Job, survey
 
 
-def one_each(snapshot: Snapshot, seed: int) -> Decision:
+def one_each(snapshot: PilotSnapshot, seed: int) -> Decision:
     """As many queued pilots as jobs wait, at the first queue."""
     waiting = sum(kind.waiting for kind in snapshot.demand or ())
     coming = sum(p.state in (PilotState.QUEUED, PilotState.STARTING) for p in snapshot.pilots)
     if waiting <= coming:
         return Decision()
-    return Decision(submissions=(Submission(snapshot.queues[0].key, waiting - coming, ""),))
+    return Decision(submissions=(PilotSubmission(snapshot.queues[0].key, waiting - coming, ""),))
 
 
 SIMPLE = Rule("one each", one_each)
@@ -34,7 +41,7 @@ SIMPLE = Rule("one each", one_each)
 
 def simulated(
     jobs: list[Job], rule: Rule = SIMPLE, delay: float = 600, startup: float = 60, seed: int = 7
-) -> Report:
+) -> SimulationReport:
     return run(
         jobs, survey(jobs), rule, delays.fixed(delay), seed, settings=Settings(startup=startup)
     )
@@ -88,8 +95,8 @@ def test_a_job_never_gets_a_pilot_with_too_little_time_left() -> None:
 @pytest.mark.parametrize(
     "decision",
     [
-        Decision(submissions=(Submission("nowhere", 1, ""),)),
-        Decision(submissions=(Submission("", 0, ""),)),
+        Decision(submissions=(PilotSubmission("nowhere", 1, ""),)),
+        Decision(submissions=(PilotSubmission("", 0, ""),)),
         Decision(ends=(End("1", ""),)),
         Decision(ends=(End("x", ""),)),
     ],
@@ -100,7 +107,7 @@ def test_a_decision_that_cannot_be_carried_out_is_an_error(decision: Decision) -
 
 
 def test_a_busy_pilot_is_never_ended() -> None:
-    def bad(snapshot: Snapshot, seed: int) -> Decision:
+    def bad(snapshot: PilotSnapshot, seed: int) -> Decision:
         return (
             Decision(ends=tuple(End(p.key, "") for p in snapshot.pilots))
             if (snapshot.pilots)
@@ -120,7 +127,7 @@ def test_a_job_that_runs_at_the_end_counts_whole() -> None:
     long = Job(submit=0, run=3_000_000)
     never = Job(submit=0, run=100, group="other", site="other")
 
-    def only_here(snapshot: Snapshot, seed: int) -> Decision:
+    def only_here(snapshot: PilotSnapshot, seed: int) -> Decision:
         here = attrs.evolve(snapshot, demand=tuple(k for k in snapshot.demand or () if not k.group))
         return one_each(here, seed)
 
@@ -131,7 +138,7 @@ def test_a_job_that_runs_at_the_end_counts_whole() -> None:
 
 
 def test_a_pilot_that_is_lent_leaves() -> None:
-    def lend(snapshot: Snapshot, seed: int) -> Decision:
+    def lend(snapshot: PilotSnapshot, seed: int) -> Decision:
         idle = tuple(p for p in snapshot.pilots if p.state is PilotState.IDLE)
         lends = tuple(Lend(p.key, "true", "") for p in idle)
         return attrs.evolve(one_each(snapshot, seed), lends=lends)
@@ -167,7 +174,7 @@ def test_our_policy_is_taken_in_any_form() -> None:
     load = Load(jobs=10, hours=1, run=60)
     by_name = simulate(load, "matchmaker")
     assert simulate(load) == by_name
-    assert attrs.evolve(simulate(load, Policy()), policy="matchmaker") == by_name
+    assert attrs.evolve(simulate(load, PolicyAd()), policy="matchmaker") == by_name
     assert attrs.evolve(simulate(load, decide_with()), policy="matchmaker") == by_name
     with pytest.raises(ValueError, match="no policy 'x'; there are matchmaker, dirac"):
         simulate(load, "x")

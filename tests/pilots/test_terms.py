@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from matchmaker import ClassAd
-from matchmaker.pilots import Policy
+from matchmaker.pilots import PolicyAd
 from matchmaker.pilots.pairs import Pairs
 from matchmaker.pilots.policy_ad import TERMS, Term
 from matchmaker.pilots.terms import Facts, Values
@@ -37,7 +37,7 @@ def facts() -> Facts:
 
 @pytest.mark.parametrize("text", POLICIES)
 def test_a_term_has_the_value_that_it_has_on_each_by_itself(text: str) -> None:
-    on, policy = facts(), Policy(text)
+    on, policy = facts(), PolicyAd(text)
     unsound: dict[int, str] = {}
     found = Values(policy).each("Ready", on, ROWS, range(ROWS), unsound.setdefault)
     for row in range(ROWS):
@@ -50,14 +50,14 @@ def test_a_term_has_the_value_that_it_has_on_each_by_itself(text: str) -> None:
 
 def test_a_term_is_evaluated_once_for_equal_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[ClassAd] = []
-    value = Policy.value
+    value = PolicyAd.value
 
-    def noted(self: Policy, term: Term, on: ClassAd) -> float:
+    def noted(self: PolicyAd, term: Term, on: ClassAd) -> float:
         asked.append(on)
         return value(self, term, on)
 
-    monkeypatch.setattr(Policy, "value", noted)
-    terms = Values(Policy("[ Ready = TARGET.Known ? 10 : 1 ]"))
+    monkeypatch.setattr(PolicyAd, "value", noted)
+    terms = Values(PolicyAd("[ Ready = TARGET.Known ? 10 : 1 ]"))
     terms.each("Ready", facts(), ROWS, range(ROWS), terms.note)
     assert len(asked) == 2
 

@@ -13,10 +13,10 @@ from matchmaker.pilots import (
     Demand,
     Estimate,
     Pilot,
+    PilotQueue,
+    PilotSnapshot,
     PilotState,
-    Policy,
-    Queue,
-    Snapshot,
+    PolicyAd,
     decide,
 )
 
@@ -24,7 +24,7 @@ WANTS = parse_expr("TARGET.Size >= MY.Want")
 SIZES = [ClassAd(Size=size) for size in range(4)]
 WANTED = [ClassAd(Want=want, Requirements=WANTS) for want in range(4)]
 FREE = {PilotState.QUEUED, PilotState.STARTING, PilotState.IDLE}
-STRICT = Policy("[ Ready = 0; Standby = 0; Hedge = 1; Horizon = 0 ]")
+STRICT = PolicyAd("[ Ready = 0; Standby = 0; Hedge = 1; Horizon = 0 ]")
 
 demands = st.lists(
     st.builds(
@@ -50,7 +50,7 @@ estimates = st.sampled_from(
 )
 queues = st.lists(
     st.builds(
-        lambda size, **more: Queue(key=f"q{size}", pilot=SIZES[size], **more),
+        lambda size, **more: PilotQueue(key=f"q{size}", pilot=SIZES[size], **more),
         size=st.integers(0, 3),
         wall=st.sampled_from([3600.0, float("inf")]),
         max_queued=limits,
@@ -74,21 +74,25 @@ some_pilots = st.lists(
     max_size=12,
 ).map(lambda found: tuple(attrs.evolve(p, key=str(n)) for n, p in enumerate(found)))
 snapshots = st.builds(
-    Snapshot, now=st.just(1000.0), demand=demands, queues=queues, pilots=some_pilots
+    PilotSnapshot, now=st.just(1000.0), demand=demands, queues=queues, pilots=some_pilots
 )
 CASES = settings(max_examples=25, deadline=None)
 
 
 @CASES
 @given(snapshots, st.integers(0, 9))
-def test_the_same_snapshot_and_seed_give_the_same_decision(snapshot: Snapshot, seed: int) -> None:
+def test_the_same_snapshot_and_seed_give_the_same_decision(
+    snapshot: PilotSnapshot, seed: int
+) -> None:
     assert decide(snapshot, STRICT, seed) == decide(snapshot, STRICT, seed)
 
 
 @CASES
 @given(snapshots, st.integers(0, 5))
-def test_no_pilot_without_a_job_unless_the_minimum_asks(snapshot: Snapshot, least: int) -> None:
-    policy = Policy({**STRICT.ad, "Minimum": least})
+def test_no_pilot_without_a_job_unless_the_minimum_asks(
+    snapshot: PilotSnapshot, least: int
+) -> None:
+    policy = PolicyAd({**STRICT.ad, "Minimum": least})
     jobs = sum(one.waiting for one in snapshot.demand or ())
     submitted = sum(one.count for one in decide(snapshot, policy).submissions)
     assert submitted <= max(jobs, least)
@@ -97,10 +101,10 @@ def test_no_pilot_without_a_job_unless_the_minimum_asks(snapshot: Snapshot, leas
 @CASES
 @given(snapshots, st.sampled_from(["[]", "[ Minimum = 30; Hedge = 7 ]"]), st.data())
 def test_caps_hold_at_any_interleaving_of_replies(
-    snapshot: Snapshot, policy: str, data: st.DataObject
+    snapshot: PilotSnapshot, policy: str, data: st.DataObject
 ) -> None:
     """Submissions are on record at once, and appear as queued or running in any order."""
-    terms = Policy(policy)
+    terms = PolicyAd(policy)
     began = Counter(pilot.queue for pilot in snapshot.pilots)
     for _ in range(3):
         found = decide(snapshot, terms)
@@ -124,7 +128,7 @@ def test_caps_hold_at_any_interleaving_of_replies(
 @CASES
 @given(snapshots, some_pilots.map(lambda found: found[:1]), st.sampled_from(list(FREE)))
 def test_more_supply_never_raises_submissions(
-    snapshot: Snapshot, more: tuple[Pilot, ...], state: PilotState
+    snapshot: PilotSnapshot, more: tuple[Pilot, ...], state: PilotState
 ) -> None:
     new = tuple(attrs.evolve(p, key=f"new {p.key}", state=state, since=990.0) for p in more)
     fuller = attrs.evolve(snapshot, pilots=(*snapshot.pilots, *new))
@@ -134,7 +138,7 @@ def test_more_supply_never_raises_submissions(
 
 @CASES
 @given(snapshots, st.booleans())
-def test_a_busy_pilot_is_never_ended(snapshot: Snapshot, known: bool) -> None:
+def test_a_busy_pilot_is_never_ended(snapshot: PilotSnapshot, known: bool) -> None:
     seen = attrs.evolve(
         snapshot,
         now=1e5,
@@ -148,9 +152,9 @@ def test_a_busy_pilot_is_never_ended(snapshot: Snapshot, known: bool) -> None:
 
 @CASES
 @given(snapshots)
-def test_a_kind_that_waits_is_served_or_has_a_reason(snapshot: Snapshot) -> None:
+def test_a_kind_that_waits_is_served_or_has_a_reason(snapshot: PilotSnapshot) -> None:
     """Within ten cycles each kind that an open queue could run has supply, or a limit is met."""
-    policy = Policy("[ Ready = 0; Standby = 0; Hedge = 1 ]")
+    policy = PolicyAd("[ Ready = 0; Standby = 0; Hedge = 1 ]")
     for _ in range(10):
         found = decide(snapshot, policy)
         new = tuple(

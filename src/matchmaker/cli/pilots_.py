@@ -21,8 +21,8 @@ from matchmaker.pilots import figures, simulation, swf
 from matchmaker.pilots.delays import ASSUMPTIONS
 from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import Report
-from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.metrics import SimulationReport
+from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.rules import NAMES, Rule
 from matchmaker.pilots.workload import survey
 
@@ -112,7 +112,7 @@ def simulate(
     return 1 if any(report.not_run for report in reports) else 0
 
 
-def _page(reports: Sequence[Report]) -> str:
+def _page(reports: Sequence[SimulationReport]) -> str:
     return figures.html(reports, "Policies side by side")
 
 
@@ -131,7 +131,7 @@ def _policy(name: str) -> Rule:
         raise click.UsageError(
             f"no policy {name!r}; there are {simulation.OURS}, {', '.join(NAMES)}, all, and files"
         )
-    policy = Policy(sources.one_ad(name))
+    policy = PolicyAd(sources.one_ad(name))
     for problem in policy.problems():
         warn(f"{name}: {problem}")
     return simulation.ours(policy, name)
@@ -199,7 +199,7 @@ def _load(text: str) -> Load:
     return Load(**given)
 
 
-def _data(report: Report) -> dict[str, Any]:
+def _data(report: SimulationReport) -> dict[str, Any]:
     data = attrs.asdict(report, filter=lambda field, _: field.name not in {"pool", "by_group"})
     data["by_group"] = {group: attrs.asdict(waits) for group, waits in report.by_group.items()}
     data["pool"] = [moment._asdict() for moment in report.pool]

@@ -11,7 +11,7 @@ from matchmaker.cli import transfers
 from matchmaker.cli.output import count, print_json, printable, waiting, warn
 
 if TYPE_CHECKING:
-    from matchmaker.delegation import Report
+    from matchmaker.delegation import Reconciliation
 
 
 @click.command()
@@ -51,7 +51,7 @@ def command(
 
 def _look(
     place: transfers.Place, lrms: str | None, *, goes_on: bool
-) -> list[tuple[str, Report]] | None:
+) -> list[tuple[str, Reconciliation]] | None:
     """One look at each batch system with live jobs, or at one; None where there is no ledger now.
 
     The ledger is opened anew for each round, so that one that was rebuilt does no harm.
@@ -74,7 +74,7 @@ def _look(
         return None
 
 
-def _print(system: str, report: Report, *, as_json: bool) -> None:
+def _print(system: str, report: Reconciliation, *, as_json: bool) -> None:
     if as_json:
         print_json({"lrms": system, **transfers.report_data(report)})
         return

@@ -22,7 +22,7 @@ from matchmaker.cli.output import table, waiting
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from matchmaker.delegation import Delegator, Ledger, Record, Report
+    from matchmaker.delegation import Delegator, Ledger, Reconciliation, Record
     from matchmaker.delegation.contact import Spool
 
 _LOOK_SECONDS: Final = 2.0
@@ -146,7 +146,7 @@ def record_data(record: Record) -> dict[str, Any]:
     return data
 
 
-def report_data(report: Report) -> dict[str, Any]:
+def report_data(report: Reconciliation) -> dict[str, Any]:
     """A reconciliation for ``--json``."""
     return {
         "live": report.live,

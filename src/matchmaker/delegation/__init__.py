@@ -8,6 +8,8 @@ first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker._renamed import renamed
+
 if TYPE_CHECKING:
     from matchmaker.delegation.asynchronous import AsyncDelegator
     from matchmaker.delegation.delegate import Delegator
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     )
     from matchmaker.delegation.findings import check
     from matchmaker.delegation.ledger import Ledger, set_aside
-    from matchmaker.delegation.reconcile import Report
-    from matchmaker.delegation.record import Deadlines, Entry, Record, State
+    from matchmaker.delegation.reconcile import Reconciliation
+    from matchmaker.delegation.record import Deadlines, Record, State, Transition
     from matchmaker.delegation.states import NotPossibleError, stuck
 
 __all__ = [
@@ -30,16 +32,16 @@ __all__ = [
     "DamagedError",
     "Deadlines",
     "Delegator",
-    "Entry",
     "KeyTakenError",
     "Ledger",
     "LedgerError",
     "NoJobError",
     "NotPossibleError",
+    "Reconciliation",
     "Record",
     "RefusedError",
-    "Report",
     "State",
+    "Transition",
     "UnansweredError",
     "check",
     "set_aside",
@@ -51,7 +53,7 @@ _MODULES: Final = {
     "DamagedError": "errors",
     "Deadlines": "record",
     "Delegator": "delegate",
-    "Entry": "record",
+    "Transition": "record",
     "KeyTakenError": "errors",
     "Ledger": "ledger",
     "LedgerError": "errors",
@@ -59,7 +61,7 @@ _MODULES: Final = {
     "NotPossibleError": "states",
     "Record": "record",
     "RefusedError": "errors",
-    "Report": "reconcile",
+    "Reconciliation": "reconcile",
     "State": "record",
     "UnansweredError": "errors",
     "check": "findings",
@@ -70,7 +72,7 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        name = renamed(__name__, {"Entry": "Transition", "Report": "Reconciliation"}, name)
     try:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:

@@ -25,8 +25,8 @@ from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in, scri
 from matchmaker.delegation.errors import KeyTakenError, RefusedError, UnansweredError
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.reconcile import Report, rebuild, reconcile
-from matchmaker.delegation.record import Deadlines, Entry, Payload, Record, State
+from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
+from matchmaker.delegation.record import Deadlines, Payload, Record, State, Transition
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
@@ -156,7 +156,7 @@ class Delegator:
         """The record of a job. Raises NoJobError for an unknown key."""
         return self._means.ledger.get(key)
 
-    def history(self, key: str) -> list[Entry]:
+    def history(self, key: str) -> list[Transition]:
         """The transitions of a job, the first one first. Raises NoJobError for an unknown key."""
         self.job(key)
         return self._means.ledger.history(key)
@@ -207,7 +207,7 @@ class Delegator:
 
     # --- what keeps the jobs going ------------------------------------------------------------
 
-    def reconcile(self, keys: Collection[str] | None = None) -> Report:
+    def reconcile(self, keys: Collection[str] | None = None) -> Reconciliation:
         """One look at the batch system, and one move at most for each live job.
 
         Asks the batch system for its queue once, and for its accounting at most once. Safe to run
@@ -218,7 +218,7 @@ class Delegator:
         """
         return reconcile(self._means, keys)
 
-    def rebuild(self) -> Report:
+    def rebuild(self) -> Reconciliation:
         """Makes the missing records anew from the batch system and the records of starts and ends.
 
         What the ledger has stays, unless there is a later attempt of a live job. Whoever had the

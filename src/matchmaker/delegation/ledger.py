@@ -21,7 +21,7 @@ from matchmaker.classad.locks import Lock
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
-from matchmaker.delegation.record import Entry, Payload, Record, Unreadable
+from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
 from matchmaker.delegation.tables import facts, jobs, log, transfers
 from matchmaker.delegation.together import Together
 
@@ -144,12 +144,12 @@ class Ledger:
             row = read.execute(sql.select(jobs).where(jobs.c.key == key)).mappings().first()
             return None if row is None else tables.payload_of(row)
 
-    def history(self, key: str) -> list[Entry]:
+    def history(self, key: str) -> list[Transition]:
         """The transitions of a job, the first one first; empty for an unknown key."""
         with self._reading() as read:
-            columns = [log.c[field.name] for field in attrs.fields(Entry)]
+            columns = [log.c[field.name] for field in attrs.fields(Transition)]
             query = sql.select(*columns).where(log.c.key == key).order_by(log.c.id)
-            return [Entry(*row) for row in read.execute(query)]
+            return [Transition(*row) for row in read.execute(query)]
 
     def check(self) -> list[str]:
         """What is damaged, by the database's own check; nothing if all is well."""

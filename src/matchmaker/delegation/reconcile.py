@@ -27,7 +27,7 @@ _Sights = Mapping[str, tuple[Sight, ...]]
 
 
 @attrs.frozen(slots=True)
-class Report:
+class Reconciliation:
     """What a reconciliation saw and did.
 
     Attributes:
@@ -45,7 +45,7 @@ class Report:
     strangers: int = 0
 
 
-def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
+def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliation:
     """One look at the batch system, and one move at most for each live job, or for some keys."""
     now = means.clock()
     # The records come before the look: what is submitted in between must not seem absent.
@@ -85,7 +85,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
         for old, made in steps
         if made.effects and (current := written.get(old.key, old)) is not None
     ]
-    return Report(
+    return Reconciliation(
         live,
         tuple(
             (old, new)
@@ -98,7 +98,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Report:
     )
 
 
-def rebuild(means: Means) -> Report:
+def rebuild(means: Means) -> Reconciliation:
     """Makes the missing records anew from the batch system and the records of starts and ends.
 
     A row of the ledger stays as it is, unless it is damaged, or there is a later attempt of a live

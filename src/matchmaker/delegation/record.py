@@ -193,7 +193,7 @@ class Unreadable:
 
 
 @attrs.frozen(slots=True)
-class Entry:
+class Transition:
     """A transition of a job in the log: when, from where to where, by whom and why."""
 
     attempt: int

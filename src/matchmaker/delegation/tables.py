@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from matchmaker.delegation.contact import key_of
 from matchmaker.delegation.database import columns
-from matchmaker.delegation.record import Entry, Payload, Record, State
+from matchmaker.delegation.record import Payload, Record, State, Transition
 
 VERSION: Final = 1
 """The version of the tables; a ledger of a newer one is refused."""
@@ -67,7 +67,7 @@ log: Final = Table(
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("key", Text, nullable=False),
-    *columns(Entry),
+    *columns(Transition),
 )
 Index("log_key", log.c.key, log.c.id)
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker._renamed import renamed
 from matchmaker.pilots.estimates import Estimate, PilotRecord, estimate
 from matchmaker.pilots.snapshot import (
     Decision,
@@ -11,17 +12,17 @@ from matchmaker.pilots.snapshot import (
     Held,
     Lend,
     Pilot,
+    PilotQueue,
+    PilotSnapshot,
     PilotState,
-    Queue,
-    Snapshot,
-    Submission,
+    PilotSubmission,
     Wait,
 )
 
 if TYPE_CHECKING:
-    from matchmaker.pilots.metrics import Report
+    from matchmaker.pilots.metrics import SimulationReport
     from matchmaker.pilots.policy import decide, rule
-    from matchmaker.pilots.policy_ad import Policy
+    from matchmaker.pilots.policy_ad import PolicyAd
     from matchmaker.pilots.simulation import simulate
 
 __all__ = [
@@ -32,13 +33,13 @@ __all__ = [
     "Held",
     "Lend",
     "Pilot",
+    "PilotQueue",
     "PilotRecord",
+    "PilotSnapshot",
     "PilotState",
-    "Policy",
-    "Queue",
-    "Report",
-    "Snapshot",
-    "Submission",
+    "PilotSubmission",
+    "PolicyAd",
+    "SimulationReport",
     "Wait",
     "decide",
     "estimate",
@@ -47,15 +48,23 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "Policy": "policy_ad",
-    "Report": "metrics",
+    "PolicyAd": "policy_ad",
+    "SimulationReport": "metrics",
     "decide": "policy",
     "rule": "policy",
     "simulate": "simulation",
+}
+_RENAMED: Final = {
+    "Policy": "PolicyAd",
+    "Queue": "PilotQueue",
+    "Report": "SimulationReport",
+    "Snapshot": "PilotSnapshot",
+    "Submission": "PilotSubmission",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"matchmaker.pilots.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'matchmaker.pilots' has no attribute {name!r}")
+    new = renamed("matchmaker.pilots", _RENAMED, name)
+    return __getattr__(new) if new in _LATER else globals()[new]

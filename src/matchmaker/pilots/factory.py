@@ -29,7 +29,7 @@ from matchmaker.pilots.effects import (
 from matchmaker.pilots.estimates import estimate
 from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, TakenOverError
-from matchmaker.pilots.snapshot import Decision, Demand, PilotState, Queue, Snapshot
+from matchmaker.pilots.snapshot import Decision, Demand, PilotQueue, PilotSnapshot, PilotState
 from matchmaker.pilots.sources import Place, SilentError
 
 _HISTORY: Final = 14 * 86_400.0
@@ -58,7 +58,7 @@ def cycle(means: Means, known: Known) -> Known:
     pilots = tuple(
         stock.pilot(row, records.get(row.key), reports, walls.get(row.queue, 0.0)) for row in rows
     )
-    snapshot = Snapshot(
+    snapshot = PilotSnapshot(
         now=now, demand=demand, queues=queues, pilots=pilots, memory=known.service.memory
     )
     known, snapshot = _same_ads(known, snapshot)
@@ -190,7 +190,7 @@ def _demand(
 
 def _queues(
     means: Means, places: Mapping[str, Place], silence: Mapping[str, str], now: float
-) -> tuple[Queue, ...]:
+) -> tuple[PilotQueue, ...]:
     """The queues of a snapshot, with what their history says."""
     history = stock.histories(means.services.history(now - _HISTORY))
     made = []
@@ -205,7 +205,7 @@ def _queues(
     return tuple(made)
 
 
-def _same_ads(known: Known, snapshot: Snapshot) -> tuple[Known, Snapshot]:
+def _same_ads(known: Known, snapshot: PilotSnapshot) -> tuple[Known, PilotSnapshot]:
     """The snapshot with the ads of the one before where they are equal."""
     kept: dict[str, ClassAd] = {}
 
@@ -232,7 +232,9 @@ def _same_ads(known: Known, snapshot: Snapshot) -> tuple[Known, Snapshot]:
 _MOST_SAID: Final = 1000
 
 
-def _facts(snapshot: Snapshot, decision: Decision, places: Mapping[str, Place]) -> dict[str, Any]:
+def _facts(
+    snapshot: PilotSnapshot, decision: Decision, places: Mapping[str, Place]
+) -> dict[str, Any]:
     """The numbers and reasons of a cycle, as values that JSON can hold."""
     counts: dict[str, dict[str, int]] = {}
     for pilot in snapshot.pilots:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from matchmaker.matching.explanation.page import Drawing, Table, page
-from matchmaker.pilots.metrics import Report
+from matchmaker.pilots.metrics import SimulationReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,9 +54,9 @@ class Row:
     not_run: int
 
 
-def rows(reports: Iterable[Report]) -> list[Row]:
+def rows(reports: Iterable[SimulationReport]) -> list[Row]:
     """A row for each policy, in the order of their first reports."""
-    by_policy: dict[str, list[Report]] = {}
+    by_policy: dict[str, list[SimulationReport]] = {}
     for report in reports:
         by_policy.setdefault(report.policy, []).append(report)
     return [
@@ -89,7 +89,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def svg(reports: Sequence[Report]) -> str:
+def svg(reports: Sequence[SimulationReport]) -> str:
     """Two drawings: wasted hours against the mean wait, and the pool of each policy over time.
 
     The pool is that of the first simulation of a policy. The same reports give the same text.
@@ -152,7 +152,7 @@ def _plain(axis: Axis) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _pool(axes: Axes, report: Report, *, first: bool, last: bool) -> None:
+def _pool(axes: Axes, report: SimulationReport, *, first: bool, last: bool) -> None:
     begin = report.pool[0].time if report.pool else 0.0
     hours = [(moment.time - begin) / 3600 for moment in report.pool]
     axes.stackplot(
@@ -179,7 +179,7 @@ def _short(name: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in shown)
 
 
-def html(reports: Sequence[Report], title: str) -> str:
+def html(reports: Sequence[SimulationReport], title: str) -> str:
     """A page with the table, the drawing, and the waits of each group under each policy.
 
     Raises:

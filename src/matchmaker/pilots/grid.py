@@ -20,7 +20,7 @@ from matchmaker.pilots.delays import Starts
 from matchmaker.pilots.estimates import MOST, RECENT, PilotRecord
 from matchmaker.pilots.metrics import Tally
 from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.snapshot import Pilot, PilotState, Queue
+from matchmaker.pilots.snapshot import Pilot, PilotQueue, PilotState
 from matchmaker.pilots.workload import Job, Site, kind_ad, wall_class
 
 # Events, in the order in which those of one time happen.
@@ -71,7 +71,7 @@ class Place:
     site: Site
     starts: Starts
     pilot: ClassAd
-    queue: Queue
+    queue: PilotQueue
     queued: int = 0
     running: int = 0
     idle: dict[int, Simulated] = attrs.field(factory=dict)

@@ -9,7 +9,7 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.services import Row, Service, Services
-from matchmaker.pilots.snapshot import Decision, Snapshot
+from matchmaker.pilots.snapshot import Decision, PilotSnapshot
 from matchmaker.pilots.sources import Place
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Means:
     """
 
     settings: Settings
-    rule: Callable[[Snapshot, int], Decision]
+    rule: Callable[[PilotSnapshot, int], Decision]
     ledger: Ledger
     services: Services
     delegator: Callable[[str], Delegator]

@@ -1,7 +1,7 @@
 """What a simulation measures: pilots, wasted time, waits by group, fairness, the pool over time.
 
-A :class:`Tally` collects in memory that does not grow with the number of jobs; a :class:`Report` is
-what comes of it. Waits are kept to three digits, so quantiles are exact to half a percent.
+A :class:`Tally` collects in memory that does not grow with the number of jobs, and makes a
+:class:`SimulationReport`. Waits are kept to three digits, so quantiles are exact to half a percent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Report:
+class SimulationReport:
     """What came of a simulation.
 
     Attributes:
@@ -149,7 +149,7 @@ class Tally:
             self._every *= 2
             self.pool = self.pool[1::2]
 
-    def report(self, policy: str, delays: str, seed: int) -> Report:
+    def report(self, policy: str, delays: str, seed: int) -> SimulationReport:
         """The figures of the whole."""
         by_group = {
             group: _waits(found.waits, [found]) for group, found in sorted(self.groups.items())
@@ -157,7 +157,7 @@ class Tally:
         together: Counter[float] = Counter()
         for found in self.groups.values():
             together.update(found.waits)
-        return Report(
+        return SimulationReport(
             policy=policy,
             delays=delays,
             seed=seed,

@@ -34,15 +34,15 @@ from matchmaker.pilots.arrays import Bools, Ints, Reals
 from matchmaker.pilots.cycle import Cycle
 from matchmaker.pilots.pairs import Pairs
 from matchmaker.pilots.placing import Places
-from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.rates import Clock, clock, kept, number, remembered, updated
 from matchmaker.pilots.scene import BUSY, IDLE, QUEUED, STARTING, scene
-from matchmaker.pilots.snapshot import Decision, End, Held, Lend, Snapshot
+from matchmaker.pilots.snapshot import Decision, End, Held, Lend, PilotSnapshot
 from matchmaker.pilots.supply import Supply, grouped
 from matchmaker.pilots.terms import Values, kind_facts
 
 
-def rule(policy: Policy | None = None) -> Callable[[Snapshot, int], Decision]:
+def rule(policy: PolicyAd | None = None) -> Callable[[PilotSnapshot, int], Decision]:
     """The policy as a function of a snapshot and a seed, that matches each pair of ads once.
 
     Ads that were in a snapshot must not be changed afterwards.
@@ -52,8 +52,8 @@ def rule(policy: Policy | None = None) -> Callable[[Snapshot, int], Decision]:
 
 
 def decide(
-    snapshot: Snapshot,
-    policy: Policy | ClassAd | str | Mapping[str, Any] | None = None,
+    snapshot: PilotSnapshot,
+    policy: PolicyAd | ClassAd | str | Mapping[str, Any] | None = None,
     seed: int = 0,
     *,
     pairs: Pairs | None = None,
@@ -81,10 +81,10 @@ def decide(
     ...     print(one.queue, one.count, "|", one.reason)
     ce1 3 | 3 waiting jobs have no pilot
     """
-    if not isinstance(snapshot, Snapshot):
-        raise TypeError(f"a pilots.Snapshot was expected, not {type(snapshot).__name__}")
-    if not isinstance(policy, Policy):
-        policy = Policy(policy if policy is not None else ClassAd())
+    if not isinstance(snapshot, PilotSnapshot):
+        raise TypeError(f"a pilots.PilotSnapshot was expected, not {type(snapshot).__name__}")
+    if not isinstance(policy, PolicyAd):
+        policy = PolicyAd(policy if policy is not None else ClassAd())
     values = Values(policy)
     if snapshot.demand is None:
         return _silent(snapshot, values)
@@ -299,7 +299,7 @@ def _ends(cycle: Cycle, taken: _Taken, ticks: Clock) -> tuple[tuple[End, ...], t
     return tuple(ends), tuple(lent)
 
 
-def _silent(snapshot: Snapshot, values: Values) -> Decision:
+def _silent(snapshot: PilotSnapshot, values: Values) -> Decision:
     """Holds while the demand is not known; after a while, ends free pilots little by little."""
     memory = dict(snapshot.memory)
     since = number(memory.get("silent"))

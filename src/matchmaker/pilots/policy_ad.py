@@ -175,7 +175,7 @@ def _ad(given: ClassAd | str | Mapping[str, Any]) -> ClassAd:
 
 
 @attrs.frozen(eq=False)
-class Policy:
+class PolicyAd:
     """The terms of decisions about pilots: an ad, or its text, with defaults for what it lacks.
 
     Raises ParseError for text that is no ad, and TypeError for what is of another type. What makes

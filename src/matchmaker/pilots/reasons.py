@@ -8,10 +8,10 @@ from matchmaker.pilots.arrays import Ints, Reals
 from matchmaker.pilots.cycle import Cycle
 from matchmaker.pilots.placing import Places
 from matchmaker.pilots.scene import IDLE, Pilots
-from matchmaker.pilots.snapshot import Held, Submission, Wait
+from matchmaker.pilots.snapshot import Held, PilotSubmission, Wait
 
 
-def submissions(cycle: Cycle, places: Places, unmet: Reals) -> tuple[Submission, ...]:
+def submissions(cycle: Cycle, places: Places, unmet: Reals) -> tuple[PilotSubmission, ...]:
     """The submissions, each with the jobs that its queue serves and that have no pilot.
 
     ``unmet`` is, for each class of kinds, the jobs that found no free pilot.
@@ -24,7 +24,7 @@ def submissions(cycle: Cycle, places: Places, unmet: Reals) -> tuple[Submission,
         if cycle.failing[row]:
             reason = f"a probe, after failures; {reason}"
         queue = cycle.scene.queues.given[row].key
-        found.append(Submission(queue, int(places.placed[row]), reason))
+        found.append(PilotSubmission(queue, int(places.placed[row]), reason))
     return tuple(found)
 
 

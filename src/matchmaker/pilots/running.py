@@ -20,7 +20,7 @@ from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.pilots.means import Means
 from matchmaker.pilots.policy import rule
-from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.services import Service, ServiceError, Services
 from matchmaker.pilots.settings import Settings, SettingsError
 from matchmaker.pilots.sources import Place
@@ -29,16 +29,16 @@ _COMMANDS = 60.0
 """How long the slowest command of a batch system may take, in seconds."""
 
 
-def policy(settings: Settings) -> Policy:
+def policy(settings: Settings) -> PolicyAd:
     """The policy of a factory. Raises OSError, and SettingsError for one that is not sound."""
     terms = settings.policy
     if terms.file is not None and terms.ad is not None:
         raise SettingsError("[policy] found file and ad; give one")
     try:
         if terms.file is not None:
-            made = Policy(Path(terms.file).read_text("utf-8"))
+            made = PolicyAd(Path(terms.file).read_text("utf-8"))
         else:
-            made = Policy() if terms.ad is None else Policy(terms.ad)
+            made = PolicyAd() if terms.ad is None else PolicyAd(terms.ad)
         problems = made.problems()
     except ValueError as error:
         raise SettingsError(f"[policy] {str(error).splitlines()[0]}") from None

@@ -16,7 +16,7 @@ import numpy as np
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.arrays import Bools, Ints, Reals
 from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.snapshot import Demand, Pilot, PilotState, Queue, Snapshot
+from matchmaker.pilots.snapshot import Demand, Pilot, PilotQueue, PilotSnapshot, PilotState
 from matchmaker.pilots.supply import Classes, classes
 
 IDLE, STARTING, QUEUED, BUSY, DRAINING = range(5)
@@ -60,7 +60,7 @@ class Queues:
         slow: whether a pilot waits there for longer than that: there may be no free slot.
     """
 
-    given: Sequence[Queue]
+    given: Sequence[PilotQueue]
     counts: Ints
     response: Reals
     late: Reals
@@ -88,7 +88,7 @@ class Scene:
     guess: float
 
 
-def scene(snapshot: Snapshot, pairs: Pairs, unknown: float) -> Scene:
+def scene(snapshot: PilotSnapshot, pairs: Pairs, unknown: float) -> Scene:
     """The columns of a snapshot; `unknown` seconds are guessed where no queue has a history."""
     demand = snapshot.demand or ()
     queues = snapshot.queues
@@ -112,7 +112,7 @@ _NOBODY: Final = ClassAd(Requirements=False)
 
 
 def _pilots(
-    snapshot: Snapshot, demand: Sequence[Demand], wall: Reals, ads: list[ClassAd]
+    snapshot: PilotSnapshot, demand: Sequence[Demand], wall: Reals, ads: list[ClassAd]
 ) -> Pilots:
     given = snapshot.pilots
     rows = len(given)
@@ -144,7 +144,7 @@ def _pilots(
     )
 
 
-def _queues(queues: Sequence[Queue], pilots: Pilots, guess: float) -> Queues:
+def _queues(queues: Sequence[PilotQueue], pilots: Pilots, guess: float) -> Queues:
     size = len(queues)
     counts = np.bincount(pilots.state * (size + 1) + pilots.queue, minlength=5 * (size + 1))
     oldest = np.zeros(size + 1)

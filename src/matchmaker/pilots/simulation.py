@@ -31,9 +31,9 @@ from matchmaker.pilots.grid import (
     end,
     submit,
 )
-from matchmaker.pilots.metrics import Moment, Report, Tally
+from matchmaker.pilots.metrics import Moment, SimulationReport, Tally
 from matchmaker.pilots.policy import rule as own_rule
-from matchmaker.pilots.policy_ad import Policy
+from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.rules import NAMES, Decide, Rule
 from matchmaker.pilots.rules import rule as rule_named
 from matchmaker.pilots.snapshot import (
@@ -42,9 +42,9 @@ from matchmaker.pilots.snapshot import (
     End,
     Lend,
     Pilot,
+    PilotQueue,
+    PilotSnapshot,
     PilotState,
-    Queue,
-    Snapshot,
 )
 from matchmaker.pilots.swf import Trace
 from matchmaker.pilots.workload import Job, World, survey
@@ -61,12 +61,12 @@ class RuleError(ValueError):
 
 def simulate(
     trace: str | PathLike[str] | Iterable[Job],
-    policy: str | Policy | Rule | Decide = OURS,
+    policy: str | PolicyAd | Rule | Decide = OURS,
     seed: int = 7,
     *,
     delays: str = "usual",
     settings: Settings | None = None,
-) -> Report:
+) -> SimulationReport:
     """Simulates a policy on a workload, on the sites that the workload shows.
 
     Args:
@@ -103,10 +103,10 @@ def simulate(
     )
 
 
-def _rule(policy: str | Policy | Rule | Decide) -> Rule:
+def _rule(policy: str | PolicyAd | Rule | Decide) -> Rule:
     if isinstance(policy, Rule):
         return policy
-    if isinstance(policy, Policy):
+    if isinstance(policy, PolicyAd):
         return ours(policy, "policy")
     return named(policy) if isinstance(policy, str) else Rule("policy", policy, SAFETY)
 
@@ -124,7 +124,7 @@ def named(name: str) -> Rule:
     return rule_named(name)
 
 
-def ours(policy: Policy | None = None, name: str = OURS) -> Rule:
+def ours(policy: PolicyAd | None = None, name: str = OURS) -> Rule:
     """Our own policy as a rule, with the defaults or a policy ad.
 
     >>> ours().name
@@ -142,7 +142,7 @@ def run(
     *,
     settings: Settings | None = None,
     assumption: str = "",
-) -> Report:
+) -> SimulationReport:
     """Simulates one policy on one workload.
 
     Args:
@@ -165,7 +165,7 @@ def run(
             site=site,
             starts=delays(site.key, seed, world.first),
             pilot=pilot,
-            queue=Queue(key=site.key, pilot=pilot, wall=site.wall),
+            queue=PilotQueue(key=site.key, pilot=pilot, wall=site.wall),
         )
     grid = Grid(settings, rule, places, Tally(begin=world.first), now=world.first)
     arrivals = iter(jobs)
@@ -203,7 +203,7 @@ def _next_arrival(grid: Grid, arrivals: Iterator[Job]) -> bool:
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def _snapshot(grid: Grid) -> Snapshot:
+def _snapshot(grid: Grid) -> PilotSnapshot:
     """The truth about the simulated world at this time."""
     now = grid.now
     grid.tally.sample(Moment(
@@ -239,7 +239,7 @@ def _snapshot(grid: Grid) -> Snapshot:
             kind=pilot.kind.key if pilot.kind else "",
         )
     grid.changed.clear()
-    return Snapshot(
+    return PilotSnapshot(
         now=now,
         demand=tuple(demand),
         queues=tuple(_queue(grid, place) for place in grid.places.values()),
@@ -248,7 +248,7 @@ def _snapshot(grid: Grid) -> Snapshot:
     )
 
 
-def _queue(grid: Grid, place: Place) -> Queue:
+def _queue(grid: Grid, place: Place) -> PilotQueue:
     """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts.
 
     It changes only with starts and with the time that queued pilots wait.

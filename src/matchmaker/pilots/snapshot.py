@@ -1,9 +1,9 @@
 """What a decision about pilots is made from, and what it says: data alone.
 
-A :class:`Snapshot` holds the demand (kinds of jobs), the supply (pilots) and the queues that can
-run pilots, all at one time; a :class:`Decision` holds the submissions and the ends, each with its
-reason. What makes one of the other is in :mod:`matchmaker.pilots.policy`; how long queues take to
-start a pilot is estimated in :mod:`matchmaker.pilots.estimates`.
+A :class:`PilotSnapshot` holds the demand (kinds of jobs), the supply (pilots) and the queues that
+can run pilots, all at one time; a :class:`Decision` holds the submissions and the ends, each with
+its reason. What makes one of the other is in :mod:`matchmaker.pilots.policy`; how long queues take
+to start a pilot is estimated in :mod:`matchmaker.pilots.estimates`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Demand:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Queue:
+class PilotQueue:
     """A queue that pilots can be submitted to.
 
     Attributes:
@@ -105,7 +105,7 @@ class Pilot:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Snapshot:
+class PilotSnapshot:
     """Demand, supply and queues at one time.
 
     Attributes:
@@ -118,13 +118,13 @@ class Snapshot:
 
     now: float
     demand: tuple[Demand, ...] | None
-    queues: tuple[Queue, ...]
+    queues: tuple[PilotQueue, ...]
     pilots: tuple[Pilot, ...] = ()
     memory: Mapping[str, object] = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)
-class Submission:
+class PilotSubmission:
     """How many pilots to submit to a queue, and why."""
 
     queue: str
@@ -185,7 +185,7 @@ class Decision:
         target: how many pilots the policy aims at, for people.
     """
 
-    submissions: tuple[Submission, ...] = ()
+    submissions: tuple[PilotSubmission, ...] = ()
     ends: tuple[End, ...] = ()
     lends: tuple[Lend, ...] = ()
     waits: tuple[Wait, ...] = ()

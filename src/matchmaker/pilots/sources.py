@@ -30,7 +30,7 @@ from matchmaker.glue import read_ldap
 from matchmaker.matching.pair import match
 from matchmaker.pilots.demand import Job, job_of
 from matchmaker.pilots.settings import DemandSource, QueueSettings, QueueSource, Settings
-from matchmaker.pilots.snapshot import PilotState, Queue
+from matchmaker.pilots.snapshot import PilotQueue, PilotState
 from matchmaker.pilots.stock import Reports, Word
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Place:
         words: options of the command that submits.
     """
 
-    queue: Queue
+    queue: PilotQueue
     site: str
     lrms: str
     cluster: str | None
@@ -79,7 +79,7 @@ def written(settings: Settings, queue: QueueSettings) -> Place:
     ad = ClassAd({"QueueName": queue.name, "Site": queue.site})
     ad.update(settings.pilot.ad)
     ad.update(queue.ad)
-    made = Queue(
+    made = PilotQueue(
         key=queue.name, pilot=ad, wall=queue.wall or settings.pilot.wall,
         max_pilots=queue.max_pilots, max_queued=queue.max_queued,
     )  # fmt: skip
@@ -149,7 +149,7 @@ def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> P
     status = first_text(ad, ("GlueCEStateStatus",))
     if status is not None and status.lower() not in {"production", "queueing"}:
         closed = closed or f"its site says that it is {status}"
-    queue = Queue(
+    queue = PilotQueue(
         key=name, pilot=pilot, wall=min(_wall(ad), settings.pilot.wall),
         max_pilots=source.max_pilots, max_queued=source.max_queued, closed=closed,
     )  # fmt: skip

@@ -15,11 +15,11 @@ import numpy as np
 from matchmaker.classad import ClassAd
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.pilots.arrays import Reals
-from matchmaker.pilots.policy_ad import TERMS, Policy
+from matchmaker.pilots.policy_ad import TERMS, PolicyAd
 from matchmaker.pilots.rates import Rate
 from matchmaker.pilots.scene import STATES, Scene
 
-_DEFAULT: Final = Policy()
+_DEFAULT: Final = PolicyAd()
 
 
 @attrs.frozen(eq=False)
@@ -55,7 +55,7 @@ class Values:
         notes: sentences, each once, in the order in which they came up.
     """
 
-    policy: Policy
+    policy: PolicyAd
     notes: dict[str, None] = attrs.field(factory=dict)
 
     def pool(self, name: str, facts: ClassAd) -> float:
@@ -128,7 +128,7 @@ def pool_facts(scene: Scene, rates: Mapping[str, Rate]) -> dict[str, Any]:
 
 
 def kind_facts(
-    policy: Policy,
+    policy: PolicyAd,
     scene: Scene,
     rates: Mapping[str, Rate],
     *,
@@ -159,7 +159,7 @@ def kind_facts(
     return Facts(columns)
 
 
-def queue_facts(policy: Policy, scene: Scene, slots: Reals, pool: ClassAd) -> Facts:
+def queue_facts(policy: PolicyAd, scene: Scene, slots: Reals, pool: ClassAd) -> Facts:
     """The facts of each queue; ads within them only where the policy refers to them."""
     queues = scene.queues
     given, known = queues.given, [queue.estimate for queue in queues.given]

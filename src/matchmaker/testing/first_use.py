@@ -55,4 +55,4 @@ def of_queues(job: ClassAd) -> None:
     reduction = reduce(asking, queue, glue.scope)
     reduction.explain()
     batch.flags(reduction, lrms="slurm", inventory=[node])
-    pilots.decide(pilots.Snapshot(now=0, demand=(), queues=()))
+    pilots.decide(pilots.PilotSnapshot(now=0, demand=(), queues=()))

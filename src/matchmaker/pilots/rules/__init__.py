@@ -1,8 +1,8 @@
 """The rules of other systems, as policies of the interface of our own.
 
 Each module has one rule beside what its system's sources and documentation say of it, simplified to
-what a :class:`~matchmaker.pilots.snapshot.Snapshot` shows: one pilot runs one job at a time, and a
-queue has no limits but those that it states. What no rule here has: an account with several
+what a :class:`~matchmaker.pilots.snapshot.PilotSnapshot` shows: one pilot runs one job at a time,
+and a queue has no limits but those that it states. What no rule here has: an account with several
 groups, submission that fails, and the limits that administrators set by experience.
 """
 
@@ -20,9 +20,9 @@ from matchmaker.pilots.rules.hyperqueue import backlog
 from matchmaker.pilots.rules.parsl import simple
 from matchmaker.pilots.rules.taskvine import factory
 from matchmaker.pilots.rules.view import View, view
-from matchmaker.pilots.snapshot import Decision, Snapshot
+from matchmaker.pilots.snapshot import Decision, PilotSnapshot
 
-Decide = Callable[[Snapshot, int], Decision]
+Decide = Callable[[PilotSnapshot, int], Decision]
 
 
 @attrs.frozen(slots=True)

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.snapshot import PilotState, Queue, Snapshot, Submission
+from matchmaker.pilots.snapshot import PilotQueue, PilotSnapshot, PilotState, PilotSubmission
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,7 +33,7 @@ class View:
         snapshot: what was counted.
     """
 
-    queues: tuple[Queue, ...]
+    queues: tuple[PilotQueue, ...]
     fits: npt.NDArray[np.bool_]
     waiting: Counts
     running: Counts
@@ -41,14 +41,14 @@ class View:
     starting: Counts
     idle: Counts
     busy: Counts
-    snapshot: Snapshot
+    snapshot: PilotSnapshot
 
     @property
     def pilots(self) -> Counts:
         """How many pilots of each queue have not ended."""
         return self.queued + self.starting + self.idle + self.busy
 
-    def submitting(self, counts: Iterable[float], reason: str) -> tuple[Submission, ...]:
+    def submitting(self, counts: Iterable[float], reason: str) -> tuple[PilotSubmission, ...]:
         """Submissions of a number of pilots a queue; fewer by its limits, none if it is closed."""
         found = []
         for queue, count, queued, pilots in zip(
@@ -60,11 +60,11 @@ class View:
             if room > 0 and queue.max_pilots is not None:
                 room = min(room, queue.max_pilots - pilots)
             if room > 0:
-                found.append(Submission(queue.key, room, reason))
+                found.append(PilotSubmission(queue.key, room, reason))
         return tuple(found)
 
 
-def view(snapshot: Snapshot, pairs: Pairs) -> View:
+def view(snapshot: PilotSnapshot, pairs: Pairs) -> View:
     """Counts a snapshot. Demand that is unknown counts as none, as with the peers."""
     queues = snapshot.queues
     places = {queue.key: number for number, queue in enumerate(queues)}
