@@ -71,11 +71,11 @@ def decide(
     is left out, and said to be. Raises ParseError for a policy's text that is no ad, and TypeError
     for what is no snapshot.
 
-    >>> from matchmaker.pilots import Demand, Queue
+    >>> from matchmaker.pilots import Demand, PilotQueue
     >>> job = ClassAd(Requirements=True)
-    >>> decision = decide(Snapshot(
+    >>> decision = decide(PilotSnapshot(
     ...     now=0, demand=(Demand(key="sim", ad=job, waiting=3),),
-    ...     queues=(Queue(key="ce1", pilot=ClassAd()),),
+    ...     queues=(PilotQueue(key="ce1", pilot=ClassAd()),),
     ... ))
     >>> for one in decision.submissions:
     ...     print(one.queue, one.count, "|", one.reason)

@@ -181,7 +181,7 @@ class PolicyAd:
     Raises ParseError for text that is no ad, and TypeError for what is of another type. What makes
     no sense in it is found by :meth:`problems`; a decision goes on without it and says so.
 
-    >>> policy = Policy("[ Minimum = 5; Standbye = 3 ]")
+    >>> policy = PolicyAd("[ Minimum = 5; Standbye = 3 ]")
     >>> policy.whole["Minimum"], policy.whole["Hedge"].references().target
     (Expr('5'), ('Known', 'Response'))
     >>> policy.problems()
@@ -202,7 +202,8 @@ class PolicyAd:
 
         What the policy's own attributes refer to in turn counts too.
 
-        >>> sorted(Policy("[ Ready = MY.Keep; Keep = TARGET.Waiting > 5 ? 1 : 0 ]").reach("Ready"))
+        >>> policy = PolicyAd("[ Ready = MY.Keep; Keep = TARGET.Waiting > 5 ? 1 : 0 ]")
+        >>> sorted(policy.reach("Ready"))
         ['keep', 'waiting']
         """
         if name not in self._reach:
@@ -246,7 +247,7 @@ class PolicyAd:
 
         Raises ValueError, saying what was found, for anything else.
 
-        >>> Policy("[ Step = -1 ]").value(TERMS["step"], ClassAd())
+        >>> PolicyAd("[ Step = -1 ]").value(TERMS["step"], ClassAd())
         Traceback (most recent call last):
         ...
         ValueError: Step = -1 is -1; a number of at least 0 was expected
