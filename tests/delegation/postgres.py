@@ -8,6 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def served(folder: Path) -> Iterator[str]:
         return subprocess.run(asked, check=False).returncode == 0
 
     log = folder / "postgres.log"
-    with daemon(argv, log) as process:
-        wait(ready, process, log)
+    end = time.monotonic() + 30
+    with contextlib.ExitStack() as started:
+        while True:
+            try:
+                wait(ready, started.enter_context(daemon(argv, log)), log)
+                break
+            except ServiceUnavailable as error:
+                # What a killed server left ends a moment after it.
+                if "shared memory" not in str(error) or time.monotonic() > end:
+                    raise
+                started.close()
+                time.sleep(0.1)
         yield f"postgresql://tests@/postgres?host={folder}"
