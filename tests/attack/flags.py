@@ -162,6 +162,7 @@ class Maker:
         if pick.random() < 0.5:
             runs = ", ".join(f"{name} = [{low}, {high}]" for name, (low, high) in BUCKETS.items())
             own = 'term = "si={value}"\njoin = "|"\n' if lrms == "sge" else term
+            own += pick.choice(["", "complete = true\n"])
             parts.append(f'[attributes.{SI00}]\nkind = "bucket"\n{own}buckets = {{ {runs} }}\n')
         if lrms == "slurm" and pick.random() < 0.6:
             gres = ", ".join(map(toml, pick.choice(GRES)))

@@ -33,7 +33,7 @@ features = { "SL" = "sl", "Debian" = "deb", "CentOS" = "cent" }
 
 [attributes.GlueHostBenchmarkSI00]
 kind = "bucket"
-buckets = { si300 = [1, 399], si600 = [400, 899], si900 = [900, 100000] }
+buckets = { si300 = [1, 399], si600 = [400, 899], si900 = [900, inf] }
 
 [attributes.GlueHostNetworkAdapterOutboundIP]
 kind = "bool"

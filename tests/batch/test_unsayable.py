@@ -28,6 +28,7 @@ features = { true = "gpu" }
 [attributes.Class]
 kind = "bucket"
 buckets = { slow = [1, 10], fast = [11, 20] }
+complete = true
 
 [attributes.System]
 kind = "eq"
@@ -92,3 +93,27 @@ def test_a_clause_is_asked_for(tmp_path: Path, clause: str, argv: tuple[str, ...
 def test_what_is_not_sure_is_refused(tmp_path: Path, clause: str) -> None:
     with pytest.raises(NoFlagsError):
         flags(tmp_path, clause, Fit.SUFFICIENT)
+
+
+@pytest.mark.parametrize(
+    ("last", "more", "argv", "verdict"),
+    [
+        ("[11, 20]", "", (), "necessary"),
+        ("[11, inf]", "", ("--constraint=fast",), "exact"),
+        ("[11, 20]", "complete = true", ("--constraint=fast",), "exact"),
+        ("[12, inf]", "", (), "necessary"),
+    ],
+)
+def test_a_bucket_that_ends_loses_what_is_beyond(
+    tmp_path: Path, last: str, more: str, argv: tuple[str, ...], verdict: str
+) -> None:
+    """A host of 25 satisfies the clause, and has no feature where the last bucket ends at 20."""
+    site = tmp_path / "site.toml"
+    site.write_text(
+        f'[attributes.Class]\nkind = "bucket"\n{more}\n'
+        f"buckets = {{ slow = [1, 10], fast = {last} }}"
+    )
+    job = parse_ad("[ Requirements = other.Class >= 11 ]")
+    made = batch.flags(reduce(job, ClassAd(), lambda _: "host"), "slurm", mapping=site)
+    assert (made.argv, str(made.verdict)) == (argv, verdict)
+    assert all("no bucket of Class stands for" in each.reason for each in made.dropped)

@@ -51,7 +51,8 @@ def carried(node: ClassAd) -> set[str]:
     assert isinstance(speed, int)
     # One system has no feature.
     system = {"SL": "sl", "Debian": "deb", "CentOS": "cent"}.get(str(node.eval(OS)), "none")
-    bucket = "si0" if speed < 3 else "si3" if speed < 6 else "si6"
+    # No bucket stands for a speed above 9.
+    bucket = "si0" if speed < 3 else "si3" if speed < 6 else "si6" if speed < 10 else "fast"
     outbound = {"outbound"} if node.eval(OUT) is True else set()
     return {system, bucket, *(f"t{str(tag).lower()}" for tag in tags), *outbound}
 
@@ -157,7 +158,7 @@ nodes = st.builds(
         {"Name": name, RAM: ram, CPUS: cpus, SI00: speed, OS: system, OUT: out, TAGS: tags}
     ),
     st.integers(0, 999).map("wn{}".format), st.integers(0, 9), st.integers(0, 9),
-    st.integers(0, 9), st.sampled_from(["SL", "Debian", "CentOS", "a|b"]), st.booleans(),
+    st.integers(0, 14), st.sampled_from(["SL", "Debian", "CentOS", "a|b"]), st.booleans(),
     st.lists(st.sampled_from("AB"), unique=True),
 )  # fmt: skip
 

@@ -35,7 +35,8 @@ term = "cores={value}"
 kind = "bucket"
 term = "si={value}"
 join = "|"
-buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, 10000] }
+buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, inf] }
+complete = true
 
 [attributes.GlueHostOperatingSystemName]
 kind = "eq"

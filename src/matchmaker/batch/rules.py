@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingType
@@ -44,10 +45,11 @@ class Rule:
         unit: how much of the attribute one unit of the flag is.
         rounding: ``safe``, ``up`` or ``down``.
         term: the template for names.
-        buckets: the batch system's names with the least and the greatest number of each.
+        buckets: the batch system's names with the least and the greatest number of each; the
+            greatest of an open bucket is infinite.
         join: what joins several names in one term.
         negate: what stands before names to negate them, or the template for names to be without.
-        complete: ``features`` lists every text that hosts have.
+        complete: ``features`` lists every text that hosts have, or ``buckets`` every number.
         name: HTCondor's name of the attribute.
         call: the function of kind ``python``.
     """
@@ -61,7 +63,7 @@ class Rule:
     unit: Fraction = Fraction(1)
     rounding: str = "safe"
     term: str = "{value}"
-    buckets: MappingType[str, tuple[int, int]] = attrs.field(factory=dict, hash=False)
+    buckets: MappingType[str, tuple[int, float]] = attrs.field(factory=dict, hash=False)
     join: str = ""
     negate: str = ""
     complete: bool = False
@@ -216,17 +218,22 @@ def negate_of(section: Section, default: str) -> str:
 
 
 def _buckets(section: Section) -> Rule:
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, tuple[int, float]] = {}
     buckets = section.facts.get("buckets")
     for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
         ends: list[Any] = bound if isinstance(bound, list) else [bound, bound]
         if not safe(name) or not _is_run(ends):
-            section.fail("buckets", "a table of plain names of features to numbers or [from, to]")
+            section.fail(
+                "buckets",
+                "a table of plain names of features to numbers, [from, to] or [from, inf]",
+            )
         found[name] = (ends[0], ends[1])
     return Rule("", "bucket", buckets=found, **_names(section))
 
 
 def _is_run(ends: Any) -> bool:
+    if len(ends) == 2 and ends[1] == math.inf:
+        return _is_run([ends[0], MAX_INT])
     plain = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
     return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
 

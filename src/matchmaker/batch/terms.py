@@ -192,7 +192,7 @@ def values_of(rule: Rule) -> Domain:
     if rule.kind in ("min", "max", "range") or (rule.kind == "eq" and rule.flag):
         return SIZES
     if rule.kind == "bucket":
-        return MISSING | _named_values(rule, rule.buckets)
+        return MISSING | (_named_values(rule, rule.buckets) if rule.complete else SIZES)
     if rule.kind == "eq" and rule.complete:
         return Domain(texts=_texts(rule, rule.features.values()))
     return {"eq": TEXTS, "member": LISTS, "bool": _BOOLEANS}.get(rule.kind, ANY)
@@ -235,6 +235,6 @@ def _named_values(rule: Rule, names: Iterable[str]) -> Domain:
     return ~common([~domain for domain in several]) if several else NOTHING
 
 
-def bucket(low: int, high: int) -> Domain:
-    """The numbers of a bucket, both ends included."""
+def bucket(low: int, high: float) -> Domain:
+    """The numbers of a bucket, both ends included; ``high`` is infinite for an open bucket."""
     return numbers(">=", low) & numbers("<=", high)

@@ -16,7 +16,7 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.terms import SIZES, Group, Term, bucket
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.reduction.domains import LISTS, MISSING, NOTHING, TEXTS, Domain, Tag
+from matchmaker.reduction.domains import LISTS, MISSING, NOTHING, TEXTS, Domain, Tag, common
 
 
 def of_domain(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[list[Group], str]:
@@ -202,6 +202,14 @@ def _bucket(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
         raise NoTermError(f"no feature stands for a host without {rule.attribute}")
     values = {name: bucket(low, high) for name, (low, high) in rule.buckets.items()}
     touched = [name for name, each in values.items() if each & domain != NOTHING]
+    if not sure and not rule.complete:
+        left = domain & SIZES & common([~each for each in values.values()])
+        runs = [run for span in left.spans if (run := _run(*span)) is not None]
+        if runs:
+            raise NoTermError(
+                f"no bucket of {rule.attribute} stands for {runs[0][0]}: let the last one end with"
+                " inf, or say complete = true if no host has such a number"
+            )
     whole = [name for name in touched if values[name] <= domain]
     names = whole if sure else touched
     if not names:
@@ -235,6 +243,8 @@ def _named(rule: Rule, names: Iterable[str]) -> Term:
 
 def _run(low: tuple[float, int], high: tuple[float, int]) -> tuple[int, int | None] | None:
     """The integers between two cuts, the second None without an end; None if there are none."""
+    if low[0] == math.inf:
+        return None  # Beyond an open end stands infinity alone, which is no integer.
     first = math.floor(low[0]) + 1 if low[1] else math.ceil(low[0])
     if high[0] == math.inf:
         return first, None
