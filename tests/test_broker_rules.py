@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, ParseError, broker, glue, match, parse_ad, parse_ads, parse_expr
+from matchmaker import (
+    ClassAd,
+    ParseError,
+    batch,
+    broker,
+    glue,
+    match,
+    parse_ad,
+    parse_ads,
+    parse_expr,
+)
 from matchmaker.broker import Rules, choosing
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
@@ -393,3 +403,89 @@ def test_a_job_without_a_rank_takes_a_queue_without_a_response_time_last() -> No
     assert [one.name for one in found.refused] == ["wrong"]
     own = parse_ad("[ Rank = -other.GlueCEStateEstimatedResponseTime ]")
     assert [one.name for one in broker.choose(own, queues).ranked] == ["told"]
+
+
+# --- queues of nodes ------------------------------------------------------------------------------
+
+NODES = """
+[ Name = "wn1"; Machine = "wn1"; LRMSType = "slurm"; Cpus = 4; FreeCpus = 3; Available = true;
+  GlueHostMainMemoryRAMSize = 2000; Queues = { "gpu", "main" } ]
+[ Name = "wn2"; Machine = "wn2"; LRMSType = "slurm"; Cpus = 8; FreeCpus = 8; Available = false;
+  GlueHostMainMemoryRAMSize = 8000; Queues = { "main" } ]
+[ Name = "wn3"; Machine = "wn3"; Cpus = 2; GlueHostMainMemoryRAMSize = 9000; Queues = { } ]
+"""
+BIG = "[ Requirements = other.GlueHostMainMemoryRAMSize >= 4000; Rank = other.P ?: 0 ]"
+
+
+def hosts(nodes: str = NODES) -> broker.Hosts:
+    return broker.Hosts(nodes=list(parse_ads(nodes)), mapping=batch.load_mapping("slurm"))
+
+
+def test_queues_are_made_of_what_nodes_list() -> None:
+    gpu, main = broker.of_nodes(parse_ads(NODES))
+    assert (gpu.eval("QueueName"), main.eval("QueueName")) == ("gpu", "main")
+    assert main.eval("GlueCEInfoTotalCPUs") == 12
+    assert main.eval("GlueCEStateFreeCPUs") == 3, "a node that takes no jobs has none free"
+    assert main.eval("LRMSType") == "slurm"
+
+
+def test_a_queue_matches_by_its_nodes_and_flags_are_for_these_alone() -> None:
+    known = hosts()
+    found = broker.route(parse_ad(BIG), broker.of_nodes(known.nodes or ()), known)
+    assert found.queue is not None
+    assert found.queue.name == "main"
+    assert found.nodes is not None
+    assert found.submission is not None
+    assert [each.name for each in found.nodes.refused] == ["wn1", "wn2"], "wn3 is of no queue"
+    certificate = found.submission.certificate
+    assert certificate is not None
+    assert (certificate.nodes, certificate.accepted) == (2, 1)
+    assert str(found.submission.verdict) == "exact"
+    assert found.selection is not None
+    assert [refusal.name for refusal in found.selection.refused] == ["gpu"]
+
+
+def test_flags_for_a_named_queue_do_not_count_the_nodes_of_others() -> None:
+    known = hosts()
+    found = broker.route(parse_ad(BIG), broker.of_nodes(known.nodes or ()), known, queue="gpu")
+    assert isinstance(found.failure, batch.NoHostError)
+    assert found.submission is None
+
+
+def test_a_queue_without_nodes_is_no_place_for_a_job() -> None:
+    queue = parse_ad('[ Name = "q"; QueueName = "empty"; GlueHostMainMemoryRAMSize = 9000 ]')
+    found = broker.route(parse_ad(BIG), [queue], hosts())
+    assert isinstance(found.failure, batch.NoHostError)
+    assert "none of the 3 worker nodes is of the queue empty" in str(found.failure)
+    assert "gpu, main" in str(found.failure)
+
+
+def test_a_better_queue_is_passed_over_if_none_of_its_nodes_will_do() -> None:
+    """What a queue publishes of its hosts may be too much: the nodes decide."""
+    queues = parse_ads(
+        '[ Name = "gpu"; QueueName = "gpu"; P = 9; GlueHostMainMemoryRAMSize = 64000 ]'
+        '[ Name = "main"; QueueName = "main"; P = 1; GlueHostMainMemoryRAMSize = 64000 ]'
+    )
+    found = broker.route(parse_ad(BIG), queues, hosts())
+    assert found.queue is not None
+    assert found.queue.name == "main"
+    assert [name for name, _ in found.passed_over] == ["gpu"]
+    assert "no node of the inventory will do" in found.passed_over[0][1]
+
+
+def test_nodes_without_queues_may_be_of_any() -> None:
+    nodes = NODES.replace("Queues", "Others")
+    queue = parse_ad('[ Name = "q"; QueueName = "q"; GlueHostMainMemoryRAMSize = 9000 ]')
+    found = broker.route(parse_ad(BIG), [queue], hosts(nodes))
+    assert found.submission is not None
+    assert found.submission.certificate is not None
+    assert found.submission.certificate.nodes == 3
+
+
+def test_the_default_queue_comes_first_of_equals() -> None:
+    queues = list(parse_ads(
+        '[ Name = "a"; P = 1 ] [ Name = "z"; P = 1; IsDefault = true ] [ Name = "b"; P = 2 ]'
+    ))  # fmt: skip
+    job = parse_ad("[ Requirements = true; Rank = other.P ]")
+    assert [each.name for each in broker.choose(job, queues).ranked] == ["b", "z", "a"]
+    assert next(iter(broker.choose_many([job], broker.pool(queues)))).names == ("b", "z", "a")

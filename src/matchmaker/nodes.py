@@ -46,6 +46,31 @@ def choose(
     return select(job, named(worker_nodes), default_rank=0.0, tie=tie, conditions=conditions)
 
 
+def in_queue(worker_nodes: Iterable[ClassAd], queue: str) -> list[ClassAd]:
+    """Keep the nodes to which a queue may send jobs.
+
+    Args:
+        worker_nodes: ads of nodes. ``Queues`` lists the queues of a node by their names in the
+            batch system, as ``classad nodes --write`` records them. A node without the list may be
+            of any queue.
+        queue: the name of the queue in the batch system.
+
+    >>> from matchmaker import parse_ads
+    >>> nodes = parse_ads('[ Name = "a"; Queues = { "gpu" } ] [ Name = "b"; Queues = { "main" } ]')
+    >>> [ad.eval("Name") for ad in in_queue(nodes, "gpu")]
+    ['a']
+    """
+    return [ad for ad in worker_nodes if (listed := queues_of(ad)) is None or queue in listed]
+
+
+def queues_of(worker_node: ClassAd) -> tuple[str, ...] | None:
+    """Return the names of a node's queues; None if its ad has no list of them."""
+    listed = worker_node.eval("Queues")
+    if not isinstance(listed, list):
+        return None
+    return tuple(name for name in listed if isinstance(name, str))
+
+
 def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
     """Each node with the name that it goes by; a node without one is ``node 3`` for the third."""
     for number, ad in enumerate(worker_nodes, 1):

@@ -296,3 +296,49 @@ def test_what_is_published_is_what_the_flags_select(
     assert "GlueHostOperatingSystemRelease: 9.5" in classad(*words).out.splitlines()
     plain = [word for at, word in enumerate(words) if "--mapping" not in words[at - 1 : at + 1]]
     assert "GlueHostOperatingSystemRelease: 9.5" not in classad(*plain).out.splitlines()
+
+
+QUEUED = """
+[ Name = "wn1"; Cpus = 4; GlueHostMainMemoryRAMSize = 2000; Queues = { "main" } ]
+[ Name = "wn2"; Cpus = 8; GlueHostMainMemoryRAMSize = 8000; Queues = { "gpu" } ]
+"""
+WANTS = "[ Requirements = other.GlueHostMainMemoryRAMSize >= 4000 ]"
+
+
+@pytest.fixture
+def queued(tmp_path: Path) -> tuple[Path, Path]:
+    nodes, job = tmp_path / "nodes.ad", tmp_path / "job.ad"
+    nodes.write_text(QUEUED)
+    job.write_text(WANTS)
+    return nodes, job
+
+
+def test_a_queue_has_the_nodes_that_list_it(classad: Run, queued: tuple[Path, Path]) -> None:
+    nodes, job = queued
+    found = classad("nodes", job, "--nodes", nodes, "--queue", "main")
+    assert found.status == 1
+    assert "main, with 1 worker node" in found.out
+    assert classad("nodes", job, "--nodes", nodes, "--queue", "gpu").status == 0
+
+
+def test_without_descriptions_the_queues_are_those_of_the_nodes(
+    classad: Run, queued: tuple[Path, Path]
+) -> None:
+    nodes, job = queued
+    found = classad("broker", job, "--nodes", nodes, "--lrms", "slurm")
+    assert found.status == 0
+    assert "--partition=gpu" in found.out
+    assert "undefined" in next(line for line in found.out.splitlines() if line.startswith("1  gpu"))
+    flags = classad("flags", job, "--nodes", nodes, "--lrms", "slurm", "--json")
+    assert json.loads(flags.out)["queue"] == "gpu"
+    assert classad("flags", job, "--nodes", nodes, "--lrms", "slurm", "--queue", "main").status == 1
+
+
+def test_without_any_queue_the_message_says_what_names_one(
+    classad: Run, queued: tuple[Path, Path]
+) -> None:
+    nodes, job = queued
+    nodes.write_text(QUEUED.replace("Queues", "Others"))
+    found = classad("broker", job, "--nodes", nodes, "--lrms", "slurm")
+    assert found.status == 2
+    assert "nodes that list their queues" in found.err

@@ -109,7 +109,10 @@ def _plain(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 @attrs.frozen
 class SlurmNode:
-    """A node as slurm.conf describes it; ``gres`` is like ``gpu:2`` or ``gpu:a100:2``."""
+    """A node as slurm.conf describes it; ``gres`` is like ``gpu:2`` or ``gpu:a100:2``.
+
+    A node without ``partitions`` is in ``main``, which has all nodes if none names a partition.
+    """
 
     name: str = attrs.field(validator=_plain)
     cpus: int
@@ -120,6 +123,7 @@ class SlurmNode:
         validator=attrs.validators.deep_iterable(_plain, attrs.validators.instance_of(tuple)),
     )
     gres: str | None = attrs.field(default=None, validator=attrs.validators.optional(_plain))
+    partitions: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The node's line in slurm.conf."""
@@ -224,7 +228,15 @@ def _configured(
     kinds = {node.gres.partition(":")[0] for node in nodes if node.gres is not None}
     lines = [f"GresTypes={','.join(sorted(kinds))}"] if kinds else []
     lines += [f"{node.line()} {where(node)}" for node in nodes]
-    lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP")
+    partitions: dict[str, list[str]] = {"main": []}
+    for node in nodes:
+        for name in node.partitions or ("main",):
+            partitions.setdefault(name, []).append(node.name)
+    lines += [
+        f"PartitionName={name} Nodes={','.join(members)} MaxTime=UNLIMITED State=UP"
+        f" Default={'YES' if name == 'main' else 'NO'}"
+        for name, members in partitions.items() if members
+    ]  # fmt: skip
     configuration.write_text(head + settings + "\n".join(lines) + "\n")
     # Nothing of the caller's: SBATCH_* variables are options too.
     environment = {"PATH": PATH, "LC_ALL": "C", "SLURM_CONF": str(configuration)}

@@ -34,7 +34,8 @@ features = { "3.0.5" = "el305", "4.0" = "el40", "4.8" = "el48", "5.2" = "el52" }
 BUCKETS = """
 [attributes.GlueHostBenchmarkSI00]
 kind = "bucket"
-buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, 10000] }
+buckets = { si400 = [400, 499], si500 = [500, 599], si600 = [600, inf] }
+complete = true
 """
 SPEEDS = {400: "si400", 500: "si500", 501: "si500", 620: "si600"}
 FEATURES = {"GLITE_1_2": "glite12", "GLITE_1_4": "glite14", "APP1": "app1", "APP2": "app2"}
@@ -400,3 +401,71 @@ def test_types_and_numbers_of_gpus_in_one_flag(gpus: SlurmOracle, tmp_path: Path
                 assert right == (ad.eval("Name") in wanted), (seed, made)
     assert verdicts.count(Fit.EXACT) >= 10
     assert verdicts.count(Fit.NECESSARY) >= 10
+
+
+# --- partitions with different nodes --------------------------------------------------------------
+
+PARTED = [
+    SlurmNode("p1", 4, 2000, features=("el8",), partitions=("main",)),
+    SlurmNode("p2", 8, 4000, features=("el9",), partitions=("main", "gpu")),
+    SlurmNode("p3", 8, 8000, features=("el9",), partitions=("gpu",)),
+    SlurmNode("p4", 2, 1000, features=("el8",), partitions=("small",)),
+    SlurmNode("p5", 2, 3000, features=("el9",), partitions=("small", "main")),
+]
+SYSTEMS_OF_NODES = """
+[attributes.GlueHostOperatingSystemRelease]
+kind = "eq"
+features = { "8" = "el8", "9" = "el9" }
+"""
+
+
+def test_no_exact_is_refused_where_partitions_have_different_nodes(
+    slurm: Start, tmp_path: Path
+) -> None:
+    """Flags for a queue are flags for its nodes: Slurm has a node for each *exact*."""
+    controller = slurm(PARTED)
+    path = tmp_path / "site.toml"
+    path.write_text(SYSTEMS_OF_NODES)
+    table = batch.load_mapping("slurm", path)
+    nodes = [
+        ClassAd({
+            "Name": node.name, "LRMSType": "slurm",
+            CPUS.removeprefix("other."): node.cpus, RAM.removeprefix("other."): node.memory_mb,
+            "GlueHostOperatingSystemRelease": node.features[0].removeprefix("el"),
+            "Queues": list(node.partitions),
+        })
+        for node in PARTED
+    ]  # fmt: skip
+    queues = broker.of_nodes(nodes)
+    chance = random.Random(8)
+    exact = refused = 0
+    for _ in range(60):
+        wanted = [
+            f"{RAM} >= {chance.choice((500, 1500, 3500, 6000))}",
+            f"{CPUS} {chance.choice(('>=', '<='))} {chance.choice((2, 4, 8))}",
+            f'other.GlueHostOperatingSystemRelease == "{chance.choice("89")}"',
+        ]
+        clauses = chance.sample(wanted, chance.randint(1, 3))
+        job = parse_ad(f"[ Requirements = {' && '.join(clauses)} ]")
+        queue = chance.choice(("main", "gpu", "small", None))
+        found = broker.route(job, queues, broker.Hosts(nodes=nodes, mapping=table), queue=queue)
+        good = accepted(parse_expr(" && ".join(clauses)), nodes)
+        named = {node.name for node in PARTED if node.name in good}
+        if queue is not None:
+            named &= {node.name for node in PARTED if queue in node.partitions}
+        if found.submission is None:
+            assert isinstance(found.failure, NoHostError) or found.queue is None, job
+            assert not named, job
+            refused += 1
+            continue
+        assert found.queue is not None
+        argv, taken = found.submission.argv, found.queue.name
+        assert f"--partition={taken}" in argv
+        if found.submission.verdict is Fit.EXACT:
+            exact += 1
+            members = {node.name for node in PARTED if taken in node.partitions}
+            selected = {name for name in members if controller.accepts(name, argv)}
+            assert selected == good & members
+            assert selected, found.submission
+    assert exact > 20
+    assert refused > 5

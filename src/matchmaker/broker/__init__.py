@@ -18,7 +18,7 @@ from matchmaker.broker.choosing import (
     pool,
 )
 from matchmaker.broker.routing import Hosts, Route, route
-from matchmaker.broker.sources import Queue, Queues, merged, named
+from matchmaker.broker.sources import Queue, Queues, merged, named, of_nodes
 
 __all__ = [
     "ADMISSION",
@@ -37,6 +37,7 @@ __all__ = [
     "choose_many",
     "merged",
     "named",
+    "of_nodes",
     "pool",
     "route",
 ]

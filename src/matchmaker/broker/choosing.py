@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Snapshot
 
+UNKNOWN_RANK: Final = -2146660842.0
+"""The default rank of a queue without an estimate of its response time."""
 DEFAULT_RANK: Final = "-(other.GlueCEStateEstimatedResponseTime ?: 2146660842)"
 """The rank of a job without one: prefers the shortest estimated response time. A queue without an
 estimate comes last: it counts as the number of seconds that providers publish for unknown."""
@@ -129,8 +131,8 @@ def choose(
         ces: a GLUE description; or ads of computing elements, also wrapped as an information system
             does (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them.
         at: the time by which an ad must not have expired; by default now.
-        tie: breaks ties of rank by chance, and draws for ``rules.fuzzy``; without it ties go by
-            name.
+        tie: breaks ties of rank by chance, and draws for ``rules.fuzzy``; without it the batch
+            system's default queue (``IsDefault``) comes first, then names decide.
         rules: how the broker decides.
 
     Raises:
@@ -304,6 +306,10 @@ def _order(
 ) -> list[int]:
     """The places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)
+    if tie is None and "isdefault" in queues.snapshot.view.columns:
+        # Of equal queues the batch system's own default comes first, then names decide.
+        ranks, rows = decision.ranks.tolist(), decision.rows.tolist()
+        order.sort(key=lambda at: (-ranks[at], queues.ad(rows[at]).eval("IsDefault") is not True))
     if rules.fuzzy is not None:
         chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
         drawn = fuzzy(decision.ranks[order], len(order), chance, rules.fuzzy)

@@ -17,6 +17,7 @@ from matchmaker.batch import (
     Fit,
     Mapping,
     NoFlagsError,
+    NoHostError,
     Strictness,
     Submission,
     Submitter,
@@ -27,7 +28,7 @@ from matchmaker.broker.choosing import DEFAULT, Rules, choose
 from matchmaker.broker.sources import NAMES, Queue, named
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
-from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.glue import Glue, scope
 from matchmaker.glue.records import split_id
 from matchmaker.matching.selection import Selection
@@ -86,6 +87,7 @@ class Route:
         nodes: which worker nodes may run the job, and why each other may not.
         submission: the flags that ask the batch system for such hosts.
         failure: why there is no reduction, or why there are no flags.
+        passed_over: better queues, by name, none of whose nodes will do, each with the reason.
     """
 
     selection: Selection | None = None
@@ -94,6 +96,7 @@ class Route:
     nodes: Selection | None = None
     submission: Submission | None = None
     failure: ReductionError | NoFlagsError | None = None
+    passed_over: tuple[tuple[str, str], ...] = ()
 
 
 def local_name(ad: ClassAd) -> str:
@@ -138,7 +141,9 @@ def route(
 ) -> Route:
     """Chooses a queue, reduces the requirement for it, chooses nodes, and makes the submit flags.
 
-    It ends where no queue matches or the requirement cannot be reduced: the rest is None then.
+    It ends if no queue matches or the requirement cannot be reduced: the rest is None then. Of the
+    nodes only those count that the queue sends jobs to, by their ``Queues``. A queue of whose nodes
+    none will do is passed over for the next best.
 
     Args:
         job: the job's ad.
@@ -164,29 +169,86 @@ def route(
     """
     hosts = hosts if hosts is not None else Hosts()
     if queue is not None:
-        taken = _named(ces, queue)
-        found = Route(queue=taken)
-    else:
-        selection = choose(job, ces, at, tie, rules)
-        if selection.chosen is None:
-            return Route(selection=selection)
-        taken = Queue(selection.chosen.name, selection.chosen.ad)
-        found = Route(selection=selection, queue=taken)
+        return _route_to(_named(ces, queue), job, hosts)
+    listed = [ad for ad in hosts.nodes or () if local.queues_of(ad) is not None]
+    described: dict[str, ClassAd] = {}
+    if listed:
+        described = _described(ces)
+        ces = [_as_seen(ad, job, hosts) for ad in described.values()]
+    selection = choose(job, ces, at, tie, rules)
+    first: Route | None = None
+    passed: list[tuple[str, str]] = []
+    for ranked in selection.ranked:
+        taken = Queue(ranked.name, described.get(ranked.name, ranked.ad))
+        found = _route_to(taken, job, hosts)
+        # Nodes that do not list their queues are those of every queue: the next has no others.
+        if not isinstance(found.failure, NoHostError) or not listed:
+            return attrs.evolve(found, selection=selection, passed_over=tuple(passed))
+        first = first or found
+        passed.append((ranked.name, str(found.failure)))
+    # No queue has a node that will do: the answers are those of the best one.
+    return attrs.evolve(first or Route(), selection=selection)
+
+
+def _described(ces: Glue | Iterable[ClassAd] | Pool) -> dict[str, ClassAd]:
+    """Return the ads of queues by name; of several with one name the first."""
+    from matchmaker.matching.pool import Pool
+
+    if isinstance(ces, Pool):
+        return {name: ces[name] for name in ces.keys()}  # noqa: SIM118 - a pool is no mapping
+    found: dict[str, ClassAd] = {}
+    for name, ad in named(ces.computing_elements() if isinstance(ces, Glue) else ces):
+        found.setdefault(name, ad)
+    return found
+
+
+def _as_seen(ad: ClassAd, job: ClassAd, hosts: Hosts) -> ClassAd:
+    """Add to a queue's ad the facts of a node that will do for the job, else of its first node.
+
+    A batch system describes its queues without their hosts, and a job asks for hosts: it matches a
+    queue of which a node matches. Attributes that the queue has itself stay.
+    """
+    name = local_name(ad)
+    mine = [node for node in hosts.nodes or () if name in (local.queues_of(node) or ())]
+    if not mine:
+        return ad
     try:
-        reduction = reduce(job, taken.ad, hosts.scope)
+        residual = reduce(job, ad, hosts.scope).residual
+    except ReductionError:
+        return ad
+    good = (node for node in mine if truth(residual.eval(job, node)) is True)
+    node, seen = next(good, mine[0]), ad.copy()
+    for attribute in node:
+        if attribute not in seen and hosts.scope(attribute) == "host":
+            seen[attribute] = node.eval(attribute)
+    return seen
+
+
+def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
+    """Answer the questions that remain once a queue is taken."""
+    found, name, nodes = Route(queue=queue), local_name(queue.ad), hosts.nodes
+    if nodes is not None and name:
+        nodes = local.in_queue(nodes, name)
+    try:
+        reduction = reduce(job, queue.ad, hosts.scope)
     except ReductionError as error:
         return attrs.evolve(found, failure=error)
     found = attrs.evolve(found, reduction=reduction)
-    if hosts.nodes is not None:
-        found = attrs.evolve(found, nodes=local.choose(job, hosts.nodes, reduction.residual))
+    if nodes is not None:
+        found = attrs.evolve(found, nodes=local.choose(job, nodes, reduction.residual))
     if hosts.mapping is None:
         return found
     try:
-        _check_system(taken, hosts.mapping)
+        _check_system(queue, hosts.mapping)
+        if hosts.nodes and not nodes:
+            known = {each for ad in hosts.nodes for each in local.queues_of(ad) or ()}
+            raise NoHostError(
+                f"none of the {len(hosts.nodes)} worker nodes is of the queue {name}; by their"
+                f" Queues they are of {', '.join(sorted(known)[:8]) or 'none'}"
+            )
         made = flags(
-            reduction, hosts.mapping.lrms, hosts.mapping, hosts.nodes, hosts.want,
-            policy=hosts.policy, queue=local_name(taken.ad),
-            submitter=hosts.submitter,
+            reduction, hosts.mapping.lrms, hosts.mapping, nodes, hosts.want,
+            policy=hosts.policy, queue=name, submitter=hosts.submitter,
         )  # fmt: skip
     except NoFlagsError as error:
         return attrs.evolve(found, failure=error)
@@ -197,15 +259,12 @@ def _named(ces: Glue | Iterable[ClassAd] | Pool, name: str) -> Queue:
     """The queue of a name."""
     from matchmaker.matching.pool import Pool
 
-    if isinstance(ces, Pool):
-        if name in ces:
-            return Queue(name, ces[name])
-    else:
-        ads = ces.computing_elements() if isinstance(ces, Glue) else ces
-        for known, ad in named(ads):
-            if known == name:
-                return Queue(name, ad)
-    raise ValueError(f"no queue is named {name}")
+    if isinstance(ces, Pool) and name in ces:
+        return Queue(name, ces[name])
+    found = _described(ces)
+    if name not in found:
+        raise ValueError(f"no queue is named {name}")
+    return Queue(name, found[name])
 
 
 def _check_system(queue: Queue, mapping: Mapping) -> None:

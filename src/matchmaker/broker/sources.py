@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import CLOSED, RULES, agreed, differ
 from matchmaker.glue.admission import with_denials
@@ -20,6 +21,7 @@ from matchmaker.glue.issues import issue as made
 from matchmaker.glue.linking import site_of
 from matchmaker.glue.records import ComputingElement, texts
 from matchmaker.glue.snapshot import joined
+from matchmaker.nodes import queues_of
 
 _NOTHING: Final = GlueRecords((), (), (), ())
 
@@ -124,6 +126,39 @@ def merged(
         pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
     return Queues(tuple(kept.values()), tuple(issues), records[0] if records else _NOTHING)
+
+
+def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
+    """Make an ad of each queue that worker nodes list in ``Queues``, for want of a description.
+
+    Each has the queue's name, its batch system, and its processors: all, and the free ones of
+    nodes that take jobs. It sets no rule of access and no limit, as nobody told of any.
+
+    >>> from matchmaker import parse_ads
+    >>> nodes = parse_ads('[ Queues = { "gpu", "up" }; Cpus = 4 ] [ Queues = { "up" }; Cpus = 8 ]')
+    >>> [(str(ad.eval("QueueName")), ad.eval("GlueCEInfoTotalCPUs")) for ad in of_nodes(nodes)]
+    [('gpu', 4), ('up', 12)]
+    """
+    behind: dict[str, list[ClassAd]] = {}
+    for node in worker_nodes:
+        for name in dict.fromkeys(queues_of(node) or ()):
+            behind.setdefault(name, []).append(node)
+
+    def total(nodes: Iterable[ClassAd], attribute: str) -> int:
+        return sum(n for ad in nodes if is_integer(n := ad.eval(attribute)))
+
+    made = []
+    for name, nodes in sorted(behind.items()):
+        ad = ClassAd({"Name": name, "QueueName": name})
+        systems = {text for node in nodes if isinstance(text := node.eval("LRMSType"), str)}
+        if len(systems) == 1:
+            ad["LRMSType"] = systems.pop()
+        ad["GlueCEInfoTotalCPUs"] = total(nodes, "Cpus")
+        takes = [node for node in nodes if node.eval("Available") is not False]
+        if any("FreeCpus" in node for node in takes):
+            ad["GlueCEStateFreeCPUs"] = total(takes, "FreeCpus")
+        made.append(ad)
+    return made
 
 
 def _lost(

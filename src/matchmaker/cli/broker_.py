@@ -10,7 +10,7 @@ from matchmaker import batch, broker
 from matchmaker.broker.routing import unnamed
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
 from matchmaker.cli.output import count, plain, print_json, show, table, warn
-from matchmaker.cli.output import number as number_of
+from matchmaker.cli.reports import rank_text
 from matchmaker.glue.issues import total
 
 
@@ -51,14 +51,14 @@ def command(
         raise click.UsageError("--submit needs --lrms: the batch system to hand the job over to")
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
-    known = queues.read(places)
+    inventory = sources.ads(nodes_file) if nodes_file else None
+    known = queues.read(places, nodes=inventory)
     if len(jobs) > 1:
         if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
         pool = broker.pool(known.ads)
         return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
-    inventory = sources.ads(nodes_file) if nodes_file else None
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         attributes=host_attributes, submitter=submission.submitter(),
@@ -88,7 +88,7 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
         ])  # fmt: skip
     else:
         rows = [
-            [number, choice.chosen or "none", number_of(choice.ranks[0]) if choice.ranks else "-",
+            [number, choice.chosen or "none", rank_text(choice.ranks[0]) if choice.ranks else "-",
              len(choice.names)]
             for number, choice in enumerate(choices, 1)
         ]  # fmt: skip
@@ -105,6 +105,10 @@ def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
     if route.queue is None:
         page.say("chosen", "none: no queue matches the job")
         return False
+    if route.passed_over:
+        data["passed_over"] = [{"name": name, "reason": why} for name, why in route.passed_over]
+    for name, why in route.passed_over:
+        page.say("passed over", f"{name}: {why}")
     page.say("chosen", route.queue.name)
     if route.reduction is None:
         data["reduction"] = {"error": str(route.failure)}

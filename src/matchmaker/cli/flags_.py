@@ -71,8 +71,8 @@ def command(
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
     job = sources.one_ad(job_file)
-    known = queues.read(places)
     inventory = sources.ads(nodes_file) if nodes_file else None
+    known = queues.read(places, nodes=inventory)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         policy=batch.Strictness(policy) if policy else None,

@@ -9,6 +9,7 @@ import click
 
 from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
+from matchmaker.broker.routing import local_name
 from matchmaker.cli import described, picking, queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, show, table, warn
 
@@ -154,10 +155,13 @@ def _choose(
         page.data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)
         page.reduction(reduction)
-    elif queue or places.at:
-        raise click.UsageError(
-            "--queue and --at need descriptions of queues: --ldif, --ce or --ldap"
-        )
+        if name := local_name(chosen.ad):
+            inventory = nodes.in_queue(inventory, name)
+    elif places.at:
+        raise click.UsageError("--at needs descriptions of queues: --ldif, --ce or --ldap")
+    elif queue:
+        inventory = nodes.in_queue(inventory, queue)
+        page.say("queue", f"{queue}, with {count(len(inventory), 'worker node')}")
     found = nodes.choose(job, inventory, requirements)
     page.data |= reports.selection_data(found)
     page.nodes(found)

@@ -5,7 +5,7 @@ The library that reads and merges them is imported when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -182,20 +182,25 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
     )(chosen)  # fmt: skip
 
 
-def read(places: Sources, also: frozenset[str] = frozenset()) -> Queues:
+def read(
+    places: Sources, also: frozenset[str] = frozenset(), nodes: Sequence[ClassAd] | None = None
+) -> Queues:
     """Reads and merges the queues of all sources; cleaning rules are the usual ones and ``also``.
 
-    Each source that was not read to its end is named on standard error. Raises UsageError if there
-    is no source, and ValueError if one holds nothing of GLUE.
+    Without a source, the queues are those that ``nodes`` list. Each source that was not read to its
+    end is named on standard error. Raises UsageError if there is no queue, and ValueError if a
+    source holds nothing of GLUE.
     """
     from matchmaker import broker
 
-    if not places.any:
+    listed = broker.of_nodes(nodes or ()) if not places.any else []
+    if not places.any and not listed:
         raise click.UsageError(
-            "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL"
+            "no queues to choose from: give --ldif FILE, --ce FILE or --ldap URL, or nodes that"
+            " list their queues, as classad nodes --write FILE keeps them"
         )
     found = broker.merged(
-        _described(places, also),
+        _described(places, also) if places.any else [("--nodes", listed)],
         open_without_rules=places.open_without_rules,
         accept_partial=places.accept_partial,
     )

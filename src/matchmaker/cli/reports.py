@@ -14,6 +14,7 @@ import attrs
 from rich.console import RenderableType
 
 from matchmaker.batch import Submission
+from matchmaker.broker.choosing import UNKNOWN_RANK
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
@@ -21,6 +22,15 @@ from matchmaker.cli.output import facts, number, plain, print_json, show, table
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
+
+
+def rank_text(rank: float) -> str:
+    """A rank as text; ``undefined`` for a queue without an estimate, if the job has no rank.
+
+    >>> rank_text(2.0), rank_text(-2146660842.0)
+    ('2', 'undefined')
+    """
+    return "undefined" if rank == UNKNOWN_RANK else number(rank)
 
 
 def selection_data(selection: Selection) -> dict[str, Any]:
@@ -112,7 +122,7 @@ class Page:
             [
                 place,
                 candidate.name,
-                number(candidate.rank),
+                rank_text(candidate.rank),
                 *([value_text(candidate.ad.eval(attribute))] if also else []),
                 *([states[place - 1]] if states else []),
             ]
