@@ -86,6 +86,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	$(BIN)/python -m tests.oracle.nightly --cases $(CASES) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.attack.run $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.delegation.nightly $(if $(SEED),--seed $(SEED))
+	MODEL_LEASE=4 $(BIN)/python -m pytest -q tests/delegation/test_model.py -k pause
 	FACTORY_CASES=200 $(BIN)/python -m pytest -q tests/pilots/test_factory.py
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py

@@ -66,6 +66,7 @@ LINES: dict[str, tuple[object, ...]] = {
     "renew": ("run-7", "--ledger", "{}/jobs.db"),
     "cancel": ("run-7", "--ledger", "{}/jobs.db"),
     "reconcile": ("--ledger", "{}/jobs.db"),
+    "resume": ("run-7", "--ledger", "{}/jobs.db"),
     "acknowledge": ("run-7", "--ledger", "{}/jobs.db"),
     "binder run": ("--folder", "{}", "--listen", "127.0.0.1:0"),
     "binder token": ("client", "ana", "--folder", "{}"),
@@ -78,7 +79,10 @@ LINES: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 
 # What belongs on standard error whoever reads.
-SAID = {"factory run": "classad: grid: it made as many cycles as it should\n"}
+SAID = {
+    "factory run": "classad: grid: it made as many cycles as it should\n",
+    "resume": "classad: run-7 is committed: only a paused job is resumed\n",
+}
 
 
 def unread(words: list[str], given: str) -> tuple[int | str | None, str, bool]:
@@ -119,7 +123,7 @@ def test_no_subcommand_minds_that_nobody_reads(
     (tmp_path / "store" / "plan.toml").write_text('command = ["true"]\nparameters = "1"\n')
     if name in ("factory status", "factory stop"):
         assert classad("factory", "run", tmp_path / "grid.toml", "--cycles", "1").status == 0
-    if name in ("jobs", "renew", "cancel", "reconcile", "acknowledge"):
+    if name in ("jobs", "renew", "resume", "cancel", "reconcile", "acknowledge"):
         assert classad("submit", *job, *ledger, "--key", "run-7").status == 0
     if name == "acknowledge":
         world.pass_time(1000)

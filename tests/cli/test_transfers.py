@@ -94,10 +94,9 @@ def test_a_script_that_is_not_there_is_refused(
     assert not world.calls
 
 
-def test_a_job_that_the_batch_system_refuses_says_why_while_it_is_looked_for(
+def test_a_job_without_an_answer_says_why_while_it_is_looked_for(
     classad: Run, world: World, here: list[object], job: list[object]
 ) -> None:
-    """No such partition, for example: its absence must be proven all the same."""
     world.faults = {"park": ["nothing"] * 5}
     classad("submit", *job, *here, "--key", "k", "--wait", 0)
     (before,) = json.loads(classad("jobs", *here, "--json").out)
@@ -107,6 +106,52 @@ def test_a_job_that_the_batch_system_refuses_says_why_while_it_is_looked_for(
     (shown,) = json.loads(classad("jobs", *here, "--json").out)
     assert shown["stuck"].startswith("missing from slurm for")
     assert before["reason"] in shown["stuck"]
+
+
+def test_a_definite_refusal_fails_at_once_in_the_batch_systems_words(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    world.faults = {"park": ["refused"]}
+    done = classad("submit", *job, *here, "--key", "k", "--json")
+    assert done.status == 1
+    told = json.loads(done.out)["transfer"]
+    assert (told["state"], told["code"], told["attempt"]) == ("failed", "REFUSED", 1)
+    assert "no such partition" in told["reason"]
+    again = classad("submit", *job, *here, "--key", "k")
+    assert again.status == 1
+    assert "no such partition" in again.out
+    assert world.calls["park"] == 1
+
+
+def test_what_fails_otherwise_is_tried_by_a_schedule_then_paused_and_resumed(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    world.faults = {"park": ["nothing"] * 8}
+    classad("submit", *job, *here, "--key", "k", "--wait", 0)
+    begun = world.now
+    while classad("reconcile", *here).status == 0 and world.calls["park"] < 8:
+        world.pass_time(20)
+    assert world.now - begun > 7000
+    world.pass_time(40)
+    shown = classad("reconcile", *here, "--every", 0.1, "--until-done")
+    assert shown.status == 1
+    assert "1 job, 1 moved, 1 paused (classad resume KEY)" in shown.out
+    (stuck,) = json.loads(classad("jobs", *here, "--stuck", "--json").out)
+    assert (stuck["state"], stuck["code"], stuck["tries"]) == ("paused", "NO_ANSWER", 8)
+    assert stuck["stuck"].endswith("the command failed; classad resume k submits it again")
+    world.pass_time(100_000)
+    assert classad("reconcile", *here).status == 0
+    assert world.calls["park"] == 8
+    told = classad("submit", *job, *here, "--key", "k")
+    assert "classad resume k" in told.out
+    done = classad("resume", "k", *here, "--json")
+    assert (done.status, json.loads(done.out)[0]["state"]) == (0, "prepared")
+    assert classad("resume", "k", *here).status == 1
+    world.pass_time(12)
+    classad("reconcile", *here)
+    world.pass_time(200)
+    classad("reconcile", *here)
+    assert world.starts["k"] == 1
 
 
 def test_a_lost_reply_is_looked_up(

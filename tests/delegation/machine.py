@@ -26,11 +26,12 @@ from matchmaker.delegation.states import NotPossibleError
 from tests.delegation.world import Killed, MemoryLedger, World
 
 AD: Final = parse_ad("[ a = 1 ]")
-DEADLINES: Final = Deadlines(lease=2000.0)
+DEADLINES: Final = Deadlines(lease=2000.0, attempts=3, backoff=40.0)
 KEYS: Final = ("a", "b", "c", "d", "e", "f")
 
 FAULTS: Final = (
-    ("park", "nothing"), ("park", "lost"), ("park", "late"), ("park", "twice"), ("park", "killed"),
+    ("park", "nothing"), ("park", "nothing"), ("park", "refused"), ("park", "refused twice"),
+    ("park", "lost"), ("park", "late"), ("park", "twice"), ("park", "killed"),
     ("look", "silent"), ("look", "stale"), ("recall", "silent"), ("marks", "silent"),
     ("release", "nothing"), ("release", "lost"), ("cancel", "nothing"), ("cancel", "lost"),
     ("prepare", "nothing"), ("prepare", "lost"), ("commit", "nothing"), ("commit", "lost"),
@@ -185,7 +186,7 @@ class Transfers(RuleBasedStateMachine):
             self.suffer(_ill(chance))
             act = getattr(
                 self.delegator(chance.randrange(2)),
-                chance.choice(["cancel", "cancel", "renew", "acknowledge"]),
+                chance.choice(["cancel", "cancel", "renew", "resume", "acknowledge"]),
             )
             self.tried(lambda: act(key))
             self.check()
@@ -242,6 +243,10 @@ class Transfers(RuleBasedStateMachine):
                 break
             world.pass_time(11.0 if round_ < 60 else 300.0)
             self.delegator(0).reconcile()
+            for record in self.ledger.live():
+                if record.state is State.PAUSED:
+                    FIGURES["paused"] += 1
+                    self.delegator(0).resume(record.key)
             self.check()
         assert not self.ledger.live(), [str(r.state) for r in self.ledger.live()]
         # What is left in the queue of jobs that have ended is taken away.

@@ -3,7 +3,8 @@
 A state holds the row, the queue, the spool, what runs, and where each delegator stands within its
 look: having read the row, having looked, with effects to carry out. From each, every next thing
 may happen: one delegator goes on, or is killed (once each), time passes by one, the batch system
-forgets everything (once), the owner wants the job ended (once). Times are counted from now, so
+forgets everything (once), a submission makes no job or is refused (once each), the owner wants the
+job ended (once), or resumes it where it is paused (once). Times are counted from now, so
 that there are finitely many states. The moves are the real ones.
 """
 
@@ -20,7 +21,7 @@ import attrs
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks, job_name
 from matchmaker.delegation.duties import Act, Effect
-from matchmaker.delegation.observation import Phase, Sight, Silence
+from matchmaker.delegation.observation import Phase, Refused, Sight, Silence
 from matchmaker.delegation.record import Deadlines, Record, State
 from matchmaker.delegation.situation import Observation
 
@@ -28,7 +29,16 @@ LEASE: Final = int(os.environ.get("MODEL_LEASE", "3"))
 """How long a lease is; `make nightly` takes a longer one."""
 
 DEADLINES: Final = Deadlines(
-    reply=1, settle=1, absent=1, hold=3, margin=1, lease=LEASE, cancel=1, silence=99, attempts=2
+    reply=1,
+    settle=1,
+    absent=1,
+    hold=3,
+    margin=1,
+    lease=LEASE,
+    cancel=1,
+    silence=99,
+    attempts=2,
+    backoff=1,
 )
 OLDEST: Final = -2.0
 ALIVE: Final = {"parked", "waiting", "running"}
@@ -114,6 +124,9 @@ class World(NamedTuple):
     kills: tuple[int, int] = (1, 1)
     wipes: int = 0
     wishes: int = 0
+    misses: int = 0
+    refusals: int = 0
+    resumes: int = 0
     wrong: str = ""
 
 
@@ -129,9 +142,17 @@ def _step(row: Row, jobs: tuple[Job, ...], files: Files) -> tuple[Row, Todo]:
     return Row.of(made.record), Todo.of(made.effects)
 
 
+MISSED: Final = "missed"
+REFUSED: Final = "refused"
+"""The replies where no job was made: nothing that counts, and a definite refusal."""
+
+
 @cache
 def _after_reply(row: Row, reply: str) -> Row:
-    seen = Observation(queue=Silence(""), reply=reply)
+    said: str | Refused | Silence = reply
+    if reply in {MISSED, REFUSED}:
+        said = Silence("") if reply == MISSED else Refused("")
+    seen = Observation(queue=Silence(""), reply=said)
     return Row.of(states.step(row.record, seen, 0.0, DEADLINES).record)
 
 
@@ -172,13 +193,16 @@ def _written(world: World, after: Row) -> World:
 def _plain(record: Record) -> Record:
     """The row without what no rule reads in its state."""
     state = record.state
-    early = state in {State.INTENT, State.UNKNOWN, State.PREPARED}
+    early = state in {State.INTENT, State.UNKNOWN, State.PAUSED, State.PREPARED}
+    again = state in {State.UNKNOWN, State.PREPARED, State.COMMITTED}
     late = state in {State.PREPARED, State.COMMITTED, State.RUNNING}
     return attrs.evolve(
         record,
         created=0.0,
         seen=None,
         reason="",
+        code=None,
+        retry_at=record.retry_at if again and record.tries < DEADLINES.attempts else OLDEST,
         since=record.since if state is State.PREPARED else OLDEST,
         hold_until=record.hold_until if early else OLDEST,
         deadline=99.0 if late else record.deadline,
@@ -352,6 +376,7 @@ def _older(row: Row) -> Row:
             hold_until=less(record.hold_until),
             lease_until=less(record.lease_until),
             absent_since=absent,
+            retry_at=less(record.retry_at),
         )
     )
 
@@ -362,6 +387,7 @@ def following(world: World) -> Iterator[tuple[str, World]]:
         later = _go_on(world, who)
         if later is not None:
             yield f"{who} {world.places[who].at}", _canonical(later)
+            yield from _unmade(world, who)
         if world.kills[who] and world.places[who].at != "idle":
             kills = (0, world.kills[1]) if who == 0 else (world.kills[0], 0)
             yield f"{who} killed", _canonical(_at(world._replace(kills=kills), who, IDLE))
@@ -374,6 +400,25 @@ def following(world: World) -> Iterator[tuple[str, World]]:
     if world.wishes and row is not None and row.record.state.live:
         wished = _written(world, Row.of(states.wish_end(row.record)))
         yield "wish", _canonical(wished._replace(wishes=0))
+    if world.resumes and row is not None and row.record.state is State.PAUSED:
+        resumed = _written(world, Row.of(states.resumed(row.record, 0.0, DEADLINES)))
+        yield "resumed", _canonical(resumed._replace(resumes=0))
+
+
+def _unmade(world: World, who: int) -> Iterator[tuple[str, World]]:
+    """A submission that makes no job: nothing says so, or the batch system refuses it."""
+    place = world.places[who]
+    if place.at != "act" or place.todo.effects[0].act is not Act.PARK:
+        return
+    rest = place.todo.rest
+    assert rest is not None
+    for reply, after in (
+        (MISSED, world._replace(misses=world.misses - 1)),
+        (REFUSED, world._replace(refusals=world.refusals - 1)),
+    ):
+        if after.misses >= 0 and after.refusals >= 0:
+            told = Place("reply", None, place.attempt, rest, reply)
+            yield f"{who} {reply}", _canonical(_at(after, who, told))
 
 
 def _canonical(world: World) -> World:
@@ -407,6 +452,7 @@ class Search(NamedTuple):
     way: tuple[str, ...]
     ends: frozenset[str]
     endless: int
+    seen: frozenset[str] = frozenset()
 
 
 def search(start: World, most: int = 5_000_000) -> Search:
@@ -447,7 +493,8 @@ def _search(start: World, most: int) -> Search:
                 reached.add(before)
                 stack.append(before)
     names = frozenset(str(w.row.record.state) for w in ends if w.row is not None)
-    return Search(len(came), transitions, "", (), names, len(came) - len(reached))
+    seen = frozenset(str(w.row.record.state) for w in came if w.row is not None)
+    return Search(len(came), transitions, "", (), names, len(came) - len(reached), seen)
 
 
 def _way(came: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from matchmaker.batch import known_lrms, load_mapping
 from matchmaker.batch.policy import decoded, encoded
 from matchmaker.delegation.commands import Commands, entries
 from matchmaker.delegation.control import load_control
-from matchmaker.delegation.observation import Listing, Phase, Sight, Silence
+from matchmaker.delegation.observation import Listing, Phase, Refused, Sight, Silence
 from tests.delegation.test_readers import QUEUES
 
 # Of each batch system the command that submits, its answer, and the number that it gives a job.
@@ -134,6 +134,49 @@ def test_jobs_with_one_script_have_submit_descriptions_apart(site: Site) -> None
     assert not Path(first[-1]).exists()
 
 
+REFUSALS = """
+slurm + sbatch: error: Batch job submission failed: Invalid partition name specified
+slurm + Batch job submission failed: Invalid account or account/partition combination specified
+slurm + sbatch: error: QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (…)
+slurm + sbatch: unrecognized option '--nope'
+slurm - Batch job submission failed: Required partition not available (inactive or drain)
+slurm - Batch job submission failed: Unable to contact slurm controller (connect failure)
+slurm - Batch job submission failed: Socket timed out on send/recv operation
+slurm - Batch job submission failed: Invalid job credential
+pbspro + qsub: Unknown queue
+pbspro + qsub: Access to queue is denied
+pbspro + qsub: Job violates queue and/or server resource limits
+pbspro - qsub: Queue is not enabled
+pbspro - qsub: Maximum number of jobs already in queue
+torque + qsub: submit error (Unknown queue MSG=cannot locate queue)
+torque + qsub: submit error (Job exceeds queue resource limits MSG=cannot satisfy walltime)
+torque - qsub: submit error (Queue is not enabled)
+lsf + nope: No such queue. Job not submitted.
+lsf + User cannot use the queue. Job not submitted.
+lsf - Queue has been closed. Job not submitted.
+lsf - Cannot connect to LSF. Please wait ...
+sge + Unable to run job: job rejected: the requested project "x" does not exist.
+sge - Unable to run job: job rejected: only 5 jobs are allowed per user (current job count: 5)
+sge - error: unable to contact qmaster using port 6444 on host "h"
+htcondor + ERROR: Failed to commit job submission into the queue.
+htcondor - ERROR: Can't find address of local schedd
+"""
+"""What commands for submissions say; + for a refusal for good, - for what passes."""
+
+
+@pytest.mark.parametrize("line", REFUSALS.strip().splitlines())
+def test_a_refusal_is_told_from_what_passes(site: Site, line: str) -> None:
+    lrms, sign, said = line.split(" ", 2)
+    command, reply, _ = REPLIES[lrms]
+    commands = site.commands(lrms)
+    for status, out in ((1, ""), (1, reply), (0, "")):
+        site.answer(command, out, said, status)
+        found = commands.park("mm-k-1", site.folder / "s", [], metadata={}, seconds=60)
+        definite = sign == "+" and status == 1 and not out
+        assert isinstance(found, Refused if definite else Silence), (status, out, found)
+        assert said in found.reason
+
+
 @pytest.mark.parametrize("status", [0, 1])
 @pytest.mark.parametrize("reply", ["", "17", "sbatch: error: 17\n", "17\n18\n"])
 def test_any_other_reply_is_silence(site: Site, reply: str, status: int) -> None:
@@ -159,7 +202,7 @@ def test_a_command_that_is_not_there_is_silence(tmp_path: Path) -> None:
 def test_a_path_that_a_command_may_take_otherwise_is_refused(site: Site, script: str) -> None:
     site.answer("condor_submit", "17.0 - 17.0\n")
     found = site.commands("htcondor").park("mm-k-1", Path(script), [], metadata={}, seconds=1)
-    assert isinstance(found, Silence)
+    assert isinstance(found, Refused)
     assert not (site.folder / "asked").exists()
 
 

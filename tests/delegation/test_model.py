@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import attrs
 import pytest
 
 from tests.delegation import model
 from tests.delegation.model import World, search
 from tests.delegation.planted import PLANTED, planted
+
+KILLS = (1, 1) if "MODEL_LEASE" in os.environ else (0, 0)
+"""`make nightly` also kills each delegator once."""
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +28,21 @@ def test_no_interleaving_starts_a_job_twice_or_loses_it() -> None:
     found = search(World(kills=(1, 1)))
     assert found.wrong == "", found.way
     assert found.endless == 0
-    assert found.ends >= {"done", "failed", "cancelled"}
+    assert found.ends >= {"done", "cancelled"}
+    assert "paused" in found.seen
     assert found.states > 100_000
+
+
+def test_no_interleaving_of_a_pause_starts_a_job_twice_or_loses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Submissions that make no job, one attempt, then paused and resumed: one attempt more."""
+    monkeypatch.setattr(model, "DEADLINES", attrs.evolve(model.DEADLINES, attempts=1))
+    found = search(World(kills=KILLS, wipes=1, misses=1, refusals=1, resumes=1))
+    assert found.wrong == "", found.way
+    assert found.endless == 0
+    assert found.ends >= {"done", "failed", "cancelled"}
+    assert "paused" in found.seen
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED.keys() - {"holds end unnoticed"}))

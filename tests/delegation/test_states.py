@@ -13,10 +13,17 @@ from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.duties import Act, Effect
 from matchmaker.delegation.moves import BY_OWNER, MOVES
-from matchmaker.delegation.observation import Phase, Sight, Silence
+from matchmaker.delegation.observation import Phase, ReasonCode, Refused, Sight, Silence
 from matchmaker.delegation.record import Deadlines, Record, State
 from matchmaker.delegation.situation import Observation
-from matchmaker.delegation.states import NotPossibleError, acknowledged, begin, renewed, wish_end
+from matchmaker.delegation.states import (
+    NotPossibleError,
+    acknowledged,
+    begin,
+    renewed,
+    resumed,
+    wish_end,
+)
 
 NOW = 10_000.0
 SILENT = Silence("no answer")
@@ -37,7 +44,7 @@ def sight(phase: Phase, number: int = 7, **more: Any) -> Sight:
 
 
 def seen(*queue: Sight, marks: Marks | Silence | None = NOTHING, accounting: Any = (),
-         reply: str | Silence | None = None) -> Observation:  # fmt: skip
+         reply: str | Refused | Silence | None = None) -> Observation:  # fmt: skip
     return Observation(queue=queue, accounting=accounting, marks=marks, reply=reply)
 
 
@@ -90,10 +97,33 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "with records of starts an end in the queue is no start":
         (record(S.UNKNOWN, absent_since=GONE), seen(sight(ENDED, exit=75)),
          ("intent", 2, ["park"])),
-    "as often as it may be":
-        (record(S.UNKNOWN, absent_since=GONE, attempt=5), seen(), ("failed", 5, [])),
-    "not without a description":
-        (record(S.UNKNOWN, absent_since=GONE, digest=""), seen(), ("failed", 1, [])),
+    "not before it is due":
+        (record(S.UNKNOWN, absent_since=GONE, retry_at=NOW + 1), seen(), ("unknown", 1, [])),
+    "as often as it may be, then it is paused":
+        (record(S.UNKNOWN, absent_since=GONE, attempt=9, tries=8), seen(), ("paused", 9, [])),
+    "what can never start is paused too":
+        (record(S.COMMITTED, absent_since=GONE, attempt=9, tries=8), seen(marks=NEVER),
+         ("paused", 9, [])),
+    "what is paused is not submitted again":
+        (record(S.PAUSED, absent_since=GONE), seen(), ("paused", 1, [])),
+    "what is paused and comes late is taken":
+        (record(S.PAUSED, remote_id=""), seen(sight(PARKED, 9)), ("prepared", 1, [])),
+    "unless it may never start":
+        (record(S.PAUSED, remote_id=""), seen(sight(PARKED, 9), marks=NEVER),
+         ("paused", 1, ["cancel 9"])),
+    "what is paused and began after all is committed":
+        (record(S.PAUSED), seen(marks=START), ("committed", 1, [])),
+    "what is paused ends with its lease":
+        (record(S.PAUSED, **LATE), seen(), ("cancelling", 1, ["forbid"])),
+    "resumed, it is submitted again":
+        (resumed(record(S.PAUSED, absent_since=GONE, attempt=8, tries=8), NOW), seen(),
+         ("intent", 9, ["park"])),
+    "a refusal is final":
+        (record(S.INTENT, remote_id=""), seen(reply=Refused("no such partition")),
+         ("failed", 1, [])),
+    "a refusal that comes late is final":
+        (record(S.UNKNOWN, remote_id=""), seen(reply=Refused("no such partition")),
+         ("failed", 1, [])),
     "a start on record is a commit that was forgotten":
         (record(S.UNKNOWN, absent_since=GONE), seen(marks=START), ("committed", 1, [])),
     "too soon to commit":
@@ -196,7 +226,7 @@ def test_the_rows_reach_every_move() -> None:
     for before, what, _ in ROWS.values():
         reached.add((before.state, states.step(before, what, NOW).record.state))
     named = {(source, move.target) for move in MOVES for source in move.sources}
-    alike = {S.INTENT, S.UNKNOWN, S.PREPARED, S.COMMITTED, S.RUNNING}
+    alike = {S.INTENT, S.UNKNOWN, S.PAUSED, S.PREPARED, S.COMMITTED, S.RUNNING}
     missing = {pair for pair in named - reached if pair[0] not in alike}
     assert not missing
 
@@ -231,6 +261,8 @@ def test_the_owner_may() -> None:
         lambda: renewed(record(S.CANCELLING), NOW),
         lambda: renewed(record(S.RUNNING, absent_since=GONE), NOW),
         lambda: wish_end(record(S.DONE)),
+        lambda: resumed(record(S.UNKNOWN), NOW),
+        lambda: resumed(record(S.FAILED), NOW),
     ],
 )
 def test_the_owner_may_not(asked: Any) -> None:
@@ -256,12 +288,13 @@ OBSERVATIONS = st.builds(
     accounting=LISTED | st.just(SILENT) | st.none(),
     marks=st.builds(Marks, st.booleans(), st.booleans(), st.booleans(),
                     st.sampled_from([None, 0, 3])) | st.just(SILENT) | st.none(),
-    reply=st.sampled_from([None, None, None, "7", SILENT]),
+    reply=st.sampled_from([None, None, None, "7", SILENT, Refused("no")]),
 )  # fmt: skip
 RECORDS = st.builds(
     record, st.sampled_from(State), attempt=st.integers(1, 5), since=MOMENTS, hold_until=MOMENTS,
     lease_until=MOMENTS, seen=st.none() | MOMENTS, absent_since=st.none() | MOMENTS,
-    cancel_wanted=st.booleans(), digest=st.sampled_from(["", "d"]),
+    cancel_wanted=st.booleans(), digest=st.sampled_from(["", "d"]), retry_at=MOMENTS,
+    tries=st.integers(1, 8),
     remote_id=st.sampled_from(["", "7", "8"]),
 )  # fmt: skip
 TABLE = {*((s, m.target) for m in MOVES for s in m.sources), *BY_OWNER}
@@ -351,3 +384,52 @@ def test_a_reply_after_the_hold_has_a_deadline_ahead() -> None:
     again = states.step(late, Observation(queue=held, marks=Marks()), NOW + 1)
     assert again.record.state is State.UNKNOWN
     assert Effect(Act.CANCEL, "7", made.name) in again.effects
+
+
+def test_the_schedule_is_in_the_record() -> None:
+    """Twice as long each time, by the number of submissions; whoever looks reads the same."""
+    made = begin("k", NOW, digest="d", cluster="slurm").record
+    moments = [made.retry_at - NOW]
+    now = NOW
+    while made.state is not S.PAUSED:
+        now = max(now + 30, made.retry_at)
+        made = attrs.evolve(made, state=S.UNKNOWN, absent_since=now - 30, reason="no answer")
+        assert states.step(made, seen(), made.retry_at - 1).record.state is S.UNKNOWN
+        made = states.step(made, seen(), now).record
+        moments.append(made.retry_at - now)
+    assert moments[:-1] == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert made.reason == "submitted 8 times, and it never started: no answer"
+    assert states.stuck(made, now) == f"{made.reason}; classad resume k submits it again"
+
+
+REASONS: dict[ReasonCode, tuple[Record, Observation]] = {
+    ReasonCode.NO_ANSWER: (record(S.INTENT), seen(reply=SILENT)),
+    ReasonCode.REFUSED: (record(S.INTENT), seen(reply=Refused("no such partition"))),
+    ReasonCode.NOT_STARTED: (record(S.UNKNOWN, absent_since=GONE), seen()),
+    ReasonCode.OWNER: (record(S.RUNNING, cancel_wanted=True), seen(sight(RUNNING), marks=START)),
+    ReasonCode.LEASE: (record(S.RUNNING, **LATE), seen(sight(RUNNING), marks=START)),
+    ReasonCode.LOST: (record(S.RUNNING, absent_since=GONE, **LATE), seen(marks=START)),
+    ReasonCode.EXIT_STATUS: (record(S.RUNNING), seen(marks=attrs.evolve(START, exit=3))),
+    ReasonCode.SIGNAL: (record(S.RUNNING), seen(marks=attrs.evolve(START, exit=139))),
+    ReasonCode.TIMEOUT: (
+        record(S.RUNNING),
+        seen(sight(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"),
+             marks=attrs.evolve(START, exit=143)),
+    ),
+    ReasonCode.NODE_FAIL: (
+        record(S.RUNNING, absent_since=GONE),
+        seen(sight(CANCELLED, code=ReasonCode.NODE_FAIL), marks=START),
+    ),
+    ReasonCode.CANCELLED: (
+        record(S.RUNNING, absent_since=GONE), seen(sight(CANCELLED), marks=START),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_a_reason_has_a_code(code: ReasonCode) -> None:
+    before, what = REASONS[code]
+    made = states.step(before, what, NOW).record
+    assert (made.code, bool(made.reason)) == (code, True)
+    ended = states.step(made, what, NOW + 1).record
+    assert not made.state.live or ended.code is code or ended.state is S.INTENT

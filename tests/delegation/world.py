@@ -15,10 +15,11 @@ import attrs
 from matchmaker.delegation.contact import Marks, key_of
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
+from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
 from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
 
 BROKEN = Silence("the command failed")
+REFUSED = Refused("no such partition")
 OVER = {Phase.ENDED, Phase.CANCELLED}
 
 
@@ -121,11 +122,11 @@ class World:
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
         seconds: float, content: bytes | None = None,
-    ) -> str | Silence:  # fmt: skip
+    ) -> str | Refused | Silence:  # fmt: skip
         fault = self.boundary("park")
         mark = metadata.get("mark", "")
-        if fault == "nothing":
-            return BROKEN
+        if fault in {"nothing", "refused"}:
+            return BROKEN if fault == "nothing" else REFUSED
         if fault == "late":
             self.delayed.append((self.now + 45.0, lambda: self._new(name, seconds, mark)))
             return BROKEN
@@ -134,6 +135,9 @@ class World:
             self._new(name, seconds, mark)
         if fault == "killed":
             raise Killed
+        # A wrapper that submits twice may print the refusal of its second try.
+        if fault == "refused twice":
+            return REFUSED
         return BROKEN if fault == "lost" else job.remote_id
 
     def _listing(self) -> tuple[Sight, ...]:

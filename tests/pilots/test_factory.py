@@ -456,3 +456,16 @@ def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
         made = services.reserve(names[0], [Wanted("r", "slurm", 9, most_queued=2)], 2.0,
                                 lambda: f"k{next(keys)}")  # fmt: skip
         assert len(made) == 1
+
+
+def test_a_pilot_that_is_paused_has_failed_and_is_cancelled(tmp_path: Path) -> None:
+    """Its submissions fail for hours: its place is free, and nobody has to resume it."""
+    site = Site(tmp_path, file=FILE.replace("QueuedGrace = 30", "QueuedGrace = 100000"))
+    site.demand(1)
+    site.world.faults = {"park": ["nothing"] * 8}
+    site.cycles(20, 3700.0)
+    (paused,) = [row for row in site.rows() if row.failed]
+    assert "submitted 8 times" in paused.reason
+    site.cycles(4)
+    with contextlib.closing(Ledger(str(site.folder / "jobs.db"))) as ledger:
+        assert ledger.get(paused.key).state in {State.CANCELLED, State.ACKNOWLEDGED}

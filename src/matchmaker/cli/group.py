@@ -40,6 +40,7 @@ SUBCOMMANDS = {
     "reconcile": "look at the batch systems, and take each job its next step",
     "reduce": "a job's requirement without the facts of its queue",
     "renew": "begin the leases of jobs again",
+    "resume": "submit paused jobs again",
     "store": "work that pilots claim on a storage: what is free, claimed, done",
     "submit": "choose a queue for a job, and hand it over to the batch system, once",
 }

@@ -67,6 +67,8 @@ def say(page: reports.Page, record: Record) -> bool:
     page.say("state", f"{record.state}{why}")
     if record.remote_id:
         page.say("id", record.remote_id)
+    if record.state == "paused":
+        page.say("next", f"classad resume {record.key} submits it again")
     if record.state in transfers.EARLY:
         page.say("next", "classad reconcile finds out where it is, and lets it start")
     return not ended

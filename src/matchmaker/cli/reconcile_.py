@@ -20,7 +20,9 @@ if TYPE_CHECKING:
               help="Only this batch system, such as slurm, though no job is live.")  # fmt: skip
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1, max=86_400),
               help="Go on, with this pause between looks, until interrupted.")  # fmt: skip
-@click.option("--until-done", is_flag=True, help="With --every: end when no live job is left.")
+@click.option(
+    "--until-done", is_flag=True, help="With --every: end when no job is left but paused ones."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
 def command(
     *,
@@ -32,7 +34,8 @@ def command(
 ) -> int:
     """Look at the batch systems, and take each job its next step.
 
-    Exit status 1 if a batch system did not answer, or something could not be done.
+    Exit status 1 if a batch system did not answer, or something could not be done; with
+    --until-done also if jobs are paused.
     """
     if until_done and every is None:
         raise click.UsageError("--until-done needs --every SECONDS")
@@ -43,8 +46,10 @@ def command(
         if not reports and every is None:
             print("[]" if as_json else "no live jobs")
         live = sum(report.live for _, report in reports or ())
-        if every is None or (until_done and reports is not None and not live):
-            return 1 if any(r.silence or r.troubles for _, r in reports or ()) else 0
+        paused = sum(report.paused for _, report in reports or ())
+        if every is None or (until_done and reports is not None and live == paused):
+            ill = any(r.silence or r.troubles for _, r in reports or ())
+            return 1 if ill or (until_done and paused) else 0
         with waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
             time.sleep(every)
 
@@ -86,6 +91,8 @@ def _print(system: str, report: Reconciliation, *, as_json: bool) -> None:
     if report.silence:
         print(printable(f"{system}: no answer: {transfers.short(report.silence)}"))
     line = f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"
+    if report.paused:
+        line += f", {report.paused} paused (classad resume KEY)"
     if report.strangers:
         line += f"; {report.strangers} in its queue that this ledger does not know"
     print(printable(line))

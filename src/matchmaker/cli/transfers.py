@@ -141,6 +141,7 @@ def record_data(record: Record) -> dict[str, Any]:
     """A record for ``--json``."""
     data = attrs.asdict(record)
     data["state"] = str(record.state)
+    data["code"] = None if record.code is None else str(record.code)
     data["name"] = record.name
     del data["epoch"], data["revision"], data["digest"]
     return data
@@ -150,6 +151,7 @@ def report_data(report: Reconciliation) -> dict[str, Any]:
     """A reconciliation for ``--json``."""
     return {
         "live": report.live,
+        "paused": report.paused,
         "moved": [
             {"key": new.key, "from": str(old.state), "to": str(new.state), "reason": new.reason}
             for old, new in report.moved

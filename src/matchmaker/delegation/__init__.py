@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from matchmaker.delegation.findings import check
     from matchmaker.delegation.ledger import Ledger, set_aside
+    from matchmaker.delegation.observation import ReasonCode
     from matchmaker.delegation.reconcile import Reconciliation
     from matchmaker.delegation.record import Deadlines, Record, State, Transition
     from matchmaker.delegation.states import NotPossibleError, stuck
@@ -37,6 +38,7 @@ __all__ = [
     "LedgerError",
     "NoJobError",
     "NotPossibleError",
+    "ReasonCode",
     "Reconciliation",
     "Record",
     "RefusedError",
@@ -61,6 +63,7 @@ _MODULES: Final = {
     "NotPossibleError": "states",
     "Record": "record",
     "RefusedError": "errors",
+    "ReasonCode": "observation",
     "Reconciliation": "reconcile",
     "State": "record",
     "UnansweredError": "errors",

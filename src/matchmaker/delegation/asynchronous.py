@@ -40,6 +40,7 @@ class AsyncDelegator:
     history = _awaited(Delegator.history)
     renew = _awaited(Delegator.renew)
     cancel = _awaited(Delegator.cancel)
+    resume = _awaited(Delegator.resume)
     acknowledge = _awaited(Delegator.acknowledge)
     reconcile = _awaited(Delegator.reconcile)
     rebuild = _awaited(Delegator.rebuild)

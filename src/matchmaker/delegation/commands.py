@@ -27,7 +27,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
 from matchmaker.delegation.contact import PREFIX
 from matchmaker.delegation.control import Call, Control, filled
-from matchmaker.delegation.observation import Answer, Listing, Sight, Silence
+from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence
 from matchmaker.delegation.readers.reading import UnreadableError
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
@@ -82,7 +82,7 @@ class Commands:
         metadata: Mapping[str, str],
         seconds: float,
         content: bytes | None = None,
-    ) -> str | Silence:
+    ) -> str | Refused | Silence:
         """Submits a job by the table, with as much metadata as there is room for, shortest first.
 
         The script's path must be absolute; a copy with the ``content`` is submitted if the batch
@@ -90,7 +90,7 @@ class Commands:
         """
         wrong = self.control.options.wrong(words)
         if wrong:
-            return Silence(wrong)
+            return Refused(wrong)
         values = self._values() | {"name": name, "short": name[:_SHORT]}
         values["seconds"] = str(max(1, round(seconds)))
         values["marked"] = f"{name}.{metadata['mark']}" if metadata.get("mark") else name
@@ -102,7 +102,7 @@ class Commands:
                     script.write_bytes(content)
                 if not _plain_path(script, self.control):
                     said = f"{str(script)!r} is a path that {self._park[0]} may take otherwise"
-                    return Silence(said)
+                    return Refused(said)
                 values["script"] = str(script)
                 if self.control.description:
                     values["metadata"] = "\n".join(carried)
@@ -116,7 +116,7 @@ class Commands:
 
     def _submitted(
         self, values: Mapping[str, str], several: Mapping[str, Sequence[str]]
-    ) -> str | Silence:
+    ) -> str | Refused | Silence:
         argv: list[str] = []
         for word in self._park:
             argv += several[word] if word in several else [filled(word, values)]
@@ -124,9 +124,12 @@ class Commands:
         if isinstance(ended, Silence):
             return ended
         found = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
-        if ended.status != 0 or found is None:
-            return Silence(_complaint(argv, ended))
-        return found
+        if ended.status == 0 and found is not None:
+            return found
+        complaint = _complaint(argv, ended)
+        # With an id in the answer there may be a job, whatever else it says.
+        definite = ended.status != 0 and found is None and self.control.refuses(_said(ended))
+        return Refused(complaint) if definite else Silence(complaint)
 
     @property
     def _park(self) -> tuple[str, ...]:
@@ -359,7 +362,7 @@ def _word(value: str) -> str:
 
 def _all_match(pattern: str, ended: Ended) -> bool:
     """Whether a complaint is nothing but what the pattern allows: as a whole, or line by line."""
-    said = (ended.complaint or ended.output).decode("utf-8", "replace").strip()
+    said = _said(ended).strip()
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return bool(lines) and (
         re.fullmatch(pattern, said) is not None
@@ -367,8 +370,12 @@ def _all_match(pattern: str, ended: Ended) -> bool:
     )
 
 
+def _said(ended: Ended) -> str:
+    return (ended.complaint or ended.output).decode("utf-8", "replace")
+
+
 def _complaint(argv: Sequence[str], ended: Ended) -> str:
-    said = (ended.complaint or ended.output).decode("utf-8", "replace")
+    said = _said(ended)
     lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
     shown = f": {lines[: LIMITS.complaint]}" if lines else ""
     return f"{shlex.join(argv[:2])}: status {ended.status}{shown}"

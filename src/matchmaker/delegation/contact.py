@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from matchmaker.delegation.observation import Answer, Silence
+from matchmaker.delegation.observation import Answer, Refused, Silence
 
 PREFIX: Final = "mm-"
 """How the name of every job begins that was handed over here."""
@@ -80,7 +80,7 @@ class BatchSystem(Protocol):
         metadata: Mapping[str, str],
         seconds: float,
         content: bytes | None = None,
-    ) -> str | Silence:
+    ) -> str | Refused | Silence:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
         Args:
@@ -92,7 +92,8 @@ class BatchSystem(Protocol):
             content: what the script is to hold, even if the file has changed by now.
 
         Returns:
-            The batch system's id, or Silence for every other outcome: an error, a lost reply.
+            The batch system's id; Refused where it said in its own words that it will not take
+            such a job; Silence for every other outcome: an error, a lost reply.
         """
 
     def look(self) -> Answer:

@@ -123,6 +123,8 @@ class Control:
         look, recall, release, cancel: the commands; ``recall`` is None without accounting.
         metadata: where metadata go.
         options: the words that a caller may add to ``park``.
+        refused: parts of what its command for submissions says where it will not take such a job,
+            now or later; whatever else it says may pass.
         spaces: whether its commands take paths with spaces.
         copies: whether the batch system keeps the script as it was submitted.
         since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
@@ -139,6 +141,7 @@ class Control:
     cancel: Call
     metadata: Carrier
     options: Options
+    refused: tuple[str, ...] = ()
     spaces: bool = False
     copies: bool = True
     recall: Call | None = None
@@ -147,6 +150,14 @@ class Control:
     since: str = ""
     environment: Mapping[str, str] = attrs.Factory(dict)
     without: tuple[str, ...] = ()
+
+    def refuses(self, said: str) -> bool:
+        """Whether the complaint of a submission says that the same again would be refused.
+
+        >>> load_control("slurm").refuses("sbatch: error: Invalid partition name specified")
+        True
+        """
+        return any(words in said for words in self.refused)
 
 
 @cache

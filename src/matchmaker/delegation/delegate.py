@@ -195,6 +195,16 @@ class Delegator:
         self.reconcile([key])
         return self.job(key)
 
+    def resume(self, key: str) -> Record:
+        """Submits a paused job again, as often as at first, once one look shows that it may be.
+
+        Raises NoJobError, and NotPossibleError for a job that is not paused.
+        """
+        means = self._means
+        self._update(key, lambda known: states.resumed(known, means.clock(), means.deadlines))
+        self.reconcile([key])
+        return self.job(key)
+
     def acknowledge(self, key: str) -> Record:
         """Takes the result of a job that has ended; the records of its start and end are removed.
 

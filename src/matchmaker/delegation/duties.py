@@ -44,7 +44,8 @@ class Effect:
 
 def _only_parked(s: Situation) -> tuple[Effect, ...]:
     """Of a job without leave to start one parked instance stays."""
-    stays = None if s.record.state is _S.UNKNOWN and s.hold_ends else s.parked
+    over = s.hold_ends and s.record.state in {_S.UNKNOWN, _S.PAUSED}
+    stays = None if over or s.marks.forbidden else s.parked
     surely = [x for x in s.alive if x.phase is Phase.PARKED or (s.fenced and not s.marks.committed)]
     return cancels([x for x in surely if x is not stays and not s.foreign(x)])
 
@@ -94,6 +95,7 @@ _S = State
 _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
     _S.INTENT: lambda s: (),
     _S.UNKNOWN: _only_parked,
+    _S.PAUSED: _only_parked,
     _S.PREPARED: _only_parked,
     _S.COMMITTED: _let_start,
     _S.RUNNING: lambda s: cancels([x for x in s.alive if x.phase is Phase.PARKED]),
@@ -108,6 +110,7 @@ _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
 WAITS: Final[Mapping[State, str]] = {
     _S.INTENT: "the reply to its submission; without one, it is looked for by its name",
     _S.UNKNOWN: "a healthy answer of the batch system that shows it or proves it absent",
+    _S.PAUSED: "its owner, who resumes or cancels it",
     _S.PREPARED: "being seen for long enough; then it is committed",
     _S.COMMITTED: "its start; if it is gone, its start is forbidden, and it is submitted again",
     _S.RUNNING: "the record of its end; if it is gone, its lease must run out",

@@ -20,7 +20,7 @@ from matchmaker.delegation.contact import BatchSystem, Spool
 from matchmaker.delegation.duties import Act, Effect
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.limits import LIMITS
-from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.observation import Refused, Silence
 from matchmaker.delegation.record import Deadlines, Payload, Record, State
 from matchmaker.delegation.situation import Observation
 
@@ -159,10 +159,10 @@ def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
 
 def _park(
     means: Means, record: Record, effect: Effect, given: tuple[Payload, bytes] | None
-) -> str | Silence:
-    """Submits an attempt; whatever goes wrong, it counts as submitted perhaps."""
+) -> str | Refused | Silence:
+    """Submits an attempt; unless it is refused, it counts as submitted perhaps."""
     made = given if given is not None else _described(means, record)
-    if isinstance(made, Silence):
+    if isinstance(made, (Refused, Silence)):
         return made
     payload, content = made
     script: Path | Silence = Path(payload.script)
@@ -179,24 +179,24 @@ def _park(
     )  # fmt: skip
 
 
-def _described(means: Means, record: Record) -> tuple[Payload, bytes] | Silence:
+def _described(means: Means, record: Record) -> tuple[Payload, bytes] | Refused | Silence:
     """The job and its script by the ledger; what is submitted is the content that was checked."""
     payload = means.ledger.payload(record.key)
     if payload is None:
-        return Silence("the ledger does not describe the job")
+        return Refused("it never started, and the ledger does not describe it any more")
     path = Path(payload.script)
     try:
         content = script_at(path)
     except OSError as error:
         return Silence(f"{path}: {error.strerror or error}")
     except ValueError as error:
-        return Silence(str(error))
+        return Refused(str(error))
     if digest_of(payload, content, means.system.name) != record.digest:
-        return Silence(f"{path} has changed since the job was handed over")
+        return Refused(f"{path} has changed since the job was handed over")
     return payload, content
 
 
-def _replied(means: Means, record: Record, reply: str | Silence) -> Record | None:
+def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Record | None:
     """Writes down what came of a submission, unless the job has gone on meanwhile.
 
     That need not reach the disk: what is lost with it is found again by the job's name.

@@ -323,6 +323,7 @@ def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:
         "target": str(after.state),
         "by": by,
         "reason": after.reason,
+        "code": None if after.code is None else str(after.code),
     }
 
 

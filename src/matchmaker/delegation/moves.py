@@ -12,11 +12,14 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.delegation.observation import Phase, Silence
+from matchmaker.delegation.observation import Phase, ReasonCode, Refused, Silence
 from matchmaker.delegation.record import State
 from matchmaker.delegation.situation import Situation
 
 _Changes = Mapping[str, Any]
+_S = State
+_BY_SIGNAL: Final = 128
+"""Exit statuses above this are of a payload that a signal ended."""
 
 
 @attrs.frozen(slots=True)
@@ -38,12 +41,14 @@ def _end_wanted(s: Situation) -> bool:
 
 
 def _why_end(s: Situation) -> _Changes:
-    return {"reason": "its owner wants it ended" if s.record.cancel_wanted else "its lease ran out"}
+    if s.record.cancel_wanted:
+        return {"reason": "its owner wants it ended", "code": ReasonCode.OWNER}
+    return {"reason": "its lease ran out", "code": ReasonCode.LEASE}
 
 
 def _found_id(s: Situation) -> str:
-    """The id of a parked job while its hold lasts: by the reply, else by its name; or empty."""
-    if s.hold_ends:
+    """The id of a parked job while it may still start: by the reply, else by its name; or empty."""
+    if s.hold_ends or s.marks.forbidden:
         return ""
     if isinstance(s.seen.reply, str):
         return s.seen.reply
@@ -81,46 +86,56 @@ def _no_reply(s: Situation) -> bool:
 
 def _what_was_said(s: Situation) -> _Changes:
     said = s.seen.reply.reason if isinstance(s.seen.reply, Silence) else "no reply in time"
-    return {"reason": said}
+    return {"reason": said, "code": ReasonCode.NO_ANSWER}
 
 
-def _never_started(s: Situation) -> bool:
-    """Whether the attempt is gone, and there is no record of its start or of leave to start."""
-    known = s.fenced or s.unfenced
+def _refusal(s: Situation) -> _Changes:
+    said = s.seen.reply.reason if isinstance(s.seen.reply, Refused) else ""
+    return {"reason": said, "code": ReasonCode.REFUSED}
+
+
+def _never_starts(s: Situation) -> bool:
+    """Whether the attempt can start no more: it is forbidden, or gone without leave to start."""
+    if s.marks.forbidden:
+        return True
+    known = s.record.state is _S.UNKNOWN and (s.fenced or s.unfenced)
     return s.gone and known and not s.marks.started and not s.marks.committed
 
 
-def _may_try_again(s: Situation) -> bool:
-    return s.record.attempt < s.deadlines.attempts and bool(s.record.digest)
+def _try_again(s: Situation) -> bool:
+    due = s.record.tries < s.deadlines.attempts and s.now >= s.record.retry_at
+    return due and _never_starts(s)
 
 
-def _why_again(s: Situation) -> str:
-    if s.ended is None or s.ended.phase is Phase.CANCELLED:
-        return s.record.reason
-    return (
-        f"its job ended with status {s.ended.exit} and without a record of its start: "
-        f"is the spool shared with the nodes?"
-    )
+def _why_again(s: Situation) -> _Changes:
+    if s.ended is not None and s.ended.phase is not Phase.CANCELLED:
+        why = (
+            f"its job ended with status {s.ended.exit} and without a record of its start: "
+            f"is the spool shared with the nodes?"
+        )
+        return {"reason": why, "code": ReasonCode.NOT_STARTED}
+    reason = s.record.reason or "it was gone before its start"
+    return {"reason": reason, "code": s.record.code or ReasonCode.NOT_STARTED}
 
 
 def _again(s: Situation) -> _Changes:
     return {
         "attempt": s.record.attempt + 1,
+        "tries": s.record.tries + 1,
+        "retry_at": s.now + s.deadlines.pause(s.record.tries + 1),
         "remote_id": "",
         "remote_submitted": None,
         "absent_since": None,
         "seen": None,
         "hold_until": s.now + s.deadlines.hold,
-        "reason": _why_again(s),
+        **_why_again(s),
     }
 
 
 def _no_more(s: Situation) -> _Changes:
-    if not s.record.digest:
-        return {"reason": "it never started, and the ledger was rebuilt without its description"}
     why = _why_again(s)
-    last = f": {why}" if why else ""
-    return {"reason": f"submitted {s.record.attempt} times, and it never started{last}"}
+    times = f"{s.record.tries} times" if s.record.tries > 1 else "once"
+    return {**why, "reason": f"submitted {times}, and it never started: {why['reason']}"}
 
 
 def _settled(s: Situation) -> bool:
@@ -168,12 +183,16 @@ def _broken(s: Situation) -> bool:
 
 def _how_it_broke(s: Situation) -> _Changes:
     code = _exit_of(s)
-    if code is not None:
-        return {"exit": code, "reason": f"exit status {code}"}
     sight = s.ended
+    by_system = sight is not None and sight.phase is Phase.CANCELLED
+    why = (sight.code or ReasonCode.CANCELLED) if sight is not None and by_system else None
     said = sight.why if sight is not None and sight.why else "no exit status is known"
-    how = "the batch system ended it" if sight and sight.phase is Phase.CANCELLED else "it ended"
-    return {"reason": f"{how}: {said}"}
+    if code is None:
+        how = "the batch system ended it" if by_system else "it ended"
+        return {"reason": f"{how}: {said}", "code": why or ReasonCode.EXIT_STATUS}
+    plain = ReasonCode.SIGNAL if code > _BY_SIGNAL else ReasonCode.EXIT_STATUS
+    ended = f"; the batch system ended it: {said}" if by_system else ""
+    return {"exit": code, "reason": f"exit status {code}{ended}", "code": why or plain}
 
 
 def _vanished(s: Situation) -> bool:
@@ -207,12 +226,10 @@ def _how_it_stopped(s: Situation) -> _Changes:
     why = s.record.reason
     if s.marks.forbidden:
         why = f"{why}; it never started"
-    return {"exit": s.marks.exit, "reason": why}
+    return {"exit": s.marks.exit, "reason": why, "code": s.record.code}
 
 
 # --- the table ------------------------------------------------------------------------------------
-
-_S = State
 
 MOVES: Final = (
     Move((_S.COMMITTED, _S.RUNNING, _S.CANCELLING), _S.DONE,
@@ -223,36 +240,35 @@ MOVES: Final = (
          _how_it_broke),
     Move((_S.COMMITTED, _S.RUNNING), _S.LOST,
          "it is proven absent, nothing says how it ended, and its lease ran out", _vanished,
-         lambda s: {"reason": "gone from the batch system, with no record of its end"}),
+         lambda s: {"reason": "gone from the batch system, with no record of its end",
+                    "code": ReasonCode.LOST}),
     Move((_S.CANCELLING,), _S.CANCELLED,
          "it can neither run nor start any more, and the queue has no job of it", _stopped,
          _how_it_stopped),
-    Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED, _S.COMMITTED, _S.RUNNING), _S.CANCELLING,
+    Move((_S.INTENT, _S.UNKNOWN, _S.PAUSED, _S.PREPARED, _S.COMMITTED, _S.RUNNING), _S.CANCELLING,
          "its owner wants it ended, or its lease ran out", _end_wanted, _why_end),
-    Move((_S.INTENT, _S.UNKNOWN, _S.PREPARED), _S.COMMITTED,
+    Move((_S.INTENT, _S.UNKNOWN, _S.PAUSED, _S.PREPARED), _S.COMMITTED,
          "the record of its commit exists, but the ledger does not say so", _has_leave,
          _with_leave),
+    Move((_S.INTENT, _S.UNKNOWN), _S.FAILED,
+         "the batch system refused it, and would refuse the same again",
+         lambda s: isinstance(s.seen.reply, Refused), _refusal),
     Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.INTENT,
-         "it cannot start: it is gone, or began without a commit; tried again as the next attempt",
-         lambda s: s.marks.forbidden and _may_try_again(s), _again),
-    Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.FAILED,
-         "it can never start, and was submitted as often as it may be",
-         lambda s: s.marks.forbidden and not _may_try_again(s), _no_more),
-    Move((_S.INTENT, _S.UNKNOWN), _S.PREPARED,
+         "it never started and cannot start: submitted again as the next attempt, when that is due",
+         _try_again, _again),
+    Move((_S.UNKNOWN, _S.PREPARED, _S.COMMITTED), _S.PAUSED,
+         "it never started and cannot start, and was submitted as often as it may be",
+         lambda s: s.record.tries >= s.deadlines.attempts and _never_starts(s), _no_more),
+    Move((_S.INTENT, _S.UNKNOWN, _S.PAUSED), _S.PREPARED,
          "the batch system gave an id, or has a parked job of its name",
          lambda s: bool(_found_id(s)), _adopted),
     Move((_S.INTENT,), _S.UNKNOWN,
          "any other reply, or none in time", _no_reply, _what_was_said),
-    Move((_S.UNKNOWN,), _S.INTENT,
-         "it is proven absent with no record of a start: submitted again as the next attempt",
-         lambda s: _never_started(s) and _may_try_again(s), _again),
-    Move((_S.UNKNOWN,), _S.FAILED,
-         "it is proven absent, and was submitted as often as it may be",
-         lambda s: _never_started(s) and not _may_try_again(s), _no_more),
     Move((_S.PREPARED,), _S.UNKNOWN,
          "it is gone or no longer parked, or its hold is about to end",
          lambda s: _unparked(s) or s.hold_ends,
-         lambda s: {"reason": "it was gone, or its hold ended, before the commit"}),
+         lambda s: {"reason": "it was gone, or its hold ended, before the commit",
+                    "code": ReasonCode.NOT_STARTED}),
     Move((_S.PREPARED,), _S.COMMITTED,
          "it was seen parked for long enough after the reply", _settled),
     Move((_S.COMMITTED,), _S.RUNNING, "there is a record of its start", _payload_runs),
@@ -260,9 +276,10 @@ MOVES: Final = (
 """Every move that an observation can cause; of several the first counts."""
 
 BY_OWNER: Final = (
+    (_S.PAUSED, _S.UNKNOWN),
     (_S.DONE, _S.ACKNOWLEDGED),
     (_S.FAILED, _S.ACKNOWLEDGED),
     (_S.CANCELLED, _S.ACKNOWLEDGED),
     (_S.LOST, _S.ACKNOWLEDGED),
 )
-"""The moves that the owner makes, by taking the result."""
+"""The moves that the owner makes: by resuming the job, and by taking the result."""

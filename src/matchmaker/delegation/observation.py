@@ -27,6 +27,33 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
 
 
+class ReasonCode(StrEnum):
+    """Why a job is where it is, for programs; a record's ``reason`` has it in words.
+
+    ``TIMEOUT``, ``OUT_OF_MEMORY``, ``PREEMPTED``, ``NODE_FAIL``, ``CANCELLED``: the batch system
+    ended it, for that cause or at somebody's request. ``EXIT_STATUS``, ``SIGNAL``: its payload
+    ended with a status other than 0, or by a signal. ``REFUSED``: the batch system will not take
+    it. ``NO_ANSWER``: its submission had no answer that says what came of it. ``NOT_STARTED``: an
+    attempt can start no more. ``OWNER``: its owner wants it ended. ``LEASE``: its lease ran out.
+    ``LOST``: it is gone with no record of its end. ``REBUILT``: its row was made anew.
+    """
+
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    PREEMPTED = "PREEMPTED"
+    NODE_FAIL = "NODE_FAIL"
+    CANCELLED = "CANCELLED"
+    EXIT_STATUS = "EXIT_STATUS"
+    SIGNAL = "SIGNAL"
+    REFUSED = "REFUSED"
+    NO_ANSWER = "NO_ANSWER"
+    NOT_STARTED = "NOT_STARTED"
+    OWNER = "OWNER"
+    LEASE = "LEASE"
+    LOST = "LOST"
+    REBUILT = "REBUILT"
+
+
 @attrs.frozen(slots=True)
 class Sight:
     """A job as a batch system shows it at one look.
@@ -41,6 +68,7 @@ class Sight:
             number where a signal ended it.
         why: the batch system's own words for a job that does not go on, or empty.
         mark: the mark of the record that it was submitted for; empty if it does not show one.
+        code: why the batch system ended it; None for a job that goes on or ended by itself.
     """
 
     name: str
@@ -50,6 +78,7 @@ class Sight:
     exit: int | None = None
     why: str = ""
     mark: str = ""
+    code: ReasonCode | None = None
 
 
 @attrs.frozen(slots=True)
@@ -62,6 +91,13 @@ class Listing:
 @attrs.frozen(slots=True)
 class Silence:
     """No answer that can be relied on: an error, a time-out or a cut output. Nothing is absent."""
+
+    reason: str
+
+
+@attrs.frozen(slots=True)
+class Refused:
+    """A definite answer to a submission: there is no job, and the same again would be refused."""
 
     reason: str
 

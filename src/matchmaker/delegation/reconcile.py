@@ -32,6 +32,7 @@ class Reconciliation:
 
     Attributes:
         live: how many live jobs it looked at.
+        paused: how many of them wait for their owner now.
         moved: the jobs whose state changed, before and after.
         silence: why the batch system or the spool gave no answer; empty if both did.
         troubles: what could not be done, by key; it is tried again next time.
@@ -43,6 +44,7 @@ class Reconciliation:
     silence: str = ""
     troubles: tuple[tuple[str, str], ...] = ()
     strangers: int = 0
+    paused: int = 0
 
 
 def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliation:
@@ -95,6 +97,10 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
         "; ".join(x.reason for x in (queue, accounting, marks) if isinstance(x, Silence)),
         (*troubles, *carry_out_all(means, due)),
         strangers,
+        sum(
+            (written.get(old.key) or old).state is State.PAUSED and old.state.live
+            for old, _ in steps
+        ),
     )
 
 

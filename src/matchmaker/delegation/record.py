@@ -14,13 +14,15 @@ import attrs
 
 from matchmaker.delegation.contact import job_name
 from matchmaker.delegation.limits import LIMITS
+from matchmaker.delegation.observation import ReasonCode
 
 
 class State(StrEnum):
     """Where a transfer stands.
 
     ``intent``: written down, and then submitted so that it cannot start. ``unknown``: whether the
-    batch system has it is not known. ``prepared``: the batch system has it, and it cannot start.
+    batch system has it is not known. ``paused``: it was submitted as often as it may be, without a
+    start, and waits for its owner. ``prepared``: the batch system has it, and it cannot start.
     ``committed``: it may start, once. ``running``: its payload started. ``cancelling``: it is
     being ended. The others are terminal: ``done``, ``failed``, ``cancelled``, ``lost`` (gone with
     no record of its end, and not submitted again), ``acknowledged`` (its owner took the result).
@@ -28,6 +30,7 @@ class State(StrEnum):
 
     INTENT = "intent"
     UNKNOWN = "unknown"
+    PAUSED = "paused"
     PREPARED = "prepared"
     COMMITTED = "committed"
     RUNNING = "running"
@@ -48,6 +51,7 @@ LIVE: Final = frozenset(
     {
         State.INTENT,
         State.UNKNOWN,
+        State.PAUSED,
         State.PREPARED,
         State.COMMITTED,
         State.RUNNING,
@@ -81,7 +85,11 @@ class Deadlines:
         lease: how long a job runs after its owner last renewed it, in seconds.
         cancel: after how long a request to end a job is repeated.
         silence: how long nothing may be seen of a job before it counts as stuck.
-        attempts: how often a job is submitted at most; each time only if it has not started.
+        attempts: how often a job is submitted before it is paused; each time only if it has not
+            started.
+        backoff: how long after the first submission the second may follow; from then on twice as
+            long each time.
+        backoff_most: the longest of these times.
     """
 
     reply: float = attrs.field(default=60.0, validator=_positive)
@@ -92,11 +100,21 @@ class Deadlines:
     lease: float = attrs.field(default=172_800.0, validator=_positive)
     cancel: float = attrs.field(default=30.0, validator=_positive)
     silence: float = attrs.field(default=600.0, validator=_positive)
-    attempts: int = attrs.field(default=5, validator=_positive)
+    attempts: int = attrs.field(default=8, validator=_positive)
+    backoff: float = attrs.field(default=60.0, validator=_positive)
+    backoff_most: float = attrs.field(default=3600.0, validator=_positive)
 
     def __attrs_post_init__(self) -> None:
         if self.hold <= self.settle + self.margin:
             raise ValueError("hold must be longer than settle and margin together")
+
+    def pause(self, tries: int) -> float:
+        """How long after a submission the next one may follow, by the number of the submission.
+
+        >>> [Deadlines().pause(tries) for tries in range(1, 9)]
+        [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+        """
+        return min(self.backoff * 2.0 ** min(tries - 1, 60), self.backoff_most)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -125,6 +143,9 @@ class Record:
         cancel_wanted: its owner wants it ended.
         exit: the payload's exit status.
         reason: why it is where it is, if that needs saying.
+        code: the same for programs.
+        tries: how often it was submitted since it was handed over or resumed.
+        retry_at: when it may be submitted again, if it has to be.
     """
 
     key: str
@@ -148,6 +169,9 @@ class Record:
     cancel_wanted: bool = False
     exit: int | None = None
     reason: str = ""
+    code: ReasonCode | None = None
+    tries: int = 1
+    retry_at: float = 0.0
 
     @property
     def name(self) -> str:
@@ -203,3 +227,4 @@ class Transition:
     target: str
     by: str
     reason: str
+    code: ReasonCode | None = None

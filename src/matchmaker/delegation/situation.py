@@ -11,11 +11,11 @@ from functools import cached_property
 import attrs
 
 from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.observation import Phase, Sight, Silence
+from matchmaker.delegation.observation import Phase, Refused, Sight, Silence
 from matchmaker.delegation.record import Deadlines, Record, State
 
 _ALIVE = frozenset({Phase.PARKED, Phase.WAITING, Phase.RUNNING})
-_UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PREPARED})
+_UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PAUSED, State.PREPARED})
 
 # A batch system rounds the time of submission to seconds.
 _SAME_SECONDS = 1.5
@@ -35,7 +35,7 @@ class Observation:
     queue: tuple[Sight, ...] | Silence
     accounting: tuple[Sight, ...] | Silence | None = None
     marks: Marks | Silence | None = None
-    reply: str | Silence | None = None
+    reply: str | Refused | Silence | None = None
 
 
 def _order(sight: Sight) -> tuple[int, int, str]:
@@ -213,6 +213,7 @@ def _at(record: Record, now: float) -> Record:
         seen=None if record.seen is None else min(record.seen, now),
         absent_since=None if record.absent_since is None else min(record.absent_since, now),
         hold_until=record.hold_until - back,
+        retry_at=record.retry_at - back,
         deadline=None if record.deadline is None else record.deadline - back,
         lease_until=min(record.lease_until, now + record.lease),
     )

@@ -36,6 +36,8 @@ def _deadline(record: Record, now: float, deadlines: Deadlines) -> float | None:
             return min(now + deadlines.reply, record.lease_until)
         case _S.UNKNOWN:
             return min(now + deadlines.absent, record.lease_until)
+        case _S.PAUSED:
+            return record.lease_until
         case _S.PREPARED:
             return min(record.hold_until - deadlines.margin, record.lease_until)
         case _S.COMMITTED | _S.RUNNING:
@@ -55,6 +57,7 @@ def begin(
     record = Record(
         key=key, owner=owner, cluster=cluster, digest=digest, created=now, since=now,
         hold_until=now + deadlines.hold, lease=length, lease_until=now + length,
+        retry_at=now + deadlines.pause(1),
     )  # fmt: skip
     record = attrs.evolve(record, deadline=_deadline(record, now, deadlines))
     return Step(record, (_park(record, deadlines),))
@@ -89,7 +92,10 @@ def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = D
     for move in MOVES:
         if record.state in move.sources and move.holds(before):
             moved = attrs.evolve(
-                record, state=move.target, since=now, **{"reason": "", **move.changes(before)}
+                record,
+                state=move.target,
+                since=now,
+                **{"reason": "", "code": None, **move.changes(before)},
             )
             moved = attrs.evolve(
                 moved,
@@ -140,6 +146,19 @@ def renewed(record: Record, now: float, seconds: float | None = None) -> Record:
     return attrs.evolve(made, deadline=made.lease_until) if ends_with_it else made
 
 
+def resumed(record: Record, now: float, deadlines: Deadlines = DEFAULT) -> Record:
+    """The record of a paused job that its owner wants submitted again, as often as at first.
+
+    Raises NotPossibleError for a job that is not paused.
+    """
+    if record.state is not _S.PAUSED:
+        raise NotPossibleError(f"{record.key} is {record.state}: only a paused job is resumed")
+    made = attrs.evolve(
+        record, state=_S.UNKNOWN, since=now, tries=0, retry_at=now, reason="resumed by its owner"
+    )
+    return attrs.evolve(made, deadline=_deadline(made, now, deadlines))
+
+
 def acknowledged(record: Record, now: float) -> Record:
     """The record of a job whose result its owner took; once more changes nothing.
 
@@ -156,6 +175,8 @@ def stuck(record: Record, now: float, deadlines: Deadlines = DEFAULT) -> str | N
     """What a live record that does not get on waits for; None for one that does."""
     if record.state not in LIVE:
         return None
+    if record.state is _S.PAUSED:
+        return f"{record.reason}; classad resume {record.key} submits it again"
     last = record.since if record.seen is None else max(record.seen, record.since)
     late = record.deadline is not None and record.deadline <= now
     if record.absent_since is not None:

@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from matchmaker.delegation.contact import key_of
 from matchmaker.delegation.database import columns
+from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import Payload, Record, State, Transition
 
 VERSION: Final = 1
@@ -87,6 +88,7 @@ def row_of(record: Record) -> dict[str, Any]:
     """The columns of a record."""
     row = {name: getattr(record, name) for name in _NAMES}
     row["state"] = str(record.state)
+    row["code"] = None if record.code is None else str(record.code)
     row["live"] = record.state.live
     return row
 
@@ -103,6 +105,7 @@ def record_of(row: RowMapping) -> Record:
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{name} is {value}")
     values["state"] = State(values["state"])
+    values["code"] = None if values["code"] is None else ReasonCode(values["code"])
     record = Record(**values)
     if key_of(record.name) != (record.key, record.attempt):
         raise ValueError(f"{record.name[:80]!r} is no name of a job")

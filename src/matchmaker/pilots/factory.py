@@ -126,6 +126,8 @@ def _settled(
 def _taken(means: Means, over: Sequence[Row]) -> tuple[Row, ...]:
     """Takes the results of pilots that ended a while ago; gives the others.
 
+    A paused pilot is cancelled: another one may start sooner elsewhere.
+
     The record of an end is written before the batch system ends the job, whose directory must
     outlive it.
     """
@@ -134,7 +136,13 @@ def _taken(means: Means, over: Sequence[Row]) -> tuple[Row, ...]:
     left = []
     for row in over:
         record = records.get(row.key)
-        if record is None or record.state is State.ACKNOWLEDGED or record.state.live:
+        if record is None or record.state is State.ACKNOWLEDGED:
+            continue
+        if record.state is State.PAUSED:
+            record = means.delegator(record.cluster).cancel(record.key)
+        if record.state.live:
+            if record.cancel_wanted:
+                left.append(row)
             continue
         if row.ended is not None and row.ended > before:
             left.append(row)

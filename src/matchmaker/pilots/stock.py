@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matchmaker.pilots.services import Row
 
 _QUEUED: Final = frozenset({State.INTENT, State.UNKNOWN, State.PREPARED, State.COMMITTED})
-_LOST: Final = frozenset({State.FAILED, State.LOST})
+_LOST: Final = frozenset({State.FAILED, State.LOST, State.PAUSED})
 
 
 @attrs.frozen(slots=True)
@@ -52,15 +52,16 @@ class Reports:
 def settled(row: Row, record: Record | None, word: Word | None, early: float, *, kept: bool) -> Row:
     """The row of a pilot after a look at the ledger.
 
-    A pilot has failed if it ended without a start, or with an error within ``early`` seconds of it,
-    and nobody had cancelled it; or, where pilots report (``kept``), without having asked for work.
+    A pilot has failed if it ended or was paused without a start, or with an error within ``early``
+    seconds of it, and nobody had cancelled it; or, where pilots report (``kept``), without having
+    asked for work.
     Where a start was missed between two looks, the end stands for it.
     """
     if record is None or not row.live:
         return row
     if record.state is State.RUNNING and row.started is None:
         return attrs.evolve(row, started=max(record.since, row.submitted))
-    if record.state.live:
+    if record.state.live and record.state is not State.PAUSED:
         return row
     ended = max(record.since, row.submitted)
     started = row.started
