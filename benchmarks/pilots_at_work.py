@@ -87,7 +87,7 @@ def pilots(address: str, secret: str, count: int, ready: Pipe) -> None:
             connection.send(FrameKind.OFFER, session=session, slot=str(number), ad=slot_ad(number))
             paired = await connection.expect(FrameKind.PAIRED)
             said = {"job": paired["job"], "epoch": paired["epoch"]}
-            control.send(FrameKind.STARTED, **said)
+            connection.send(FrameKind.ACCEPTED, **said)
             stream = Stream()
             stream.data_received(connection.hand_over(stream))
             with contextlib.suppress(ConnectionError):

@@ -82,8 +82,9 @@ class Pilot:
     def offer(self, connection: Connection, ad: str = ANY) -> None:
         connection.send(FrameKind.OFFER, session=self.session, slot="s", ad=ad)
 
-    def started(self, paired: Frame) -> None:
-        self.control.send(FrameKind.STARTED, job=paired["job"], epoch=paired["epoch"])
+    @staticmethod
+    def accept(slot: Connection, paired: Frame) -> None:
+        slot.send(FrameKind.ACCEPTED, job=paired["job"], epoch=paired["epoch"])
 
     def ended(self, paired: Frame, result: str = "[ ExitCode = 0 ]") -> None:
         self.control.send(FrameKind.ENDED, job=paired["job"], epoch=paired["epoch"], result=result)
@@ -107,7 +108,7 @@ async def echo(pilot: Pilot, slot: Connection) -> None:
     """Runs one job on a slot: gives back what its client sends, then its end."""
     with suppress(ClosedError):
         paired = await slot.expect(FrameKind.PAIRED)
-        pilot.started(paired)
+        pilot.accept(slot, paired)
         stream = Stream()
         stream.data_received(slot.hand_over(stream))
         while part := await stream.read():

@@ -275,7 +275,7 @@ def test_nothing_is_given_while_nothing_can_be_stored(tmp_path: Path, full: list
             with pytest.raises(TimeoutError):
                 await slot.receive(1.5)
             full.clear()
-            assert (await slot.receive(10)).kind is FrameKind.PAIRED
+            pilot.accept(slot, await slot.expect(FrameKind.PAIRED, 10))
             while (frame := await client.receive(10)).kind is FrameKind.WAITING:
                 pass
             assert frame.kind is FrameKind.PAIRED

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.classad import ClassAd
 from matchmaker.pilots.binder import exchange as room
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.exchange import Exchange
@@ -48,6 +48,7 @@ class Life:
         self.clock = clock
         self.chance = random.Random(5)
         self.pilots: dict[str, tuple[Heard, Heard]] = {}
+        self.offers: dict[str, Offer] = {}
         self.number = 0
         self.ended = 0
 
@@ -84,7 +85,11 @@ class Life:
         await self.binder.settle(moves.begin(session))
         self.binder.pilots[name] = control
         self.pilots[name] = control, slot
-        self.binder.offer(Offer(name, "any", slot), parse_ad("[ Requirements = true ]"))
+        self.offer(name, slot)
+
+    def offer(self, name: str, slot: Heard) -> None:
+        self.offers[name] = Offer(name, "any", slot)
+        self.binder.offer(self.offers[name], ClassAd(Requirements=True))
 
     async def pilot_lives(self, name: str, control: Heard, slot: Heard) -> None:
         binder, fate = self.binder, self.chance.random()
@@ -94,23 +99,26 @@ class Life:
             # Killed: its connections end, its lease runs out.
             del self.pilots[name]
             binder.gone(name, control)
-            binder.unheard(slot)
+            binder.unheard(self.offers.pop(name))
             return
         binder.post(moves.hear(binder.book, name, self.clock[0]))
         if fate < 0.2:
             await binder.settle(moves.leave(binder.book, name, "idle"))
             del self.pilots[name]
             binder.gone(name, control)
+            binder.unheard(self.offers.pop(name))
             return
         for kind, fields in said:
             assert kind is FrameKind.PAIRED
             id_, epoch = fields["job"], fields["epoch"]
-            binder.post(moves.started(binder.book, name, id_, epoch))
+            offer = self.offers.pop(name)
+            assert offer.job is not None
+            assert (offer.job.id, offer.job.epoch) == (id_, epoch)
+            await binder.accepted(offer)
             binder.post(moves.ended(binder.book, name, id_, epoch, "[ ExitCode = 0 ]"))
             self.ended += 1
             if slot.open:
-                ad = ClassAd(Requirements=True)
-                binder.offer(Offer(name, "any", slot), ad)
+                self.offer(name, slot)
 
 
 def blocks() -> int:
@@ -120,6 +128,8 @@ def blocks() -> int:
 
 def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST_ENDED", KEPT)
+    # Connections without a peer carry no bytes.
+    monkeypatch.setattr(room, "joined", lambda *_: None)
 
     async def case() -> tuple[int, int, Exchange]:
         clock = [0.0]

@@ -39,7 +39,7 @@ async def given(folder: Path, ad: ClassAd, **how: Any) -> AsyncIterator[tuple[st
         async with connect.binder(Place(address=address, token=mine)) as binder:
             await binder.submit(ad, "k")
         paired = await slot.expect(FrameKind.PAIRED, 10)
-        pilot.started(paired)
+        pilot.accept(slot, paired)
         yield address, pilot, paired
         slot.close("the test is over")
         pilot.close()

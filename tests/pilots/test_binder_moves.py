@@ -28,7 +28,7 @@ def test_a_cancelled_job_whose_pilot_accepts_it_late_is_ended() -> None:
     apply(book, moves.begin(Session(name="s", subject="site", ad="[]", heard=0.0)))
     apply(book, moves.give(book, "j", "s"))
     apply(book, moves.cancel(book, "j", "asked for"))
-    late = moves.started(book, "s", "j", 1)
+    late = moves.accepted(book, "s", "j", 1)
     assert [word.kind for word in late.words] == [FrameKind.KILL]
     apply(book, late)
     apply(book, moves.declined(book, "s", "j", 1, "ended"))
@@ -44,4 +44,4 @@ def test_a_stranger_to_a_job_changes_nothing() -> None:
     for name, epoch in (("liar", 1), ("s", 0), ("s", 2)):
         assert not moves.ended(book, name, "j", epoch, "[]").jobs
         assert not moves.declined(book, name, "j", epoch, "full").jobs
-        assert not moves.started(book, name, "j", epoch).jobs
+        assert not moves.accepted(book, name, "j", epoch).jobs

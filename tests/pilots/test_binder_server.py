@@ -83,7 +83,7 @@ def test_a_job_goes_on_without_its_client(tmp_path: Path) -> None:
             assert (paired["job"], paired["epoch"], paired["stream"]) == (first.id, 1, False)
             # The owner is who the token names, not who the ad says.
             assert parse_ad(paired["ad"]).eval("Owner") == "ana"
-            pilot.started(paired)
+            pilot.accept(slot, paired)
             # The connection of the slot serves for the next job too.
             pilot.offer(slot)
             async with connect.binder(place(address)) as binder:
@@ -109,7 +109,7 @@ def test_a_restart_goes_on_with_pilots_and_jobs(tmp_path: Path) -> None:
             async with connect.binder(place(address)) as binder:
                 runs = await binder.submit(JOB, "runs")
                 paired = await slot.expect(FrameKind.PAIRED, 10)
-                pilot.started(paired)
+                pilot.accept(slot, paired)
                 waits = await binder.submit(JOB, "waits")
                 lost = Pilot(address)
                 await lost.register()
@@ -142,7 +142,7 @@ def test_a_silent_pilot_loses_its_job_after_the_lease_and_not_before(tmp_path: P
             async with connect.binder(place(address)) as binder:
                 job = await binder.submit(JOB, "k")
                 paired = await slot.expect(FrameKind.PAIRED, 10)
-                silent.started(paired)
+                silent.accept(slot, paired)
                 heard = time.monotonic()
                 await other.register()
                 waiting = await other.slot()
@@ -518,7 +518,7 @@ def test_a_job_that_pilots_decline_again_and_again_waits_between(tmp_path: Path)
                 while slot.open:
                     said = await slot.expect(FrameKind.PAIRED)
                     fields = {"job": said["job"], "epoch": said["epoch"], "reason": "no"}
-                    pilot.control.send(FrameKind.DECLINED, **fields)
+                    slot.send(FrameKind.DECLINED, **fields)
                     pilot.offer(slot)
 
             declining = asyncio.create_task(decline())

@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.connect import Place
@@ -37,9 +38,11 @@ def said_of(folder: Path, lease: float) -> list[tuple[FrameKind, str]]:
         )  # fmt: skip
         works.allow(time.monotonic() + lease)
         fields = {"job": "j", "epoch": 1, "ad": JOB, "stream": False}
-        works.accept(Frame(FrameKind.PAIRED, fields), Connection(), None)
+        # What it answers on the slot's connection counts as all else.
+        slot = Mock(spec=Connection, send=tell)
+        works.accept(Frame(FrameKind.PAIRED, fields), slot, None)
         for _ in range(1200):
-            if said and said[-1][0] is not FrameKind.STARTED:
+            if said and said[-1][0] is not FrameKind.ACCEPTED:
                 break
             await asyncio.sleep(0.05)
 
@@ -48,7 +51,7 @@ def said_of(folder: Path, lease: float) -> list[tuple[FrameKind, str]]:
 
 
 def test_a_job_begins_within_the_lease(tmp_path: Path) -> None:
-    assert [kind for kind, _ in said_of(tmp_path, 60)] == [FrameKind.STARTED, FrameKind.ENDED]
+    assert [kind for kind, _ in said_of(tmp_path, 60)] == [FrameKind.ACCEPTED, FrameKind.ENDED]
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
@@ -61,6 +64,6 @@ def test_a_job_that_comes_after_the_lease_is_given_back(tmp_path: Path) -> None:
 def test_a_job_whose_lease_ends_before_it_begins_is_given_back(tmp_path: Path) -> None:
     # The keeper needs longer than that to begin.
     started, given_back = said_of(tmp_path, 0.002)
-    assert started[0] is FrameKind.STARTED
+    assert started[0] is FrameKind.ACCEPTED
     assert given_back == (FrameKind.DECLINED, "nobody allowed it longer")
     assert not (tmp_path / "begun").exists()

@@ -30,10 +30,11 @@ class Node:
     up: deque[tuple[Any, ...]] = attrs.field(factory=deque)
     control: deque[tuple[Any, ...]] = attrs.field(factory=deque)
     slots: deque[tuple[Any, ...]] = attrs.field(factory=deque)
+    answers: deque[tuple[Any, ...]] = attrs.field(factory=deque)
 
     def cut(self) -> None:
         self.connected = False
-        for words in (self.up, self.control, self.slots):
+        for words in (self.up, self.control, self.slots, self.answers):
             words.clear()
 
     def die(self) -> None:
@@ -179,8 +180,6 @@ class Binding(RuleBasedStateMachine):
             change = moves.hear(self.book, name, self.now)
             if change.heard:
                 node.control.append(("beat", what, 0))
-        elif kind == "started":
-            change = moves.started(self.book, name, what, epoch)
         elif kind == "declined":
             change = moves.declined(self.book, name, what, epoch, "full")
         else:
@@ -214,7 +213,21 @@ class Binding(RuleBasedStateMachine):
         _, id_, epoch = node.slots.popleft()
         if accepts:
             node.runs[id_] = epoch
-        node.up.append(("started" if accepts else "declined", id_, epoch))
+        node.answers.append((accepts, id_, epoch))
+
+    @precondition(lambda self: any(node.answers for node in self.nodes))
+    @rule(which=PILOTS)
+    def answer(self, which: int) -> None:
+        """An answer on a slot's connection, which what is said on the other one may overtake."""
+        node = self.nodes[which]
+        if not node.answers:
+            return
+        accepts, id_, epoch = node.answers.popleft()
+        if accepts:
+            change = moves.accepted(self.book, node.session, id_, epoch)
+        else:
+            change = moves.declined(self.book, node.session, id_, epoch, "full", begun=False)
+        self.does(change)
 
     @rule(which=PILOTS, what=st.sampled_from(["cut", "cut", "kill_pilot", "leave", "restart"]))
     def disturb(self, which: int, what: str) -> None:
@@ -228,8 +241,9 @@ class Binding(RuleBasedStateMachine):
         """All words under way arrive, and the answers to them."""
         node = self.nodes[which]
         self.said()
-        while node.up or node.control or node.slots:
+        while node.up or node.control or node.slots or node.answers:
             self.pair(which, accepts=True)
+            self.answer(which)
             self.down(which)
             self.up(which)
             self.said()

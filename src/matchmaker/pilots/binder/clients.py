@@ -203,9 +203,7 @@ async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: f
         reason = f"no slot came in {seconds:g} s: {why}"
         connection.send(FrameKind.FAILED, reason=reason[:MOST_TEXT], in_time=False)
     finally:
-        left = exchange.book.jobs.get(job.id)
-        if left is not None and left.stage is Stage.QUEUED:
-            exchange.post(moves.cancel(exchange.book, job.id, why))
+        exchange.leave(job.id, why)
 
 
 async def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing, suppress
-from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -23,17 +22,17 @@ import attrs
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.ads import MATCHING
+from matchmaker.pilots.binder.ads import MATCHING, asked
 from matchmaker.pilots.binder.grants import token_id
 from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.holdings import Holdings
-from matchmaker.pilots.binder.joining import Joining, Offer, Pair
+from matchmaker.pilots.binder.joining import Offer, introduce, joined
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage, Word, apply
 from matchmaker.pilots.binder.storing import Storing
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
-from matchmaker.pilots.wire.connection import Connection
+from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.frames import FrameKind
 
 SLOT_KEY: Final = "BinderSlot"
@@ -89,7 +88,7 @@ class Exchange:
         self._grant = grant
         self._tables = tables
         self.storing = Storing(tables, self._say)
-        self._joining = Joining(Handlers(applications))
+        self._handlers = Handlers(applications)
         self._clock = clock
         self._offers: dict[str, Offer] = {}
         self._given: dict[tuple[str, int], Offer] = {}
@@ -144,15 +143,15 @@ class Exchange:
             self._turns.leave(job.owner, job.id)
         if not job.stage.held and (asked := self.open.ids(token_id(job))):
             asyncio.get_running_loop().call_soon(self._void, asked)
-        if job.stage is not Stage.GIVEN:
-            self._given.pop((job.id, job.epoch), None)
         if job.stage.open:
             self.open.enter(job.owner, job.id, job.bytes)
         else:
             self.open.leave(job.owner, job.id)
             self._ended.append(job.id)
             self._ended_bytes += job.bytes
-            self._clients.pop(job.id, None)
+            if job.stage is not Stage.ENDED:
+                # One that has ended may be accepted yet, by a message on another connection.
+                self._dismiss(job.id, job.reason)
             if (ending := self._endings.pop(job.id, None)) is not None:
                 ending.set()
 
@@ -202,53 +201,90 @@ class Exchange:
                 control.send(word.kind, job=word.job, epoch=word.epoch)
 
     def _pair(self, word: Word) -> None:
-        offer = self._given.get((word.job, word.epoch))
+        """Tells a pilot of its job; ``accepted`` brings the client to it."""
+        offer = self._given.pop((word.job, word.epoch), None)
         job = self.book.jobs.get(word.job)
         if job is None or job.epoch != word.epoch or job.stage is not Stage.GIVEN:
+            if offer is not None:
+                offer.connection.close("its job has gone")
             return
         if offer is None or not offer.connection.open:
             reason = "its slot left before it came"
-            self.post(moves.declined(self.book, word.session, job.id, job.epoch, reason))
+            change = moves.declined(
+                self.book, word.session, job.id, job.epoch, reason, begun=False
+            )  # fmt: skip
+            self.post(change)
             return
-        client = self._clients.get(job.id)
-        pair = Pair(
-            job=job, client=client, offer=offer, lost=partial(self._cancel, job.id),
-            over=partial(self._unstarted, word), grant=self._grant(job),
-        )  # fmt: skip
         try:
-            if job.detached:
-                offer.connection.send(FrameKind.PAIRED, **pair.given)
-                return
-            self._joining.begin(pair)
-            # The connections are the pair's now, and their end is no lost slot.
-            self._clients.pop(job.id, None)
-            self._given.pop((job.id, job.epoch), None)
+            offer.give(job, grant=self._grant(job), directly=self._directly(job, offer))
         except ValueError as error:
             # Too long to be said: the job ends, and its pilot offers the slot anew.
             self._refuse(job.id, str(error))
             offer.connection.close(str(error))
 
-    def _cancel(self, id_: str, why: str) -> None:
-        # Its pilot may have heard of it, and is to say that it does not run it.
-        self.post(moves.cancel(self.book, id_, why))
+    def _directly(self, job: Job, offer: Offer) -> bool:
+        """Whether a job's client is sent to the slot's own port."""
+        if job.detached or not offer.direct:
+            return False
+        ad = parse_ad(job.ad)
+        return not self._handlers.wanted(ad) and asked(ad, "Direct") is True
+
+    async def accepted(self, offer: Offer) -> bool:
+        """The pilot of a slot has accepted its job; brings the client of the job to it.
+
+        Gives whether the slot's connection is the pair's now, or has ended.
+        """
+        job = offer.job
+        if job is None:
+            return False
+        self.post(moves.accepted(self.book, offer.session, job.id, job.epoch))
+        if job.detached:
+            return False
+        between: tuple[Connection, ...] = ()
+        try:
+            if application := self._handlers.wanted(parse_ad(job.ad)):
+                between = await self._handlers.sides(application, job.ad)
+        except ClosedError as error:
+            self._refuse(job.id, str(error))
+            offer.connection.close(str(error))
+            return True
+        client = self._clients.get(job.id)
+        if client is None or not all(each.open for each in (client, *between)):
+            self._refuse(job.id, "its client or its handler has gone")
+            for each in (offer.connection, *between):
+                each.close("its client or its handler has gone")
+            return True
+        # The connections are the pair's now, and their end is no lost slot or client.
+        del self._clients[job.id]
+        if offer.secret:
+            introduce(job, client, offer)
+        else:
+            joined(job, client, offer.connection, between)
+        return True
+
+    def declined(self, offer: Offer, reason: str) -> None:
+        """The pilot of a slot does not take its job."""
+        if (job := offer.job) is not None:
+            change = moves.declined(
+                self.book, offer.session, job.id, job.epoch, reason, begun=False
+            )  # fmt: skip
+            self.post(change)
 
     def _refuse(self, id_: str, why: str) -> None:
         """Ends a job that no slot can take, and tells its client why."""
+        self._dismiss(id_, why)
+        self.post(moves.cancel(self.book, id_, why))
+
+    def _dismiss(self, id_: str, why: str) -> None:
+        """Tells a client that waits for a slot that there will be none, and why."""
         client = self._clients.pop(id_, None)
         if client is not None:
             client.send(FrameKind.FAILED, reason=why)
             client.close(why)
-        self._cancel(id_, why)
-
-    def _unstarted(self, word: Word) -> None:
-        """A pair's connections have ended: asks its pilot about a job that it never named."""
-        job, control = self.book.jobs.get(word.job), self.pilots.get(word.session)
-        if job is not None and job.stage is Stage.GIVEN and control is not None:
-            control.send(FrameKind.KILL, job=word.job, epoch=word.epoch)
 
     async def close(self) -> None:
-        """Ends what belongs to pairs."""
-        await self._joining.close()
+        """Ends the handlers."""
+        await self._handlers.close()
 
     # --- pilots and slots
 
@@ -282,12 +318,16 @@ class Exchange:
             del self.pilots[session]
             self._leave(session)
 
-    def unheard(self, slots: Connection) -> None:
-        """A connection of slots has ended: asks the pilot for the jobs that may have got lost."""
-        for (id_, epoch), offer in self._given.items():
-            control = self.pilots.get(offer.session)
-            if offer.connection is slots and control is not None:
-                control.send(FrameKind.KILL, job=id_, epoch=epoch)
+    def unheard(self, offer: Offer) -> None:
+        """A slot's connection has ended: asks the pilot for a job that may have got lost on it."""
+        self.withdraw(offer)
+        if offer.job is None:
+            return
+        job = self.book.jobs.get(offer.job.id)
+        if not offer.job.detached:
+            self._refuse(offer.job.id, "its slot left before it came")
+        elif job is not None and job.stage is Stage.GIVEN and job.epoch == offer.job.epoch:
+            self._say((Word(FrameKind.KILL, offer.session, job.id, job.epoch),))
 
     # --- clients
 
@@ -295,6 +335,11 @@ class Exchange:
         """Enters a job whose client is connected and waits for a slot."""
         self._clients[job.id] = client
         self.post(moves.submit(self.book, job)[1])
+
+    def leave(self, id_: str, why: str) -> None:
+        """Ends a job whose client waits no more, unless it has its pair."""
+        if self._clients.pop(id_, None) is not None:
+            self.post(moves.cancel(self.book, id_, why))
 
     async def revoke(self, token: str, ends: float) -> None:
         """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError."""
@@ -361,6 +406,7 @@ class Exchange:
         self.withdraw(offer)
         change = moves.give(self.book, id_, offer.session)
         for word in change.words:
+            offer.taken = True
             self._given[word.job, word.epoch] = offer
         self.post(change)
 

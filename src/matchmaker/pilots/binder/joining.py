@@ -1,24 +1,20 @@
-"""Makes a pair of a client and a free slot: end to end, through a handler, or directly.
+"""Makes a pair of a client and a slot: end to end, through a handler, or directly.
 
 ``pairing`` chooses the slot, ``exchange`` changes the job, and ``proxy`` passes the bytes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad import parse_ad
-from matchmaker.pilots.binder.ads import asked
-from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.proxy import End, join
 from matchmaker.pilots.binder.states import Job
-from matchmaker.pilots.wire.connection import ClosedError, Connection
+from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
@@ -30,7 +26,19 @@ _DIRECT_SECONDS: Final = 60.0
 class Offer:
     """A free slot, and the connection on which its pilot waits for a job.
 
-    ``direct`` is the address at which a client may reach it, with its certificate in PEM.
+    A message of the pilot may cross the one that gives it a job. So from the moment that a slot is
+    taken, later offers on its connection count for nothing until the pilot has answered.
+
+    Attributes:
+        session: the pilot's session.
+        slot: the pilot's name of it.
+        connection: where its pilot waits.
+        direct: the address at which a client may reach it; empty for none.
+        certificate: of that address, in PEM.
+        key: names it among all free slots.
+        taken: whether a job was chosen for it.
+        job: the job, once the pilot was told of it; None before.
+        secret: signs the token of a client that goes to ``direct``.
     """
 
     session: str
@@ -39,126 +47,59 @@ class Offer:
     direct: str = ""
     certificate: str = ""
     key: str = attrs.field(factory=lambda: secrets.token_hex(8))
+    taken: bool = False
+    job: Job | None = None
+    secret: bytes = attrs.field(default=b"", repr=False)
+
+    def give(self, job: Job, *, grant: str = "", directly: bool = False) -> None:
+        """Tells the pilot of its job. Raises ValueError for one that is too long for a frame."""
+        more = {"grant": grant} if grant else {}
+        if directly:
+            self.secret = secrets.token_bytes(32)
+            more["key"] = self.secret.hex()
+        self.connection.send(FrameKind.PAIRED, **_said(job), **more)
+        self.job = job
 
 
-@attrs.frozen(slots=True, kw_only=True)
-class Pair:
-    """A client and a slot that become a pair.
+def joined(
+    job: Job, client: Connection, slot: Connection, between: Sequence[Connection] = ()
+) -> None:
+    """Makes the connections of a pair pass bytes on.
 
-    Attributes:
-        job: the job for the slot.
-        client: the client's connection; None if it has ended.
-        offer: the slot.
-        lost: called with the reason if no pair was made; all connections have ended then.
-        over: called when the pair has ended.
-        grant: a token for the job, sent only to the slot; empty for none.
-    """
-
-    job: Job
-    client: Connection | None
-    offer: Offer
-    lost: Callable[[str], object]
-    over: Callable[[], object]
-    grant: str = attrs.field(default="", repr=False)
-
-    @property
-    def said(self) -> dict[str, Any]:
-        """What both hear."""
-        job = self.job
-        return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """What the slot hears."""
-        return {**self.said, "grant": self.grant} if self.grant else self.said
-
-
-class Joining:
-    """Makes pairs; a pair through a handler takes a while, and is a task."""
-
-    def __init__(self, handlers: Handlers) -> None:
-        self._handlers = handlers
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, pair: Pair) -> None:
-        """Makes a pair. Raises ValueError for a job that is too long for a frame."""
-        ad = parse_ad(pair.job.ad)
-        application = self._handlers.wanted(ad)
-        if not application and pair.offer.direct and asked(ad, "Direct") is True:
-            _introduce(pair)
-            return
-        pair.offer.connection.send(FrameKind.PAIRED, **pair.given)
-        if not application:
-            _joined(pair)
-            return
-        task = asyncio.get_running_loop().create_task(self._through(application, pair))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _through(self, application: str, pair: Pair) -> None:
-        """Makes a pair by way of a handler's process."""
-        try:
-            between = await self._handlers.sides(application, pair.job.ad)
-        except ClosedError as error:
-            pair.offer.connection.close(str(error))
-            if pair.client is not None:
-                pair.client.send(FrameKind.FAILED, reason=str(error))
-                pair.client.close(str(error))
-            pair.lost(str(error))
-            return
-        _joined(pair, between)
-
-    async def close(self) -> None:
-        """Ends the handlers, and what waits for them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._handlers.close()
-
-
-def _joined(pair: Pair, between: Sequence[Connection] = ()) -> None:
-    """Makes the connections of a pair pass bytes on, or ends all if one has already ended.
-
+    All are open but perhaps the slot's: a pilot may be done before its client hears of it.
     ``between`` are connections to a handler, for the client's and the pilot's side; or none.
     """
-    client, slot = pair.client, pair.offer.connection
-    try:
-        if client is None:
-            raise ClosedError("its client has gone")  # noqa: TRY301 - all end as below
-        client.send(FrameKind.PAIRED, **pair.said)
-        if between:
-            _join(client, between[0])
-            ending = _join(between[1], slot)
-        else:
-            ending = _join(client, slot)
-    except ClosedError as error:
-        for each in (client, slot, *between):
-            if each is not None:
-                each.close(str(error))
-        pair.lost(str(error))
+    client.send(FrameKind.PAIRED, **_said(job))
+    near = client
+    if between:
+        _join(client, between[0])
+        near = between[1]
+    if slot.open:
+        _join(near, slot)
     else:
-        ending.add_done_callback(lambda _: pair.over())
+        near.finish(slot.rest())
 
 
-def _join(one: Connection, other: Connection) -> asyncio.Future[None]:
-    """Makes two connections pass on each other's bytes; the future is done when the other ends."""
+def _join(one: Connection, other: Connection) -> None:
+    """Makes two connections pass on each other's bytes."""
     ends = End(), End()
     early = one.hand_over(ends[0]), other.hand_over(ends[1])
     join(*ends)
     for end, data in zip(ends, early, strict=True):
         end.data_received(data)
-    return ends[1].over
 
 
-def _introduce(pair: Pair) -> None:
+def introduce(job: Job, client: Connection, offer: Offer) -> None:
     """Sends a client to its pilot's own port, with a token for this job alone."""
-    job, offer, key = pair.job, pair.offer, secrets.token_bytes(32)
     ends = time.time() + _DIRECT_SECONDS
-    token = sign(key, Token(subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=ends))
-    offer.connection.send(FrameKind.PAIRED, **pair.given, key=key.hex())
-    if pair.client is not None:
-        pair.client.send(
-            FrameKind.PAIRED, **pair.said, direct=offer.direct, certificate=offer.certificate,
-            token=token,
-        )  # fmt: skip
-        pair.client.close("it talks to its pilot")
+    made = Token(subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=ends)
+    client.send(
+        FrameKind.PAIRED, **_said(job), direct=offer.direct, certificate=offer.certificate,
+        token=sign(offer.secret, made),
+    )  # fmt: skip
+    client.close("it talks to its pilot")
+
+
+def _said(job: Job) -> dict[str, Any]:
+    """What both hear."""
+    return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}

@@ -83,7 +83,7 @@ def give(book: Book, id_: str, name: str) -> Change:
     return Change(jobs=(given,), words=(Word(FrameKind.PAIRED, name, id_, given.epoch),))
 
 
-def started(book: Book, name: str, id_: str, epoch: int) -> Change:
+def accepted(book: Book, name: str, id_: str, epoch: int) -> Change:
     """A pilot has accepted a job. It must end one that is not its own, or that was cancelled.
 
     The pairing and the message that cancels it use two connections, and may arrive in either order.
@@ -96,10 +96,26 @@ def started(book: Book, name: str, id_: str, epoch: int) -> Change:
     return attrs.evolve(now, words=end.words) if job.cancel else now
 
 
-def declined(book: Book, name: str, id_: str, epoch: int, reason: str) -> Change:
-    """A pilot gives a job back: it does not run it, and has no process of it."""
+def declined(
+    book: Book, name: str, id_: str, epoch: int, reason: str, *, begun: bool = True
+) -> Change:  # fmt: skip
+    """A pilot gives a job back: it does not run it, and has no process of it.
+
+    Args:
+        book: the jobs.
+        name: the pilot's session.
+        id_: the job.
+        epoch: by which giving it had the job.
+        reason: in words.
+        begun: whether the job may have run. If not, another pilot may have it, also where its
+            client waits for it.
+    """
     job = _held(book, name, id_, epoch)
-    return Change() if job is None else Change(jobs=(_returned(job, reason),))
+    if job is None:
+        return Change()
+    if begun or job.cancel:
+        return Change(jobs=(_returned(job, reason),))
+    return Change(jobs=(attrs.evolve(job, stage=Stage.QUEUED, reason=reason),))
 
 
 def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:

@@ -39,6 +39,7 @@ from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
 
 _MOST_RUNNING: Final = 4096
+_ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 
 
 async def serve(
@@ -221,9 +222,7 @@ class _Binder:
 
     def _report(self, session: str, frame: Frame) -> None:
         book = self.exchange.book
-        if frame.kind is FrameKind.STARTED:
-            change = moves.started(book, session, frame["job"], frame["epoch"])
-        elif frame.kind is FrameKind.DECLINED:
+        if frame.kind is FrameKind.DECLINED:
             reason = frame["reason"][:MOST_TEXT]
             change = moves.declined(book, session, frame["job"], frame["epoch"], reason)
         elif frame.kind is FrameKind.ENDED:
@@ -280,26 +279,45 @@ class _Binder:
 
     async def _slot(self, connection: Connection, greeting: Greeting) -> None:
         """A connection on which a pilot waits with a free slot, for one job after another."""
-        exchange, pace, offer = self.exchange, Pace(), None
+        exchange, pace = self.exchange, Pace()
+        offer: Offer | None = None
         try:
             while True:
                 frame = await connection.receive()
                 await pace.step(frame)
-                if frame.kind is not FrameKind.OFFER:
+                if frame.kind is FrameKind.OFFER:
+                    # One that crossed ``paired`` says nothing of what is free.
+                    if offer is None or not offer.taken:
+                        offer = self._offered(connection, greeting, frame, offer)
+                    continue
+                job = None if offer is None else offer.job
+                if offer is None or job is None or frame.kind not in _ANSWERS:
                     raise RefusedError(f"{frame.kind} came where offer was expected")
-                session = exchange.session(frame["session"], greeting.token.subject)
-                if session is None or session.name not in exchange.pilots:
-                    raise RefusedError("its session is over, or its pilot is not connected")
-                if offer is not None:
-                    exchange.withdraw(offer)
-                ad = a_slot(frame["ad"])
-                direct = [asked(ad, name) for name in ("DirectAddress", "DirectCertificate")]
-                offer = Offer(
-                    session.name, frame["slot"][:MOST_KEY], connection,
-                    *(each if isinstance(each, str) else "" for each in direct),
-                )  # fmt: skip
-                exchange.offer(offer, ad)
+                if (frame["job"], frame["epoch"]) != (job.id, job.epoch):
+                    raise RefusedError(f"{frame.kind}: {job.id} was given, another was named")
+                given, offer = offer, None
+                if frame.kind is FrameKind.DECLINED:
+                    exchange.declined(given, frame["reason"][:MOST_TEXT])
+                elif await exchange.accepted(given):
+                    return
         finally:
             if offer is not None:
-                exchange.withdraw(offer)
-            exchange.unheard(connection)
+                exchange.unheard(offer)
+
+    def _offered(
+        self, connection: Connection, greeting: Greeting, frame: Frame, before: Offer | None
+    ) -> Offer:
+        """Enters a free slot, in place of the one that was offered before."""
+        exchange = self.exchange
+        session = exchange.session(frame["session"], greeting.token.subject)
+        if session is None or session.name not in exchange.pilots:
+            raise RefusedError("its session is over, or its pilot is not connected")
+        if before is not None:
+            exchange.withdraw(before)
+        ad = a_slot(frame["ad"])
+        found = (asked(ad, name) for name in ("DirectAddress", "DirectCertificate"))
+        direct, certificate = (each if isinstance(each, str) else "" for each in found)
+        slot = frame["slot"][:MOST_KEY]
+        offer = Offer(session.name, slot, connection, direct, certificate)
+        exchange.offer(offer, ad)
+        return offer

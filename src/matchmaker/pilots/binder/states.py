@@ -48,7 +48,7 @@ class Job:
         key: the client's name of the job, which makes a repeated submission harmless.
         ad: the text of the client's ad.
         detached: whether it goes on without its client. Other jobs are lost with their client's or
-            their pilot's connection, and are never given twice.
+            their pilot's connection, and are not given again once a pilot may have begun them.
         stage: how far it has come.
         epoch: how often it was given to a pilot.
         session: the pilot's session that has it, or had it last; empty before that.

@@ -260,9 +260,8 @@ class Pilot:
                 if taken:
                     frame = receiving.result()
                     connection.check(frame, FrameKind.PAIRED)
-                    self._works.accept(frame, connection, door)
                     said = ""
-                    if frame["stream"]:
+                    if not self._works.accept(frame, connection, door):
                         door = None  # It is the job's now, if its client comes that way.
                         return
                 now = self._works.offers().get(name)

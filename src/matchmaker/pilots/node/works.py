@@ -22,7 +22,7 @@ from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import GRACE, Running, run
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node
-from matchmaker.pilots.node.task import HANDLER, Result, TaskError, task
+from matchmaker.pilots.node.task import HANDLER, Result, Task, TaskError, task
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.stream import Stream
@@ -118,8 +118,14 @@ class Works:
         """Forgets all jobs: the binder does not know them any more."""
         self._works.clear()
 
-    def accept(self, frame: Frame, connection: Connection, door: Door | None) -> None:
-        """Takes a job, or gives it back with the reason."""
+    def accept(self, frame: Frame, connection: Connection, door: Door | None) -> bool:
+        """Takes a job, or declines it with the reason.
+
+        Answers on the slot's connection, which is the job's then if its client is to use it.
+
+        Returns:
+            Whether the connection serves for the next offer.
+        """
         id_, epoch = frame["job"], frame["epoch"]
         fields = {"job": id_, "epoch": epoch}
         refusing = self.refusing
@@ -127,25 +133,27 @@ class Works:
             # This process stood still, perhaps, and another pilot has the job by now.
             refusing = refusing or "the binder was silent for a lease"
         if (id_, epoch) in self._refused or refusing:
-            self._tell(FrameKind.DECLINED, **fields, reason=refusing or "it was ended before")
-            return
+            reason = refusing or "it was ended before"
+            connection.send(FrameKind.DECLINED, **fields, reason=reason)
+            return True
         try:
             ad = parse_ad(frame["ad"])
-            made = task(id_, ad, self._settings.applications)
-            made = attrs.evolve(made, until=self._until)
-            if isinstance(grant := frame.fields.get("grant"), str):
-                made = self._settings.granted(made, grant)
+            made = self._task(frame, ad)
         except (ParseError, TaskError) as error:
             self._works[id_] = work = Work(epoch)
+            connection.send(FrameKind.ACCEPTED, **fields)
+            if frame["stream"] and door is not None:
+                door.close()
             self._over(id_, work, Result(reason=str(error)))
-            return
+            return not frame["stream"]
         taken = slots.take(self.node, id_, ad)
         if taken is None:
-            self._tell(FrameKind.DECLINED, **fields, reason="its slot was taken meanwhile")
-            return
+            reason = "its slot was taken meanwhile"
+            connection.send(FrameKind.DECLINED, **fields, reason=reason)
+            return True
         self._works[id_] = work = Work(epoch)
         self._become(taken)
-        self._tell(FrameKind.STARTED, **fields)
+        connection.send(FrameKind.ACCEPTED, **fields)
 
         def started(running: Running) -> None:
             work.running = running
@@ -171,6 +179,13 @@ class Works:
         work.doer = doer = asyncio.create_task(self._do(id_, work, doing), name=id_)
         self._tasks.add(doer)
         doer.add_done_callback(self._tasks.discard)
+        return not frame["stream"]
+
+    def _task(self, frame: Frame, ad: ClassAd) -> Task:
+        made = task(frame["job"], ad, self._settings.applications)
+        if isinstance(grant := frame.fields.get("grant"), str):
+            made = self._settings.granted(made, grant)
+        return attrs.evolve(made, until=self._until)
 
     async def _do(self, id_: str, work: Work, doing: Awaitable[Result]) -> None:
         try:

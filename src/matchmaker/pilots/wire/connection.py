@@ -70,7 +70,8 @@ class Connection(asyncio.Protocol):
     @property
     def open(self) -> bool:
         """Whether more may be sent."""
-        return not self._reason and self._transport is not None
+        at = self._transport
+        return not self._reason and at is not None and not at.is_closing()
 
     def proven(self) -> None:
         """Takes longer frames from now on."""
@@ -142,12 +143,22 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         self._ended(reason)
 
+    def rest(self) -> bytes:
+        """The bytes that came and were not taken as frames, which are given away."""
+        return self._decoder.rest()
+
+    def finish(self, data: bytes) -> None:
+        """Sends the last bytes of a pair, and ends the connection."""
+        if self._transport is not None and self.open:
+            self._transport.write(data)
+        self.close("the pair has ended")
+
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
         """Gives the connection to a protocol that carries bytes; returns those that came early.
 
         Raises ClosedError where it has ended.
         """
-        if self._transport is None or self._reason or self._transport.is_closing():
+        if self._transport is None or not self.open:
             raise ClosedError(self._reason or "the connection has ended")
         transport, self._transport = self._transport, None
         self._ended("it carries bytes now")
@@ -155,7 +166,7 @@ class Connection(asyncio.Protocol):
         if self._paused:
             transport.resume_reading()
         protocol.connection_made(transport)
-        return self._decoder.rest()
+        return self.rest()
 
     # --- within
 

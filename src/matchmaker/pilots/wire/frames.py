@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-VERSIONS: Final = (1,)
+VERSIONS: Final = (2,)
 """The versions of the protocol that this program speaks, the best last."""
 GREETING_BYTES: Final = 8 << 10
 """The longest frame before a peer has proven itself."""
@@ -57,7 +57,6 @@ class FrameKind(StrEnum):
     REGISTERED = "registered", {"session": str, "lease": (int, float)}
     BEAT = "beat", {"number": int}
     ALIVE = "alive", {"number": int}
-    STARTED = "started", {"job": str, "epoch": int}
     DECLINED = "declined", {"job": str, "epoch": int, "reason": str}
     ENDED = "ended", {"job": str, "epoch": int, "result": str}
     LEAVE = "leave", {"reason": str}
@@ -68,6 +67,7 @@ class FrameKind(StrEnum):
 
     OFFER = "offer", {"session": str, "slot": str, "ad": str}
     PAIRED = "paired", {"job": str, "epoch": int, "ad": str, "stream": bool}
+    ACCEPTED = "accepted", {"job": str, "epoch": int}
 
     CONNECT = "connect", {"ad": str, "seconds": (int, float)}
     WAITING = "waiting", {"job": str, "reason": str}

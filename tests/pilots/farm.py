@@ -1,0 +1,56 @@
+"""Many pilots in one process: ``python -m tests.pilots.farm ADDRESS FOLDER COUNT TOKEN…``.
+
+Their node has a handler and a program. The process ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from matchmaker.classad import ClassAd
+from matchmaker.pilots.connect import Place
+from matchmaker.pilots.node.pilot import Pilot
+from matchmaker.pilots.node.settings import Settings
+from matchmaker.pilots.node.slots import Node, Resources
+from matchmaker.pilots.wire.stream import Stream
+
+CPUS = 4
+
+
+async def echo(stream: Stream, ad: ClassAd) -> None:
+    """Sends its name before anything was asked, then what comes."""
+    await stream.write(f"{ad.eval('Name')}:".encode())
+    while part := await stream.read():
+        await stream.write(part)
+    await stream.end()
+
+
+async def run(address: str, folder: Path, tokens: list[str]) -> None:
+    """Runs a pilot for each token."""
+    stop = asyncio.Event()
+    program = 'printf %s: "$0"; exec cat'
+    pilots = [
+        Pilot(
+            Settings(
+                place=Place(address=address, token=token), directory=folder / f"work{number}",
+                node=Node(total=Resources(cpus=CPUS, memory=4000), most=CPUS),
+                machine=ClassAd(Machine=f"node{number}", Applications=["echo", "program"]),
+                applications={
+                    "echo": ("handler:tests.pilots.farm:echo",),
+                    "program": ("/bin/sh", "-c", program),
+                },
+            ),
+            print,
+        )
+        for number, token in enumerate(tokens)
+    ]  # fmt: skip
+    living = [asyncio.create_task(each.live(stop)) for each in pilots]
+    await asyncio.to_thread(sys.stdin.read)
+    stop.set()
+    await asyncio.gather(*living)
+
+
+if __name__ == "__main__":
+    asyncio.run(run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
