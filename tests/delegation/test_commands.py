@@ -158,7 +158,8 @@ lsf - Cannot connect to LSF. Please wait ...
 sge + Unable to run job: job rejected: the requested project "x" does not exist.
 sge - Unable to run job: job rejected: only 5 jobs are allowed per user (current job count: 5)
 sge - error: unable to contact qmaster using port 6444 on host "h"
-htcondor + ERROR: Failed to commit job submission into the queue.
+htcondor + ERROR: Parse error in expression
+htcondor - ERROR: Failed to commit job submission into the queue.
 htcondor - ERROR: Can't find address of local schedd
 """
 """What commands for submissions say; + for a refusal for good, - for what passes."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers import READERS
 from matchmaker.delegation.readers.reading import UnreadableError
 
@@ -44,7 +44,7 @@ SQUEUE_SIGHTS = [
     Sight("mm-c-1", "19", 1795366167.0, Phase.PARKED),
     Sight("mm-d-1", "20", 1795366168.0, Phase.RUNNING, None, "RUNNING"),
     Sight("mm-e-12", "21", 1795366169.0, Phase.ENDED, 3, "NonZeroExitCode"),
-    Sight("mm-f-1", "22", None, Phase.CANCELLED, 143, "TIMEOUT TimeLimit"),
+    Sight("mm-f-1", "22", None, Phase.CANCELLED, 143, "TIMEOUT TimeLimit", code=ReasonCode.TIMEOUT),
     Sight("mm-g-1", "23", 1795366170.0, Phase.WAITING, None, "BeginTime"),
 ]
 
@@ -375,3 +375,53 @@ def test_every_answer_is_read_or_unanswered(name: str, data: st.DataObject) -> N
             assert isinstance(sight.why, str)
     number = reader.new_id(text)
     assert number is None or len(number) < 200
+
+
+COMPLETED = """<Data><Job><Job_Id>1.h</Job_Id><Job_Name>mm-a-1</Job_Name>
+<job_state>C</job_state><exit_status>{}</exit_status></Job></Data>"""
+CODES = {
+    "slurm": [
+        ("1|OUT_OF_MEMORY|Unknown|0:9|mm-a-1\n", ReasonCode.OUT_OF_MEMORY),
+        ("1|TIMEOUT|Unknown|0:15|mm-a-1\n", ReasonCode.TIMEOUT),
+        ("1|DEADLINE|Unknown|0:0|mm-a-1\n", ReasonCode.TIMEOUT),
+        ("1|PREEMPTED|Unknown|0:15|mm-a-1\n", ReasonCode.PREEMPTED),
+        ("1|NODE_FAIL|Unknown|0:0|mm-a-1\n", ReasonCode.NODE_FAIL),
+        ("1|CANCELLED by 7|Unknown|0:15|mm-a-1\n", None),
+    ],
+    "htcondor": [
+        (json.dumps([{"ClusterId": 1, "JobStatus": 3, "JobBatchName": "mm-a-1", "QDate": 5,
+                      "RemoveReason": "via condor_rm", "LastHoldReasonCode": number}]), code)
+        for number, code in ((15, None), (34, ReasonCode.OUT_OF_MEMORY), (46, ReasonCode.TIMEOUT))
+    ],
+    "lsf": [
+        (json.dumps({"JOBS": 1, "RECORDS": [
+            {"JOBID": "1", "STAT": "EXIT", "JOB_NAME": "mm-a-1", "EXIT_CODE": "140",
+             "EXIT_REASON": why},
+        ]}), code)
+        for why, code in (
+            ("TERM_RUNLIMIT: job killed after reaching LSF run time limit", ReasonCode.TIMEOUT),
+            ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
+             ReasonCode.OUT_OF_MEMORY),
+            ("", None),
+        )
+    ],
+    "pbs": [
+        (json.dumps({"pbs_server": "h", "Jobs": {"1.h": {
+            "Job_Name": "mm-a-1", "job_state": "F", "Exit_status": status}}}), code)
+        for status, code in (
+            (-29, ReasonCode.TIMEOUT), (-27, ReasonCode.OUT_OF_MEMORY), (-11, None), (271, None),
+        )
+    ],
+    "torque": [
+        (COMPLETED.format(status), code)
+        for status, code in ((-10, ReasonCode.OUT_OF_MEMORY), (-11, ReasonCode.TIMEOUT), (-2, None))
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text", "code"), [(lrms, *row) for lrms, rows in CODES.items() for row in rows]
+)
+def test_why_it_ended_has_a_code(lrms: str, text: str, code: ReasonCode | None) -> None:
+    (found,) = READERS[lrms].accounts(text)
+    assert found.code is code

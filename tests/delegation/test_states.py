@@ -433,3 +433,19 @@ def test_a_reason_has_a_code(code: ReasonCode) -> None:
     assert (made.code, bool(made.reason)) == (code, True)
     ended = states.step(made, what, NOW + 1).record
     assert not made.state.live or ended.code is code or ended.state is S.INTENT
+
+
+def test_a_signal_waits_for_the_batch_systems_word() -> None:
+    """The record of the end comes first: whether it was a limit, the queue says a little later."""
+    before = record(S.RUNNING, remote_submitted=50.0)
+    killed = attrs.evolve(START, exit=143)
+    first = states.step(before, seen(sight(RUNNING), marks=killed), NOW).record
+    assert (first.state, first.deadline) == (S.RUNNING, NOW + 30)
+    again = states.step(first, seen(sight(RUNNING), marks=killed), NOW + 29).record
+    assert again == first
+    over = seen(sight(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"), marks=killed)
+    told = states.step(again, over, NOW + 29).record
+    assert (told.state, told.code, told.exit) == (S.FAILED, ReasonCode.TIMEOUT, 143)
+    for queue in (seen(sight(RUNNING), marks=killed), Observation(queue=SILENT, marks=killed)):
+        late = states.step(again, queue, NOW + 30).record
+        assert (late.state, late.code) == (S.FAILED, ReasonCode.SIGNAL)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
+from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import State
 from tests.services.breakable import until
 from tests.services.condor import Machine, Pool, RefusedError, pool
@@ -114,6 +115,24 @@ def test_6_the_reply_of_condor_submit_is_lost(room: PoolRoom) -> None:
     assert room.submit(d, "k").state is State.UNKNOWN
     room.all_once(d)
     assert d.job("k").attempt == 1
+
+
+REFUSED = {
+    "+x = ((": "Parse error in expression",
+    "accounting_group = bad group": "Invalid accounting_group",
+    "priority = high": "is invalid, must eval to an integer",
+    'arguments = "a': "Unterminated double-quote",
+    "initialdir = /none": "No such directory",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_21_a_definite_refusal_fails_at_once_in_condors_words(room: PoolRoom, line: str) -> None:
+    d = room.delegator()
+    room.words = (*room.words, "-append", line)
+    made = room.submit(d, "k")
+    assert (made.state, made.code, made.attempt) == (State.FAILED, ReasonCode.REFUSED, 1)
+    assert REFUSED[line] in made.reason
 
 
 def test_8_condor_submit_runs_twice(room: PoolRoom) -> None:

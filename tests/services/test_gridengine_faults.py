@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import State
 from tests.services.breakable import until
 from tests.services.daemons import ServiceUnavailable
@@ -106,6 +107,41 @@ def test_6_the_reply_of_qsub_is_lost(room: EngineRoom) -> None:
     assert room.submit(d, "k").state is State.UNKNOWN
     room.all_once(d)
     assert d.job("k").attempt == 1
+
+
+REFUSED = {
+    ("-q", "nope"): 'requests unknown queue "nope"',
+    ("-P", "nope"): 'the requested project "nope" does not exist',
+    ("-l", "nosuch=1"): 'unknown resource "nosuch"',
+    ("-l", "h_vmem=oops"): "is not a memory value",
+    ("-pe", "nope", "2"): 'the requested parallel environment "nope" does not exist',
+    ("-dl", "203001010000"): "is not a deadline initiation user",
+    ("-a", "nonsense"): "Wrong date/time format",
+    ("-l", "mem_free=900T", "-w", "e"): "no suitable queues",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_21_a_definite_refusal_fails_at_once_in_the_masters_words(
+    room: EngineRoom, words: tuple[str, ...]
+) -> None:
+    d = room.delegator()
+    room.words = (*room.words, *words)
+    made = room.submit(d, "k")
+    assert (made.state, made.code, made.attempt) == (State.FAILED, ReasonCode.REFUSED, 1)
+    assert REFUSED[words] in made.reason
+
+
+def test_23_a_master_that_is_away_fails_nothing(room: EngineRoom) -> None:
+    d = room.delegator(backoff=0.5, backoff_most=1.0, attempts=2)
+    # The accounting has no file before a job has ended.
+    room.submit(d, "before")
+    room.all_once(d)
+    room.kill()
+    made = room.submit(d, "k")
+    room.start()
+    assert (made.state, made.code) == (State.UNKNOWN, ReasonCode.NO_ANSWER)
+    room.all_once(d)
 
 
 def test_8_qsub_runs_twice(room: EngineRoom) -> None:

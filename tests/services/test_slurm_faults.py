@@ -18,6 +18,7 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import Deadlines, State
 from tests.services.breakable import BreakableSlurm, breakable, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program
@@ -122,6 +123,87 @@ def test_18_a_renewed_lease_keeps_its_job(room: SlurmRoom) -> None:
     room.follow(d, "k", to=(State.RUNNING,))
     d.renew("k", 60.0)
     room.all_once(d)
+
+
+REFUSED = {
+    "--partition=nope": "Invalid partition name specified",
+    "--time=soon": "Invalid --time specification",
+    "--mem=900000M": "Memory specification can not be satisfied",
+    "--constraint=nope": "Invalid feature specification",
+    "--nodes=x": "invalid number of nodes (-N x",
+    "--nodelist=nope": "Invalid node name specified",
+}
+
+
+@pytest.mark.parametrize("word", REFUSED)
+def test_21_a_definite_refusal_fails_at_once_in_slurms_words(room: SlurmRoom, word: str) -> None:
+    d = room.delegator()
+    room.words = (*room.words, word)
+    made = room.submit(d, "k")
+    assert (made.state, made.code, made.attempt) == (State.FAILED, ReasonCode.REFUSED, 1)
+    assert REFUSED[word] in made.reason
+
+
+def test_22_a_partition_in_maintenance_fails_nothing(room: SlurmRoom) -> None:
+    """INACTIVE refuses submissions for a while; with DOWN jobs wait. Both end well afterwards."""
+    d = room.delegator(backoff=0.5, backoff_most=1.0, attempts=3)
+    name = "PartitionName=main"
+    room.slurm.command("scontrol", "update", name, "State=INACTIVE")
+    try:
+        made = room.submit(d, "k")
+        assert made.code is ReasonCode.NO_ANSWER
+        assert "Required partition not available" in made.reason
+        (paused,) = room.follow(d, "k", to=(State.PAUSED,))
+        assert (paused.attempt, paused.code) == (3, ReasonCode.NO_ANSWER)
+        assert "Required partition not available" in paused.reason
+        room.slurm.command("scontrol", "update", name, "State=DOWN")
+        room.submit(d, "down")
+        room.follow(d, "down", to=(State.COMMITTED,))
+    finally:
+        room.slurm.command("scontrol", "update", name, "State=UP")
+    assert d.resume("k").attempt == 4
+    room.all_once(d)
+
+
+def test_23_a_controller_that_is_long_away_fails_nothing(room: SlurmRoom) -> None:
+    d = room.delegator(backoff=0.5, backoff_most=1.0, attempts=2)
+    room.slurm.saved()
+    room.slurm.kill()
+    room.submit(d, "k")
+    for _ in range(5):
+        time.sleep(1.0)
+        d.reconcile()
+    assert d.job("k").state is State.UNKNOWN
+    assert d.job("k").attempt == 1
+    room.slurm.start()
+    room.all_once(d)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ("sleep 300", ("--time=0:01",), ReasonCode.TIMEOUT),
+        ("exit 3", (), ReasonCode.EXIT_STATUS),
+        ("kill -SEGV $$", (), ReasonCode.SIGNAL),
+    ],
+)
+def test_24_why_it_ended_has_a_code(
+    room: SlurmRoom, text: str, words: tuple[str, ...], code: ReasonCode
+) -> None:
+    d = room.delegator()
+    room.words = (*room.words, *words)
+    room.submit(d, "k", text)
+    (made,) = room.follow(d, "k", seconds=120.0)
+    assert (made.state, made.code) == (State.FAILED, code), made.reason
+
+
+def test_24_a_job_that_a_person_cancels_says_so(room: SlurmRoom) -> None:
+    d = room.delegator()
+    room.submit(d, "k", "sleep 300")
+    (runs,) = room.follow(d, "k", to=(State.RUNNING,))
+    room.slurm.command("scancel", runs.remote_id)
+    (made,) = room.follow(d, "k")
+    assert (made.state, made.code) == (State.FAILED, ReasonCode.CANCELLED), made.reason
 
 
 def test_17_two_delegators_on_one_ledger(room: SlurmRoom) -> None:

@@ -14,12 +14,10 @@ import attrs
 
 from matchmaker.delegation.observation import Phase, ReasonCode, Refused, Silence
 from matchmaker.delegation.record import State
-from matchmaker.delegation.situation import Situation
+from matchmaker.delegation.situation import BY_SIGNAL, Situation
 
 _Changes = Mapping[str, Any]
 _S = State
-_BY_SIGNAL: Final = 128
-"""Exit statuses above this are of a payload that a signal ended."""
 
 
 @attrs.frozen(slots=True)
@@ -174,7 +172,8 @@ def _broken(s: Situation) -> bool:
     """Whether it ended otherwise: a status, or the batch system's word that it is over."""
     code = _exit_of(s)
     if code is not None:
-        return code != 0 and not _end_wanted(s)
+        undecided = s.by_signal and s.chosen is not None and s.now < (s.record.deadline or s.now)
+        return code != 0 and not undecided and not _end_wanted(s)
     over = s.ended is not None and s.gone
     if s.ended is not None and s.ended.phase is Phase.CANCELLED and s.marks.forbidden:
         return True
@@ -190,7 +189,7 @@ def _how_it_broke(s: Situation) -> _Changes:
     if code is None:
         how = "the batch system ended it" if by_system else "it ended"
         return {"reason": f"{how}: {said}", "code": why or ReasonCode.EXIT_STATUS}
-    plain = ReasonCode.SIGNAL if code > _BY_SIGNAL else ReasonCode.EXIT_STATUS
+    plain = ReasonCode.SIGNAL if code > BY_SIGNAL else ReasonCode.EXIT_STATUS
     ended = f"; the batch system ended it: {said}" if by_system else ""
     return {"exit": code, "reason": f"exit status {code}{ended}", "code": why or plain}
 

@@ -227,4 +227,6 @@ class Transition:
     target: str
     by: str
     reason: str
-    code: ReasonCode | None = None
+    code: ReasonCode | None = attrs.field(
+        default=None, converter=attrs.converters.optional(ReasonCode)
+    )

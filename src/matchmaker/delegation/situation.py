@@ -17,6 +17,9 @@ from matchmaker.delegation.record import Deadlines, Record, State
 _ALIVE = frozenset({Phase.PARKED, Phase.WAITING, Phase.RUNNING})
 _UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PAUSED, State.PREPARED})
 
+BY_SIGNAL = 128
+"""Exit statuses above this are of a payload that a signal ended."""
+
 # A batch system rounds the time of submission to seconds.
 _SAME_SECONDS = 1.5
 
@@ -162,6 +165,11 @@ class Situation:
         return self.seen.marks is None
 
     @property
+    def by_signal(self) -> bool:
+        """Whether a signal ended the payload, by the record of its end."""
+        return self.marks.exit is not None and self.marks.exit > BY_SIGNAL
+
+    @property
     def hold_ends(self) -> bool:
         """Whether the hold of the submitted job is over, or too near its end for a commit."""
         return self.now >= self.record.hold_until - self.deadlines.margin
@@ -197,6 +205,10 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
         elif chosen.remote_id == record.remote_id and record.remote_submitted is None:
             changes["remote_submitted"] = chosen.submitted
         changes = {n: v for n, v in changes.items() if getattr(record, n) != v}
+        soon = now + deadlines.cancel
+        if situation.by_signal and record.deadline is not None and record.deadline > soon:
+            # By then the batch system should say why it ended the payload.
+            changes["deadline"] = soon
     elif situation.absent and record.absent_since is None:
         changes["absent_since"] = now
     return attrs.evolve(record, **changes) if changes else record  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -44,6 +44,8 @@ def _phase(state: str) -> Phase:
     return Phase.RUNNING
 
 
+# Codes of sge_status(5): 37 and 100 also stand for a limit of memory, which they do not tell apart.
+_CODES: Final = {"37": ReasonCode.TIMEOUT}
 _MARKED: Final = re.compile(r"(mm-.*-[0-9]+)\.([0-9a-f]{16})")
 _SEPARATOR: Final = re.compile(r"^={20,}$", re.MULTILINE)
 
@@ -69,7 +71,8 @@ def _accounts(text: str) -> list[Sight]:
         why = fact["failed"] if failed else ""
         found.append(
             seen(name, fact["jobnumber"], submitted,
-                 Phase.CANCELLED if failed else Phase.ENDED, code[1], why, mark)
+                 Phase.CANCELLED if failed else Phase.ENDED, code[1], why, mark,
+                 _CODES.get(fact["failed"].split(" ")[0]))
         )  # fmt: skip
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, seen, whole
 
 _PHASES: Final = {
@@ -13,6 +13,13 @@ _PHASES: Final = {
     6: Phase.RUNNING, 7: Phase.RUNNING,
 }  # fmt: skip
 """JobStatus: idle, running, removed, completed, held, transferring output, suspended."""
+
+
+_CODES: Final = {
+    "34": ReasonCode.OUT_OF_MEMORY, "46": ReasonCode.TIMEOUT, "47": ReasonCode.TIMEOUT,
+}  # fmt: skip
+"""Why a job that was removed had been held: JobOutOfResources, JobDurationExceeded,
+JobExecuteExceeded of HTCondor's manual, "Hold Reason Codes"."""
 
 
 def _jobs(text: str) -> list[Sight]:
@@ -36,7 +43,8 @@ def _sight(ad: Mapping[str, Any]) -> Sight:
         exit_ = 128 + whole(ad["ExitSignal"])
     done = phase is Phase.ENDED
     return seen(
-        name, number, ad.get("QDate"), phase, exit_ if done else None, why, ad.get("ClassAdMark")
+        name, number, ad.get("QDate"), phase, exit_ if done else None, why, ad.get("ClassAdMark"),
+        _CODES.get(str(ad.get("LastHoldReasonCode"))),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -18,6 +18,17 @@ _PHASES: Final = {
     "PSUSP": Phase.PARKED, "PEND": Phase.WAITING, "FWD_PEND": Phase.WAITING, "WAIT": Phase.WAITING,
     "DONE": Phase.ENDED, "EXIT": Phase.ENDED,
 }  # fmt: skip
+
+
+_CODES: Final = {
+    "TERM_RUNLIMIT": ReasonCode.TIMEOUT, "TERM_CPULIMIT": ReasonCode.TIMEOUT,
+    "TERM_DEADLINE": ReasonCode.TIMEOUT, "TERM_MEMLIMIT": ReasonCode.OUT_OF_MEMORY,
+    "TERM_SWAP": ReasonCode.OUT_OF_MEMORY, "TERM_PREEMPT": ReasonCode.PREEMPTED,
+    "TERM_ZOMBI": ReasonCode.NODE_FAIL, "TERM_UNKNOWN": None, "TERM_OWNER": ReasonCode.CANCELLED,
+    "TERM_FORCE_OWNER": ReasonCode.CANCELLED, "TERM_ADMIN": ReasonCode.CANCELLED,
+    "TERM_FORCE_ADMIN": ReasonCode.CANCELLED,
+}  # fmt: skip
+"""The first word of ``exit_reason``, from IBM's page "Termination reasons displayed by bacct"."""
 
 
 def _queue(text: str) -> list[Sight]:
@@ -40,7 +51,11 @@ def _sight(record: object) -> Sight:
         phase = Phase.CANCELLED
     why = str(record.get("PEND_REASON") or "") if phase in (Phase.PARKED, Phase.WAITING) else ""
     mark = mark_in(record.get("JOB_DESCRIPTION"))
-    return seen(record.get("JOB_NAME", ""), record["JOBID"], None, phase, exit_, why, mark)
+    ended = _CODES.get(str(record.get("EXIT_REASON") or "").partition(":")[0])
+    # With a status 128 and more, and the words of a limit, LSF ended it.
+    phase = Phase.CANCELLED if ended is not None and state == "EXIT" else phase
+    why = str(record.get("EXIT_REASON")) if phase is Phase.CANCELLED and ended else why
+    return seen(record.get("JOB_NAME", ""), record["JOBID"], None, phase, exit_, why, mark, ended)
 
 
 READER: Final = Reader(r"^Job <([0-9]{1,15})> is submitted to ", _queue, _queue)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -30,15 +30,30 @@ _SIGNAL: Final = 256
 """An exit status is this and a signal's number, where a signal ended the job."""
 
 
-def _sight(number: str, fact: Mapping[str, str], variables: Mapping[str, str]) -> Sight:
+_PRO: Final = {
+    -26: ReasonCode.OUT_OF_MEMORY, -27: ReasonCode.OUT_OF_MEMORY, -28: ReasonCode.TIMEOUT,
+    -29: ReasonCode.TIMEOUT,
+}  # fmt: skip
+"""JOB_EXEC_KILL_VMEM, _MEM, _CPUT and _WALLTIME of PBS Pro."""
+_TORQUE: Final = {
+    -10: ReasonCode.OUT_OF_MEMORY, -11: ReasonCode.TIMEOUT, -12: ReasonCode.TIMEOUT,
+}  # fmt: skip
+"""JOB_EXEC_OVERLIMIT_MEM, _WT and _CPUT of Torque's manual, "Job exit status"."""
+
+
+def _sight(
+    number: str, fact: Mapping[str, str], variables: Mapping[str, str],
+    codes: Mapping[int, ReasonCode],
+) -> Sight:  # fmt: skip
     state = fact.get("job_state", "")
     if not number or not state:
         raise UnreadableError("a job without its number or its state")
     phase = _PHASES.get(state, Phase.RUNNING)
     code = fact.get("Exit_status", fact.get("exit_status", ""))
-    exit_ = None
+    exit_ = ended = None
     if phase is Phase.ENDED and code:
         value = -whole(code[1:]) if code.startswith("-") else whole(code)
+        ended = codes.get(value)
         exit_ = value if value < _SIGNAL else 128 + value - _SIGNAL
         # Negative: PBS itself ended it, or never started it.
         if value < 0 or value in (_SIGNAL + 9, _SIGNAL + 15):
@@ -49,7 +64,7 @@ def _sight(number: str, fact: Mapping[str, str], variables: Mapping[str, str]) -
         since = float(whole(created))
     name = variables.get("CLASSAD_JOB", fact.get("Job_Name", ""))
     mark = variables.get("CLASSAD_MARK", "")
-    return seen(name, number, since, phase, exit_, fact.get("comment", ""), mark)
+    return seen(name, number, since, phase, exit_, fact.get("comment", ""), mark, ended)
 
 
 def _queue_json(text: str) -> list[Sight]:
@@ -66,7 +81,7 @@ def _of_json(number: str, fact: Any) -> Sight:
     variables = fact.get("Variable_List", {})
     variables = variables if isinstance(variables, dict) else {}
     plain = {name: str(value) for name, value in fact.items()}
-    return _sight(number, plain, {name: str(value) for name, value in variables.items()})
+    return _sight(number, plain, {name: str(value) for name, value in variables.items()}, _PRO)
 
 
 def _queue_xml(text: str) -> list[Sight]:
@@ -76,7 +91,7 @@ def _queue_xml(text: str) -> list[Sight]:
     for job in as_xml(text).iter("Job"):
         fact = {part.tag: (part.text or "").strip() for part in job}
         listed = (word.partition("=") for word in fact.get("Variable_List", "").split(","))
-        found.append(_sight(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}))
+        found.append(_sight(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}, _TORQUE))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.classad.values import is_number
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -67,9 +67,12 @@ _LATEST: Final = 1e12
 
 def seen(  # noqa: PLR0917 - in the order of Sight
     name: object, remote_id: object, submitted: object, phase: Phase, exit_: object = None,
-    why: object = "", mark: object = "",
+    why: object = "", mark: object = "", why_ended: ReasonCode | None = None,
 ) -> Sight:  # fmt: skip
-    """A job of an answer. Raises UnreadableError for a value that is not of its kind."""
+    """A job of an answer. Raises UnreadableError for a value that is not of its kind.
+
+    Why it ended counts for a job that the batch system ended.
+    """
     number = remote_id if isinstance(remote_id, str) else str(whole(remote_id))
     if not _ID.fullmatch(number):
         raise UnreadableError(f"{number[:80]!r} is no id of a job")
@@ -80,7 +83,8 @@ def seen(  # noqa: PLR0917 - in the order of Sight
         raise UnreadableError(f"{str(name)[:80]!r} is no name of a job")
     code = None if exit_ is None else whole(exit_)
     carried = mark if isinstance(mark, str) and re.fullmatch(r"[0-9a-f]{16}", mark) else ""
-    return Sight(name, number, at, phase, code, str(why), carried)
+    ended = why_ended if phase is Phase.CANCELLED else None
+    return Sight(name, number, at, phase, code, str(why), carried, ended)
 
 
 def whole(value: object) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, Sight
+from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -25,17 +25,23 @@ _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkey
      "REVOKED"), Phase.CANCELLED,
 )  # fmt: skip
 
+_CODES: Final = {
+    "TIMEOUT": ReasonCode.TIMEOUT, "DEADLINE": ReasonCode.TIMEOUT,
+    "PREEMPTED": ReasonCode.PREEMPTED, "OUT_OF_MEMORY": ReasonCode.OUT_OF_MEMORY,
+    "NODE_FAIL": ReasonCode.NODE_FAIL, "BOOT_FAIL": ReasonCode.NODE_FAIL,
+}  # fmt: skip
+
 _RECORDS: Final = re.compile(r"^last_update_time=([0-9]+) records=([0-9]+)\n", re.MULTILINE)
 # Before the comment and the name, which may hold anything, even a new line: id, state, submitted,
 # may start from then on, exit status, priority, reason.
 _ROW: Final = re.compile(
-    r"^([0-9]+)\|([A-Z_]+)\|([0-9T:-]+|N/A|Unknown)\|([0-9T:-]+|N/A|Unknown)\|([0-9]+)\|([0-9]+)"
+    r"^([0-9]+)\|([A-Z_]+)\|([0-9T:-]+|N/A|Unknown)\|([0-9T:-]+|N/A|Unknown)\|([0-9]{1,9})\|([0-9]+)"
     r"\|([^|\n]*)\|",
     re.MULTILINE,
 )
 
 _ACCOUNT: Final = re.compile(
-    r"[0-9]+\|[A-Z_]+( [^|]*)?\|([0-9T:-]+|Unknown|None|N/A)\|[0-9]+:[0-9]+"
+    r"[0-9]+\|[A-Z_]+( [^|]*)?\|([0-9T:-]+|Unknown|None|N/A)\|[0-9]{1,9}:[0-9]{1,9}"
 )
 
 
@@ -68,7 +74,8 @@ def _sight(row: re.Match[str], tail: str, now: float) -> Sight:
     why = why if state in ("PENDING", "FAILED", "COMPLETED") else f"{state} {why}".strip()
     code = status_of(whole(wait))
     exit_ = code if done and (phase is Phase.ENDED or wait != "0") else None
-    return seen(name, number, moment(submitted), phase, exit_, why, mark_in(comment.rstrip()))
+    mark = mark_in(comment.rstrip())
+    return seen(name, number, moment(submitted), phase, exit_, why, mark, _CODES.get(state))
 
 
 def _phase(state: str, *, held: bool) -> Phase:
@@ -91,7 +98,8 @@ def _accounts(text: str) -> list[Sight]:
             exit_ = 128 + whole(by) if by != "0" else whole(status)
             exit_ = None if phase is Phase.CANCELLED and exit_ == 0 else exit_
         why = "" if phase is Phase.ENDED else state
-        found.append(seen(name, number, moment(submitted), phase, exit_, why))
+        ended = _CODES.get(state.split(" ")[0])
+        found.append(seen(name, number, moment(submitted), phase, exit_, why, "", ended))
     return found
 
 
