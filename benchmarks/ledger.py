@@ -17,9 +17,8 @@ from timing import figure
 
 import matchmaker as mm
 from matchmaker.delegation import tables
-from matchmaker.delegation.contact import job_name
 from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
-from matchmaker.delegation.record import Payload, Record, State
+from matchmaker.delegation.record import Payload, Record, State, job_name
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 

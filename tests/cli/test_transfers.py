@@ -30,7 +30,7 @@ def submitted(classad: Run, world: World, here: list[object], job: list[object])
 
 
 def test_submit_waits_until_the_job_may_start(submitted: Done, world: World) -> None:
-    assert (submitted.status, submitted.err) == (0, "")
+    assert (submitted.status, submitted.err) == (0, "classad: key run-7\n")
     facts = dict(line.split(maxsplit=1) for line in submitted.out.splitlines() if " " in line)
     assert facts["state"] == "committed"
     assert facts["key"] == "run-7"
@@ -63,6 +63,20 @@ def test_the_same_again_submits_nothing(
     assert again.status == 0
     assert json.loads(again.out)["transfer"]["key"] == "run-7"
     assert world.calls["park"] == 1
+    assert again.err == "classad: key run-7: handed over before, and not submitted again\n"
+
+
+def test_a_known_key_needs_no_queue(
+    submitted: Done, classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    """The queue may be gone, full or better elsewhere by now: the order is what it was."""
+    at = job.index("--ce") if "--ce" in job else job.index("--ldif")
+    again = classad("submit", *job[:at], *job[at + 2 :], *here, "--key", "run-7")
+    assert (again.status, world.calls["park"]) == (0, 1)
+    assert "queue" not in again.out
+    new = classad("submit", *job[:at], *job[at + 2 :], *here, "--key", "run-8")
+    assert new.status == 2
+    assert "no queues to choose from" in new.err
 
 
 def test_a_key_of_another_job_is_refused(
@@ -71,7 +85,8 @@ def test_a_key_of_another_job_is_refused(
     Path(str(job[-1])).write_text("#!/bin/sh\nexit 1\n")
     again = classad("submit", *job, *here, "--key", "run-7")
     assert again.status == 2
-    assert "run-7 stands for another job" in again.err
+    assert "run-7 stands for another order" in again.err
+    assert "it differs in the script" in again.err
     assert world.calls["park"] == 1
 
 
@@ -400,11 +415,10 @@ def test_a_ledger_that_does_not_know_the_jobs_of_the_spool_is_not_sound(
     classad: Run, here: list[object], tmp_path: Path
 ) -> None:
     spool = SharedSpool(tmp_path / "jobs.db.spool")
-    spool.prepare("run-7", 1, b"#!/bin/sh\n", "d1", "slurm")
+    spool.prepare("run-7", 1, Payload(ad="[]", script="", content=b"#!/bin/sh\n"), "d1", "slurm")
     done = classad("jobs", "--check", *here)
     assert done.status == 1
     assert "jobs that the spool has: run-7; classad jobs --rebuild" in done.out
-    assert classad("jobs", "--check", *here, "--no-spool").status == 0
     assert classad("jobs", "--check", *here, "--spool", tmp_path / "other").status == 1
 
 
@@ -416,7 +430,7 @@ def test_a_service_outlives_a_ledger_that_is_locked(
 
     def opened(_place: object) -> Any:
         path = next(tries, here[1])
-        return good(transfers.Place(ledger=str(path), spool=None, no_spool=False))
+        return good(transfers.Place(ledger=str(path), spool=None))
 
     monkeypatch.setattr(transfers, "opened", opened)
     done = classad("reconcile", *here, "--every", 60, "--until-done")
@@ -441,7 +455,9 @@ def test_hostile_text_does_not_steer_a_terminal(classad: Run, tmp_path: Path) ->
     nasty = "\x1b[31m\x07\u202e[bold]x[/bold]\n"
     ledger = Ledger(tmp_path / "jobs.db")
     record = begin("k", time.time(), digest="d", cluster=nasty, owner=nasty).record
-    ledger.add(attrs.evolve(record, reason=nasty, remote_id=nasty), Payload("", "", ()), nasty)
+    ledger.add(
+        attrs.evolve(record, reason=nasty, remote_id=nasty), Payload(ad="", script=""), nasty
+    )
     ledger.close()
     for words in (["jobs"], ["jobs", "k"], ["jobs", "--all"], ["jobs", "--json"], ["cancel", "k"]):
         done = classad(*words, "--ledger", tmp_path / "jobs.db")

@@ -84,12 +84,10 @@ def script() -> Path:
 class Transfers(RuleBasedStateMachine):
     """Two delegators, a ledger, some jobs."""
 
-    fenced = True
-
     def __init__(self) -> None:
         super().__init__()
         self.script = script()
-        self.world = World(fenced=self.fenced)
+        self.world = World()
         self.ledger = MemoryLedger(self.world)
         self.skews = [0.0, 0.0]
         self.clocks_agreed = True
@@ -99,7 +97,7 @@ class Transfers(RuleBasedStateMachine):
     def delegator(self, number: int) -> Delegator:
         ledger: Any = self.ledger
         return Delegator(
-            ledger, self.world, self.world if self.fenced else None, deadlines=DEADLINES,
+            ledger, self.world, self.world, deadlines=DEADLINES,
             owner=f"d{number}", clock=lambda: self.world.now + self.skews[number],
         )  # fmt: skip
 
@@ -213,7 +211,7 @@ class Transfers(RuleBasedStateMachine):
             assert not record.state.live or record.deadline is not None
             if record.state is State.DONE:
                 assert self.world.finished.get(record.key) == 0, "done without an end"
-            if record.state is State.CANCELLED and self.clocks_agreed and self.fenced:
+            if record.state is State.CANCELLED and self.clocks_agreed:
                 assert record.key not in self.world.runs_of, "cancelled, and it runs"
         for key in self.ledger.rows:
             self.check_log(key)
@@ -259,12 +257,7 @@ class Transfers(RuleBasedStateMachine):
             self.check_end(record)
 
     def check_end(self, record: Record) -> None:
-        """A payload that ran to its end is not lost, unless its node was.
-
-        Without records of ends, what the batch system forgot is lost.
-        """
-        if not self.fenced:
-            return
+        """A payload that ran to its end is not lost, unless its node was."""
         code = self.world.finished.get(record.key)
         if record.state is State.LOST:
             assert code is None or self.nodes_lost or not self.clocks_agreed, "lost, and it ended"

@@ -19,10 +19,10 @@ from typing import ClassVar, Final, NamedTuple
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks, job_name
+from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.duties import Act, Effect
 from matchmaker.delegation.observation import Phase, Refused, Sight, Silence
-from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.record import Deadlines, Record, State, job_name
 from matchmaker.delegation.situation import Observation
 
 LEASE: Final = int(os.environ.get("MODEL_LEASE", "3"))

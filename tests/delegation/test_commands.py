@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -25,6 +26,7 @@ REPLIES = {
     "lsf": ("bsub", "Job <17> is submitted to queue <normal>.\n", "17"),
 }  # fmt: skip
 SCRIPT = Path("/spool/k/1/start.sh")
+PLAIN: Any = {"directory": "", "environment": {}}
 MARK = "00112233aabbccdd"
 SQUEUE_OF_2 = (
     "last_update_time=1795366170 records=1\n"
@@ -37,6 +39,10 @@ class Site:
     """Commands that write down their words and answer what is laid down for them."""
 
     folder: Path
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
 
     def answer(self, name: str, output: str = "", complaint: str = "", status: int = 0) -> None:
         path = self.folder / name
@@ -52,11 +58,10 @@ class Site:
         text = (self.folder / "asked").read_text()
         return [words.split("\n") for words in text.removesuffix("\n=end=\n").split("\n=end=\n")]
 
-    def commands(self, lrms: str, *, fenced: bool = True, seconds: float = 10.0) -> Commands:
-        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
-        environment = {"PATH": path, "SBATCH_ARRAY_INX": "1-9", "SQUEUE_PARTITION": "other",
+    def commands(self, lrms: str, *, seconds: float = 10.0) -> Commands:
+        environment = {"PATH": self.path, "SBATCH_ARRAY_INX": "1-9", "SQUEUE_PARTITION": "other",
                        "SLURM_CLUSTERS": "other"}  # fmt: skip
-        return Commands(load_control(lrms), fenced, seconds, environment)
+        return Commands(load_control(lrms), seconds, environment)
 
 
 @pytest.fixture
@@ -76,22 +81,20 @@ def test_every_system_that_takes_flags_takes_jobs() -> None:
 
 
 @pytest.mark.parametrize("lrms", REPLIES)
-@pytest.mark.parametrize("fenced", [True, False])
-def test_a_job_is_parked(site: Site, lrms: str, *, fenced: bool) -> None:
+def test_a_job_is_parked(site: Site, lrms: str) -> None:
     command, reply, number = REPLIES[lrms]
     site.answer(command, reply)
     script = site.folder / "start.sh"
-    content = None if fenced else b"#!/bin/sh\n"
     options = {"htcondor": ["-append", "+a = 5"], "slurm": ["--mem", "a b"]}.get(
         lrms, ["-q", "a b"]
     )
-    found = site.commands(lrms, fenced=fenced).park(
+    found = site.commands(lrms).park(
         "mm-k7-1",
         script,
         options,
         metadata={"key": "k7", "ad": "[ A = 1 ]", "mark": MARK},
         seconds=900,
-        content=content,
+        **PLAIN,
     )
     assert found == number
     (words,) = site.asked()
@@ -103,35 +106,45 @@ def test_a_job_is_parked(site: Site, lrms: str, *, fenced: bool) -> None:
     assert MARK in text
     assert "/start.sh" in text
     assert "base64:WyBBID0gMSBd" in text
-    held = {"slurm": "--hold", "lsf": "-H", "htcondor": "hold = true"}.get(lrms, "-h")
-    assert (held in text.split("\n")) is not (lrms == "slurm" and fenced)
-    assert ("--begin=now+900" in words) is (lrms == "slurm" and fenced)
+    held = {"lsf": "-H", "htcondor": "hold = true"}.get(lrms, "-h")
+    assert (held in text.split("\n")) is (lrms != "slurm")
+    assert ("--begin=now+900" in words) is (lrms == "slurm")
 
 
-@pytest.mark.parametrize("lrms", sorted(set(REPLIES) - {"htcondor"}))
-def test_what_was_read_is_submitted_whatever_the_script_holds_by_now(site: Site, lrms: str) -> None:
-    """Without records of starts, nothing else keeps the script."""
+@pytest.mark.parametrize("lrms", REPLIES)
+def test_a_job_is_submitted_from_the_place_of_its_order(site: Site, lrms: str) -> None:
+    """In its directory and environment; what the client reads is of whoever submits."""
     command, reply, _ = REPLIES[lrms]
+    own = {"slurm": "SLURM_CONF", "sge": "SGE_ROOT", "lsf": "LSF_ENVDIR"}.get(lrms, "")
+    own = own or ("CONDOR_CONFIG" if lrms == "htcondor" else "PBS_SERVER")
     site.answer(command, reply)
-    script = site.folder / "my job.sh" if lrms == "slurm" else site.folder / "job.sh"
-    script.write_text("rm -rf /\n")
-    commands = site.commands(lrms, fenced=False)
-    commands.park("mm-k-1", script, [], metadata={}, seconds=9, content=b"#!/bin/sh\n")
-    (words,) = site.asked()
-    assert (site.folder / "given").read_text() == "#!/bin/sh\n"
-    assert Path(words[-1]).name == script.name
-    assert not Path(words[-1]).exists()
-
-
-def test_jobs_with_one_script_have_submit_descriptions_apart(site: Site) -> None:
-    site.answer("condor_submit", "17.0 - 17.0\n")
-    for name in ("mm-a-1", "mm-b-1"):
-        commands = site.commands("htcondor", fenced=False)
-        commands.park(name, SCRIPT, [], metadata={}, seconds=9, content=b"")
-        assert f"executable = {SCRIPT}" in (site.folder / "given").read_text()
-    first, second = site.asked()
-    assert first[-1] != second[-1]
-    assert not Path(first[-1]).exists()
+    program = site.folder / command
+    program.write_text(
+        program.read_text().replace(
+            "#!/bin/sh\n", f"#!/bin/sh\n{{ pwd; env; }} >{site.folder}/from\n", 1
+        )
+    )
+    home = site.folder / "home"
+    home.mkdir()
+    commands = attrs.evolve(
+        site.commands(lrms), environment={"PATH": site.path, own: "ours", "OF_US": "1"}
+    )
+    environment = {"PATH": "/usr/bin:/bin", own: "theirs", "TZ": "Europe/Rome", "LANG": "it_IT"}
+    script = site.folder / "start.sh"
+    commands.park(
+        "mm-k-1", script, [], metadata={}, seconds=9, directory=str(home), environment=environment
+    )
+    folder, *lines = (site.folder / "from").read_text().splitlines()
+    assert folder == str(home)
+    assert {"TZ=Europe/Rome", "LANG=it_IT", f"{own}=ours", "PATH=/usr/bin:/bin"} <= set(lines)
+    assert "OF_US=1" not in lines
+    assert "LC_ALL=C" not in lines
+    home.rmdir()
+    gone = commands.park(
+        "mm-k-1", script, [], metadata={}, seconds=9, directory=str(home), environment=environment
+    )
+    assert isinstance(gone, Silence)
+    assert "no such directory here" in gone.reason
 
 
 REFUSALS = """
@@ -172,7 +185,7 @@ def test_a_refusal_is_told_from_what_passes(site: Site, line: str) -> None:
     commands = site.commands(lrms)
     for status, out in ((1, ""), (1, reply), (0, "")):
         site.answer(command, out, said, status)
-        found = commands.park("mm-k-1", site.folder / "s", [], metadata={}, seconds=60)
+        found = commands.park("mm-k-1", site.folder / "s", [], metadata={}, seconds=60, **PLAIN)
         definite = sign == "+" and status == 1 and not out
         assert isinstance(found, Refused if definite else Silence), (status, out, found)
         assert said in found.reason
@@ -182,7 +195,7 @@ def test_a_refusal_is_told_from_what_passes(site: Site, line: str) -> None:
 @pytest.mark.parametrize("reply", ["", "17", "sbatch: error: 17\n", "17\n18\n"])
 def test_any_other_reply_is_silence(site: Site, reply: str, status: int) -> None:
     site.answer("sbatch", reply, "sbatch: error: Socket timed out", status)
-    found = site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=1)
+    found = site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=1, **PLAIN)
     assert isinstance(found, Silence)
     assert "Socket timed out" in found.reason
 
@@ -202,7 +215,9 @@ def test_a_command_that_is_not_there_is_silence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["/a\tb/start.sh", "/a$(id)/s", "relative", "/a\nqueue 9", "/é"])
 def test_a_path_that_a_command_may_take_otherwise_is_refused(site: Site, script: str) -> None:
     site.answer("condor_submit", "17.0 - 17.0\n")
-    found = site.commands("htcondor").park("mm-k-1", Path(script), [], metadata={}, seconds=1)
+    found = site.commands("htcondor").park(
+        "mm-k-1", Path(script), [], metadata={}, seconds=1, **PLAIN
+    )
     assert isinstance(found, Refused)
     assert not (site.folder / "asked").exists()
 
@@ -213,7 +228,9 @@ def test_an_account_without_a_name_has_no_answer_where_a_command_needs_it(
     """As in a container that runs under a number that its passwd does not have."""
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
     site.answer("sbatch", "17\n")
-    assert site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=60) == "17"
+    assert (
+        site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=60, **PLAIN) == "17"
+    )
     site.answer("qstat", QUEUES["gridengine"][0])
     assert site.commands("sge").look() == Silence("qstat: user 54321 has no name on this machine")
 

@@ -35,13 +35,3 @@ def test_a_planted_fault_is_found(name: str) -> None:
 def _schedules(most: int) -> None:
     for number in range(most):
         schedule(number)
-
-
-class Unfenced(Transfers):
-    """The same without records of starts: the batch system's word must do."""
-
-    fenced = False
-
-
-def test_without_records_no_payload_starts_twice() -> None:
-    run_state_machine_as_test(Unfenced, settings=settings(MANY, max_examples=SCHEDULES // 10))

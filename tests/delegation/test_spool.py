@@ -14,7 +14,12 @@ import pytest
 
 from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import Payload
 from matchmaker.delegation.spool import SharedSpool
+
+
+def order(content: bytes) -> Payload:
+    return Payload(ad="[]", script="job.sh", content=content)
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ def payload(tmp_path: Path) -> Path:
 @pytest.fixture
 def spool(tmp_path: Path, payload: Path) -> SharedSpool:
     made = SharedSpool(tmp_path / "spool")
-    assert isinstance(made.prepare("k", 1, payload.read_bytes()), Path)
+    assert isinstance(made.prepare("k", 1, order(payload.read_bytes())), Path)
     return made
 
 
@@ -40,16 +45,16 @@ def test_a_payload_is_kept_as_it_is(spool: SharedSpool, payload: Path) -> None:
 
 def test_the_room_of_another_job_is_refused(spool: SharedSpool, payload: Path) -> None:
     first, second = "ab" * 32, "cd" * 32
-    script = spool.prepare("j", 1, payload.read_bytes(), first)
+    script = spool.prepare("j", 1, order(payload.read_bytes()), first)
     assert isinstance(script, Path)
     payload.write_text("another job")
-    answer = spool.prepare("j", 1, payload.read_bytes(), second)
+    answer = spool.prepare("j", 1, order(payload.read_bytes()), second)
     assert isinstance(answer, Silence)
     assert "another job" in answer.reason
     assert script.with_name("payload").read_bytes() == b"\x7fELF\0\xff"
     assert spool.marks([("j", 1)]) == {("j", 1): Marks(job=first)}
     # One that does not say whose it is, is not this job's either.
-    assert isinstance(spool.prepare("k", 1, payload.read_bytes(), first), Silence)
+    assert isinstance(spool.prepare("k", 1, order(payload.read_bytes()), first), Silence)
 
 
 def test_an_earlier_attempt_is_not_prepared_once_there_is_a_later_one(
@@ -58,12 +63,12 @@ def test_an_earlier_attempt_is_not_prepared_once_there_is_a_later_one(
     """As by a ledger that was lost, whose second attempt runs, or by who was stopped meanwhile."""
     job = "ab" * 32
     for attempt in (9, 10):
-        assert isinstance(spool.prepare("j", attempt, payload.read_bytes(), job), Path)
-    answer = spool.prepare("j", 9, payload.read_bytes(), job)
+        assert isinstance(spool.prepare("j", attempt, order(payload.read_bytes()), job), Path)
+    answer = spool.prepare("j", 9, order(payload.read_bytes()), job)
     assert isinstance(answer, Silence)
     assert "there is an attempt 10" in answer.reason
     assert "classad jobs --rebuild" in answer.reason
-    assert isinstance(spool.prepare("j", 10, payload.read_bytes(), job), Path)
+    assert isinstance(spool.prepare("j", 10, order(payload.read_bytes()), job), Path)
 
 
 def test_records_are_private(spool: SharedSpool) -> None:
@@ -148,12 +153,12 @@ def test_a_spool_that_is_not_mounted_is_silent(spool: SharedSpool, payload: Path
     for done in (spool.commit("k", 1, 1), spool.renew("k", 1, 1), spool.forbid("k", 1)):
         assert isinstance(done, Silence)
     # Another job may begin there, and the first has still no record that could be forbidden.
-    assert isinstance(spool.prepare("other", 1, payload.read_bytes()), Path)
+    assert isinstance(spool.prepare("other", 1, order(payload.read_bytes())), Path)
     assert isinstance(spool.forbid("k", 1), Silence)
 
 
 def test_a_directory_of_others_is_no_spool(tmp_path: Path, payload: Path) -> None:
-    answer = SharedSpool(tmp_path).prepare("k", 1, payload.read_bytes())
+    answer = SharedSpool(tmp_path).prepare("k", 1, order(payload.read_bytes()))
     assert isinstance(answer, Silence)
     assert "name another directory" in answer.reason
     assert sorted(path.name for path in tmp_path.iterdir()) == [payload.name]
@@ -170,7 +175,7 @@ def switching() -> Iterator[None]:
 
 def first(root: Path, number: int) -> str:
     """Why a job cannot be prepared in a spool that others are making; empty if it can."""
-    made = SharedSpool(root).prepare(f"k{number}", 1, b"#!/bin/sh\n")
+    made = SharedSpool(root).prepare(f"k{number}", 1, order(b"#!/bin/sh\n"))
     return made.reason if isinstance(made, Silence) else ""
 
 
@@ -202,8 +207,8 @@ def test_a_spool_is_made_where_another_was_killed_while_it_made_it(tmp_path: Pat
 
 
 def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Path) -> None:
-    spool.prepare("k", 2, payload.read_bytes())
-    spool.prepare("a-1.b", 1, payload.read_bytes())
+    spool.prepare("k", 2, order(payload.read_bytes()))
+    spool.prepare("a-1.b", 1, order(payload.read_bytes()))
     found = spool.attempts()
     assert not isinstance(found, Silence)
     assert sorted(found) == [("a-1.b", 1), ("k", 1), ("k", 2)]
@@ -213,14 +218,14 @@ def test_attempts_are_found_again_and_forgotten(spool: SharedSpool, payload: Pat
 
 
 def test_what_is_another_jobs_is_not_forgotten(spool: SharedSpool, payload: Path) -> None:
-    spool.prepare("other", 1, payload.read_bytes(), "d1")
+    spool.prepare("other", 1, order(payload.read_bytes()), "d1")
     answer = spool.forget("other", "d2")
     assert isinstance(answer, Silence)
     assert "another job" in answer.reason
     assert (spool.root / "other" / "1" / "payload").exists()
     assert spool.forget("other", "d1") is None
     assert spool.attempts() == {("k", 1): ""}
-    spool.prepare("other", 1, payload.read_bytes(), "d1", "slurm@a.b")
+    spool.prepare("other", 1, order(payload.read_bytes()), "d1", "slurm@a.b")
     assert spool.attempts() == {("k", 1): "", ("other", 1): "slurm@a.b"}
     assert spool.marks([("other", 1)]) == {("other", 1): Marks(job="d1")}
 
@@ -228,7 +233,7 @@ def test_what_is_another_jobs_is_not_forgotten(spool: SharedSpool, payload: Path
 @pytest.mark.parametrize("key", ["..", "../k", "/etc", "", "a b", "k\n", "-k", "é"])
 def test_a_hostile_key_is_no_directory(spool: SharedSpool, payload: Path, key: str) -> None:
     with pytest.raises(ValueError, match="a key has"):
-        spool.prepare(key, 1, payload.read_bytes())
+        spool.prepare(key, 1, order(payload.read_bytes()))
 
 
 def test_a_full_disk_leaves_the_old_record(

@@ -15,6 +15,7 @@ import pytest
 
 from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import Invocation, Payload
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.start import NO_SPOOL, REFUSED, render
 
@@ -64,9 +65,12 @@ def job(
     return start
 
 
-def prepare(spool: SharedSpool, text: str, lease: float = 60) -> None:
+def prepare(
+    spool: SharedSpool, text: str, lease: float = 60, call: Invocation | None = None
+) -> None:
     """Makes room for a payload, and commits it with a lease of some seconds, unless that is 0."""
-    assert spool.prepare("k", 1, text.encode()) == spool.root / "k" / "1" / "start.sh"
+    payload = Payload(ad="[]", script="", content=text.encode(), invocation=call or Invocation())
+    assert spool.prepare("k", 1, payload) == spool.root / "k" / "1" / "start.sh"
     if lease:
         assert spool.commit("k", 1, lease) is None
 

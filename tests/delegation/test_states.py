@@ -43,7 +43,7 @@ def sight(phase: Phase, number: int = 7, **more: Any) -> Sight:
     )
 
 
-def seen(*queue: Sight, marks: Marks | Silence | None = NOTHING, accounting: Any = (),
+def seen(*queue: Sight, marks: Marks | Silence = NOTHING, accounting: Any = (),
          reply: str | Refused | Silence | None = None) -> Observation:  # fmt: skip
     return Observation(queue=queue, accounting=accounting, marks=marks, reply=reply)
 
@@ -86,14 +86,6 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.UNKNOWN, absent_since=NOW - 29), seen(), ("unknown", 1, [])),
     "proven absent is submitted again":
         (record(S.UNKNOWN, absent_since=GONE), seen(), ("intent", 2, ["park"])),
-    "an end in the queue is a start where no records are kept":
-        (record(S.UNKNOWN, remote_id="", absent_since=GONE), seen(sight(ENDED, exit=0), marks=None),
-         ("committed", 1, [])),
-    "an end that only the accounting has is a start too":
-        (record(S.UNKNOWN, absent_since=GONE),
-         seen(marks=None, accounting=(sight(ENDED, 8, exit=0),)), ("committed", 1, [])),
-    "released by another and ended between two looks":
-        (record(S.PREPARED), seen(sight(ENDED, exit=0), marks=None), ("committed", 1, [])),
     "with records of starts an end in the queue is no start":
         (record(S.UNKNOWN, absent_since=GONE), seen(sight(ENDED, exit=75)),
          ("intent", 2, ["park"])),
@@ -146,14 +138,8 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.PREPARED), seen(marks=Marks(forbidden=True)), ("intent", 2, ["park"])),
     "a release that had no effect is repeated":
         (record(S.COMMITTED), seen(sight(PARKED), marks=COMMIT), ("committed", 1, ["release 7"])),
-    "without records one is let go once it is alone":
-        (record(S.COMMITTED), seen(sight(PARKED), sight(PARKED, 8), marks=None),
-         ("committed", 1, ["cancel 8"])),
-    "without records none is let go beside one that runs":
-        (record(S.COMMITTED), seen(sight(PARKED), sight(RUNNING, 8), marks=None),
-         ("committed", 1, [])),
-    "alone, it is let go without records":
-        (record(S.COMMITTED), seen(sight(PARKED), marks=None), ("committed", 1, ["release 7"])),
+    "none is let go while the records cannot be read":
+        (record(S.COMMITTED), seen(sight(PARKED), marks=Silence("away")), ("committed", 1, [])),
     "a commit that is not on record is repeated":
         (record(S.COMMITTED), seen(sight(WAITING)), ("committed", 1, ["commit"])),
     "a start is on record":
@@ -175,10 +161,8 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
          ("done", 1, [])),
     "the record of the end: failed":
         (record(S.COMMITTED), seen(marks=attrs.evolve(START, exit=3)), ("failed", 1, [])),
-    "the queue may say so where no records are kept":
-        (record(S.RUNNING), seen(sight(ENDED, exit=0), marks=None), ("done", 1, [])),
     "an id that is used again is another job":
-        (record(S.RUNNING, remote_submitted=10.0), seen(sight(ENDED, exit=0), marks=None),
+        (record(S.RUNNING, remote_submitted=10.0), seen(sight(ENDED, exit=0), marks=START),
          ("running", 1, [])),
     "killed without a record of its end":
         (record(S.RUNNING, absent_since=GONE), seen(sight(CANCELLED), marks=START),
@@ -211,7 +195,7 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "also when its own has ended":
         (record(S.CANCELLED), seen(sight(RUNNING, 3), marks=NEVER), ("cancelled", 1, [])),
     "what is left of a job that ended goes":
-        (record(S.DONE), seen(sight(PARKED), marks=None), ("done", 1, ["cancel 7"])),
+        (record(S.DONE), seen(sight(PARKED)), ("done", 1, ["cancel 7"])),
 }  # fmt: skip
 
 

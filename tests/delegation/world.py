@@ -12,11 +12,11 @@ from pathlib import Path
 
 import attrs
 
-from matchmaker.delegation.contact import Marks, key_of
+from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
-from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
+from matchmaker.delegation.record import Payload, Record, Transition, Unreadable, key_of
 
 BROKEN = Silence("the command failed")
 REFUSED = Refused("no such partition")
@@ -67,10 +67,11 @@ class World:
     """The other side: what really is, and how it answers."""
 
     name = "faulty"
+    place = "/spool"
 
-    def __init__(self, *, fenced: bool = True, length: float = 100.0) -> None:
+    def __init__(self, *, length: float = 100.0) -> None:
         self.now = 1_000_000.0
-        self.fenced = fenced
+        self.parked: list[tuple[str, Mapping[str, str]]] = []
         self.length = length
         self.status = 0
         self.jobs: dict[str, Job] = {}
@@ -109,9 +110,7 @@ class World:
     # --- the batch system ---------------------------------------------------------------------
 
     def _new(self, name: str, seconds: float, mark: str = "") -> Job:
-        # Where no records keep a job from starting, it is held until it is released.
-        begin = self.now + seconds if self.fenced else float("inf")
-        job = Job(name, str(self.next_id), self.now, begin, mark=mark)
+        job = Job(name, str(self.next_id), self.now, self.now + seconds, mark=mark)
         self.next_id += 1
         self.jobs[job.remote_id] = job
         return job
@@ -119,11 +118,15 @@ class World:
     def refusal(self, words: Sequence[str], folder: Path) -> str:
         return ""
 
+    def sets_directory(self, words: Sequence[str]) -> bool:
+        return False
+
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
-        seconds: float, content: bytes | None = None,
+        seconds: float, directory: str, environment: Mapping[str, str],
     ) -> str | Refused | Silence:  # fmt: skip
         fault = self.boundary("park")
+        self.parked.append((directory, environment))
         mark = metadata.get("mark", "")
         if fault in {"nothing", "refused"}:
             return BROKEN if fault == "nothing" else REFUSED
@@ -191,7 +194,7 @@ class World:
         return Path("/spool")
 
     def prepare(
-        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+        self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path | Silence:
         fault = self.boundary("prepare")
         if fault != "nothing":
@@ -253,7 +256,7 @@ class World:
                 self._live(job)
             for run in list(self.runs):
                 lease = self.files.get((run.key, run.attempt), Files()).lease_until
-                if self.fenced and self.now >= lease:
+                if self.now >= lease:
                     self._finish(run, 143)
                 elif self.now >= run.until:
                     self._finish(run, self.status)
@@ -273,10 +276,10 @@ class World:
         named = key_of(job.name)
         assert named is not None
         files = self.files.setdefault(named, Files())
-        if self.fenced and (not files.committed or self.now >= files.lease_until):
+        if not files.committed or self.now >= files.lease_until:
             files.start = files.start or "forbidden"
             self._end(job, Phase.ENDED, 75)
-        elif self.fenced and files.start:
+        elif files.start:
             self._end(job, Phase.ENDED, 75)
         else:
             files.start = "started"
@@ -289,7 +292,7 @@ class World:
         if not run.reachable:
             return
         self.finished[run.key] = code
-        if self.fenced and (run.key, run.attempt) in self.files:
+        if (run.key, run.attempt) in self.files:
             self.files[run.key, run.attempt].exit = code
         if self.jobs.get(run.job.remote_id) is run.job and run.job.phase not in OVER:
             self._end(run.job, Phase.ENDED, code)

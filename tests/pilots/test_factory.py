@@ -20,11 +20,10 @@ import sqlalchemy as sql
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker.delegation.contact import key_of
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Record, State
+from matchmaker.delegation.record import Record, State, key_of
 from matchmaker.pilots import factory, running, sources
 from matchmaker.pilots.means import Known, Means
 from matchmaker.pilots.policy import rule

@@ -14,6 +14,7 @@ import attrs
 
 from matchmaker.delegation import spool
 from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import Payload
 from matchmaker.delegation.spool import SharedSpool
 from tests.services.condor import USER
 
@@ -23,7 +24,7 @@ class GivenSpool(SharedSpool):
     """A spool whose files belong to the user whose jobs they are of."""
 
     def prepare(
-        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+        self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path | Silence:
         made = super().prepare(key, attempt, payload, job, cluster)
         self._give()

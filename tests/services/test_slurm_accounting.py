@@ -50,8 +50,8 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
 ) -> None:
     slurm, database = cluster
     room = room_on(slurm, tmp_path)
-    system = Commands(load_control("slurm"), fenced=False, environment=room.site)
-    d = Delegator(Ledger(tmp_path / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
+    system = Commands(load_control("slurm"), environment=room.site)
+    d = Delegator(Ledger(tmp_path / "jobs.db"), system, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
     for key, text in (("good", "exit 0"), ("bad", "exit 3"), ("ended", "sleep 300")):
         room.submit(d, key, text)
     room.follow(d, "good", "bad", "ended", to=(State.COMMITTED, State.RUNNING))
@@ -63,7 +63,7 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
     database.send_signal(signal.SIGSTOP)
     try:
         d.reconcile()
-        slow = Commands(load_control("slurm"), fenced=False, seconds=3.0, environment=room.site)
+        slow = Commands(load_control("slurm"), seconds=3.0, environment=room.site)
         assert isinstance(slow.recall(["mm-good-1"], time.time() - 3600), Silence)
     finally:
         database.send_signal(signal.SIGCONT)

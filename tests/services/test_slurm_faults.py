@@ -14,15 +14,12 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.delegation.commands import Commands
-from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
-from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import Deadlines, State
+from matchmaker.delegation.record import State
 from tests.services.breakable import BreakableSlurm, breakable, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program
-from tests.services.delegating import QUICK, Room, tell
+from tests.services.delegating import Room, tell
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -70,22 +67,6 @@ def test_no_fault_at_all(room: SlurmRoom) -> None:
     assert "Comment=mark=" in said
     assert " ad=base64:" in said
     assert " key=bad " in said
-
-
-def test_without_a_spool_a_job_is_held_until_it_is_let_go(room: SlurmRoom) -> None:
-    """The batch system's word must do: for the one start, and for how it ended."""
-    system = Commands(load_control("slurm"), fenced=False, environment=room.site)
-    d = Delegator(Ledger(room.folder / "jobs.db"), system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
-    room.submit(d, "good")
-    room.submit(d, "bad", "exit 3")
-    room.wrap("sbatch", '"$real" "$@" >/dev/null; "$real" "$@" >/dev/null; exit 1')
-    room.submit(d, "twice")
-    room.unwrap()
-    assert room.slurm.command("squeue", "-h", "-o", "%r").split() == ["JobHeldUser"] * 4
-    good, bad, twice = room.follow(d, "good", "bad", "twice")
-    assert (good.state, bad.state, bad.exit) == (State.DONE, State.FAILED, 3)
-    assert twice.state is State.DONE
-    assert [room.starts(key) for key in room.keys] == [1, 1, 1]
 
 
 # --- the client -----------------------------------------------------------------------------------
@@ -338,31 +319,6 @@ def test_11_the_controller_is_killed_during_a_run(room: SlurmRoom) -> None:
     assert d.job("k").state in (State.RUNNING, State.DONE)
     room.slurm.start()
     room.all_once(d)
-
-
-def test_11_without_a_spool_a_job_seen_running_is_not_released_again(tmp_path: Path) -> None:
-    """The controller shows it held, if it saved nothing since; and nobody knows how it ended."""
-    try:
-        # A node that has run a job of the id, before a crash made the id free, may refuse this one.
-        with breakable() as slurm:
-            room = room_on(slurm, tmp_path)
-            system = Commands(load_control("slurm"), fenced=False, environment=room.site)
-            ledger = Ledger(tmp_path / "jobs.db")
-            d = Delegator(ledger, system, None, deadlines=Deadlines(**QUICK))  # type: ignore[arg-type]
-            room.submit(d, "k", "sleep 3")
-            slurm.saved()
-            # Just after a save, five seconds pass before the next.
-            slurm.just_saved()
-            room.follow(d, "k", to=(State.RUNNING, State.DONE))
-            until(lambda: room.starts("k") == 1, "a start")
-            slurm.kill()
-            slurm.start()
-            (record,) = room.follow(d, "k")
-            assert record.state in {State.FAILED, State.DONE}
-            assert room.starts("k") == 1
-            room.add_up()
-    except ServiceUnavailable as error:
-        pytest.skip(f"no Slurm here: {error}")
 
 
 def test_12_the_controller_forgets_everything(room: SlurmRoom) -> None:

@@ -52,27 +52,38 @@ def command(
     table = batch.load_mapping(lrms, mapping) if lrms else None
     jobs = sources.ads(job_file)
     inventory = sources.ads(nodes_file) if nodes_file else None
-    known = queues.read(places, nodes=inventory)
     if len(jobs) > 1:
         if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
-        pool = broker.pool(known.ads)
+        pool = broker.pool(queues.read(places).ads)
         return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
     job = sources.the_one(job_file, jobs)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         attributes=host_attributes, submitter=submission.submitter(),
     )  # fmt: skip
-    route = broker.route(job, known.ads, hosts, at=places.at, tie=tie, rules=rules)
-    found = total(issue for _, issue in known.issues)
-    findings = f"{count(found, 'finding')} in their data"
-    page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
-    page.data = {"job": job_file, "issues": found}
-    done = _show(page, route, hosts)
-    if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
-        warn(f"warning: {said}")
-    if done and script is not None and route.submission is not None:
-        done = handing.say(page, handing.over(job, route.submission, script, place, wish))
+    page, done = reports.Page("handed over before"), False
+    page.data = {"job": job_file}
+
+    def choose() -> batch.Submission | None:
+        nonlocal page, done
+        known = queues.read(places, nodes=inventory)
+        route = broker.route(job, known.ads, hosts, at=places.at, tie=tie, rules=rules)
+        found = total(issue for _, issue in known.issues)
+        findings = f"{count(found, 'finding')} in their data"
+        page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
+        page.data = {"job": job_file, "issues": found}
+        done = _show(page, route, hosts)
+        if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
+            warn(f"warning: {said}")
+        return route.submission if done else None
+
+    if script is None or lrms is None:
+        choose()
+    else:
+        order = handing.Order(job=job, script=script)
+        record = handing.over(order, lrms, place, wish, choose)
+        done = handing.say(page, record) if record is not None else False
     page.print(as_json=as_json)
     return 0 if done else 1
 

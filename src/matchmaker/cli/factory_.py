@@ -154,7 +154,7 @@ def _services(ledger: str | None) -> Iterator[Services]:
         raise click.UsageError(
             "the ledger needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
         ) from None
-    place = transfers.ledger_at(transfers.Place(ledger, None, no_spool=False))
+    place = transfers.ledger_at(transfers.Place(ledger, None))
     opened = Services(place)
     try:
         yield opened

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from matchmaker import ClassAd, glue
-from matchmaker.batch import Submission
 from matchmaker.batch.policy import required_policy
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import reports, transfers
 from matchmaker.cli.options import gathered
+from matchmaker.cli.output import warn
 
 if TYPE_CHECKING:
-    from matchmaker.delegation import Record
+    from matchmaker.batch import Submission
+    from matchmaker.delegation import Delegator, Record
+    from matchmaker.delegation.record import Invocation
 
 
 @attrs.frozen(slots=True)
@@ -41,21 +44,69 @@ options = gathered(
 """``--key``, ``--lease`` and ``--wait``; the command gets them as ``wish``."""
 
 
+@attrs.frozen(slots=True, kw_only=True)
+class Order:
+    """A job as its owner orders it; its queue and flags are found later.
+
+    Attributes:
+        job: the job's ad.
+        script: the job's script, by its path or as its content.
+        words: the owner's own options for the batch system.
+        invocation: how the script is called; None for the default.
+    """
+
+    job: ClassAd
+    script: str | bytes
+    words: Sequence[str] = ()
+    invocation: Invocation | None = None
+
+
 def over(
-    job: ClassAd, submission: Submission, script: str, place: transfers.Place, wish: Wish
-) -> Record:
-    """Hands a job over with its flags, and waits until it may start.
+    order: Order, lrms: str, place: transfers.Place, wish: Wish,
+    choose: Callable[[], Submission | None],
+) -> Record | None:  # fmt: skip
+    """Hands a job over, and waits until it may start.
+
+    The key is looked up before anything is chosen: an order that is known goes on as it is. It is
+    printed before the job is on record, so that nobody who repeats the order needs another one.
+
+    Args:
+        order: the job.
+        lrms: the batch system.
+        place: the ledger and the spool.
+        wish: the key, the lease, how long to wait.
+        choose: finds a queue and the flags for it; None if there are none, and nothing is handed
+            over.
 
     Raises OSError, LedgerError, KeyTakenError and ValueError as :meth:`Delegator.submit` does.
     """
-    policy = required_policy(job, glue.scope)
     with transfers.opened(place) as ledger:
-        made = transfers.delegator(place, ledger, submission.lrms)
-        record = made.submit(
-            job, script, submission, key=wish.key, lease=wish.lease,
-            policy=None if policy is TRUE else policy,
-        )  # fmt: skip
+        made = transfers.delegator(place, ledger, lrms)
+        record = None
+        if wish.key is not None:
+            record = made.known(
+                wish.key, order.job, order.script, words=order.words, invocation=order.invocation
+            )
+        if record is not None:
+            warn(f"key {record.key}: handed over before, and not submitted again")
+        else:
+            submission = choose()
+            if submission is None:
+                return None
+            record = _submitted(made, order, submission, wish)
         return transfers.until_committed(made, record, wish.wait)
+
+
+def _submitted(made: Delegator, order: Order, submission: Submission, wish: Wish) -> Record:
+    from matchmaker.delegation.delegate import new_key
+
+    key = wish.key if wish.key is not None else new_key()
+    warn(f"key {key}")
+    policy = required_policy(order.job, glue.scope)
+    return made.submit(
+        order.job, order.script, submission, key=key, lease=wish.lease,
+        policy=None if policy is TRUE else policy, words=order.words, invocation=order.invocation,
+    )  # fmt: skip
 
 
 def say(page: reports.Page, record: Record) -> bool:

@@ -41,25 +41,33 @@ def command(
     """Choose a queue for JOB, and hand it over: record, submit and release it, each once.
 
     It is submitted so that it cannot start, and let go once the batch system surely has it. The
-    same --key with the same job submits nothing again.
+    same --key with the same job submits nothing again, and chooses no queue: the job goes on.
     """
     table = batch.load_mapping(lrms, mapping)
     job = sources.one_ad(job_file)
-    known = queues.read(places)
-    hosts = broker.Hosts(
-        nodes=sources.ads(nodes_file) if nodes_file else None, mapping=table, want=batch.Fit(want),
-        attributes=host_attributes, submitter=submission.submitter(),
-    )  # fmt: skip
-    chosen, reduction, made = queues.routed(
-        job, known, queue, places.at, hosts, tie=tie, rules=rules
-    )
-    assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
-    submission.warn(script, made, table)
-    record = handing.over(job, made, script, place, wish)
-    page = reports.Page(f"queue {chosen.name}")
-    page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
-    page.reduction(reduction)
-    page.submission(made)
+    page = reports.Page("handed over before")
+
+    def choose() -> batch.Submission:
+        nonlocal page
+        inventory = sources.ads(nodes_file) if nodes_file else None
+        hosts = broker.Hosts(
+            nodes=inventory, mapping=table, want=batch.Fit(want), attributes=host_attributes,
+            submitter=submission.submitter(),
+        )  # fmt: skip
+        known = queues.read(places, nodes=inventory)
+        chosen, reduction, made = queues.routed(
+            job, known, queue, places.at, hosts, tie=tie, rules=rules
+        )
+        assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
+        submission.warn(script, made, table)
+        page = reports.Page(f"queue {chosen.name}")
+        page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
+        page.reduction(reduction)
+        page.submission(made)
+        return made
+
+    record = handing.over(handing.Order(job=job, script=script), lrms, place, wish, choose)
+    assert record is not None  # noqa: S101 - there are flags or an error
     done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1

@@ -33,19 +33,14 @@ EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 
 @attrs.frozen(slots=True)
 class Place:
-    """Where the records are: the ledger's file or URL, the spool's directory, or none.
+    """Where the records are: the ledger's file or URL, and the spool's directory.
 
     ``cluster`` is which batch system of its kind is meant, where one ledger serves several.
     """
 
     ledger: str | None
     spool: str | None
-    no_spool: bool
     cluster: str | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.spool is not None and self.no_spool:
-            raise click.UsageError("--spool names a directory, and --no-spool wants none")
 
     def name_of(self, system: str) -> str:
         """The name of a batch system in the ledger."""
@@ -59,13 +54,9 @@ options = gathered(
         help="Which batch system of its kind this is, where one ledger serves several.",
     ),
     click.option(
-        "--no-spool", is_flag=True,
-        help="No directory is shared with the nodes: rely on the batch system's answers alone.",
-    ),
-    click.option(
         "--spool", metavar="DIR", envvar="CLASSAD_SPOOL",
-        help="The directory with the records of starts and ends, shared with the nodes; by"
-        " default beside the ledger's file.",
+        help="The directory for the records of starts and ends of new jobs, shared with the nodes;"
+        " by default beside the ledger's file.",
     ),
     click.option(
         "--ledger", metavar="PLACE", envvar="CLASSAD_LEDGER",
@@ -109,8 +100,7 @@ def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
     """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
     from matchmaker.delegation import Delegator
 
-    spool = None if place.no_spool else place.spool or ""
-    return Delegator(ledger, system, spool, cluster=place.cluster, parallel=4)
+    return Delegator(ledger, system, place.spool or "", cluster=place.cluster, parallel=4)
 
 
 def spool_of(place: Place, ledger: Ledger) -> Spool | None:
@@ -118,7 +108,7 @@ def spool_of(place: Place, ledger: Ledger) -> Spool | None:
     from matchmaker.delegation.spool import SharedSpool
 
     root = place.spool or (f"{ledger.place}.spool" if ledger.sqlite else "")
-    if place.no_spool or not root or (place.spool is None and not Path(root).exists()):
+    if not root or (place.spool is None and not Path(root).exists()):
         return None
     return SharedSpool(Path(root))
 

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
         NoJobError,
         RefusedError,
         UnansweredError,
+        UnfinishedError,
     )
     from matchmaker.delegation.findings import check
     from matchmaker.delegation.ledger import Ledger, set_aside
     from matchmaker.delegation.observation import ReasonCode
     from matchmaker.delegation.reconcile import Reconciliation
-    from matchmaker.delegation.record import Deadlines, Record, State, Transition
+    from matchmaker.delegation.record import Deadlines, Invocation, Record, State, Transition
     from matchmaker.delegation.states import NotPossibleError, stuck
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "DamagedError",
     "Deadlines",
     "Delegator",
+    "Invocation",
     "KeyTakenError",
     "Ledger",
     "LedgerError",
@@ -45,6 +47,7 @@ __all__ = [
     "State",
     "Transition",
     "UnansweredError",
+    "UnfinishedError",
     "check",
     "set_aside",
     "stuck",
@@ -67,6 +70,8 @@ _MODULES: Final = {
     "Reconciliation": "reconcile",
     "State": "record",
     "UnansweredError": "errors",
+    "UnfinishedError": "errors",
+    "Invocation": "record",
     "check": "findings",
     "set_aside": "ledger",
     "stuck": "states",

@@ -14,9 +14,7 @@ import pwd
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -25,10 +23,10 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
-from matchmaker.delegation.contact import PREFIX
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence
 from matchmaker.delegation.readers.reading import UnreadableError
+from matchmaker.delegation.record import PREFIX
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -45,14 +43,11 @@ class Commands:
 
     Attributes:
         control: its table, of :func:`~matchmaker.delegation.control.load_control`.
-        fenced: whether the jobs' start script shares records with us. Without them a job that
-            nobody releases must be held, because nothing else keeps it from starting.
         seconds: how long one command may take.
         environment: the variables that commands run with; this process's if None.
     """
 
     control: Control
-    fenced: bool = True
     seconds: float = 30.0
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
 
@@ -63,7 +58,7 @@ class Commands:
 
     def refusal(self, words: Sequence[str], folder: Path) -> str:
         """Why a job cannot be submitted from here; words that the table does not name are wrong."""
-        command = self._park[0]
+        command = self.control.park[0]
         wrong = self.control.options.wrong(words)
         if wrong:
             return f"{wrong} to {command}: give options, each value with its option"
@@ -81,12 +76,12 @@ class Commands:
         *,
         metadata: Mapping[str, str],
         seconds: float,
-        content: bytes | None = None,
+        directory: str,
+        environment: Mapping[str, str],
     ) -> str | Refused | Silence:
         """Submits a job by the table, with as much metadata as there is room for, shortest first.
 
-        The script's path must be absolute; a copy with the ``content`` is submitted if the batch
-        system keeps its own.
+        The script's path must be absolute.
         """
         wrong = self.control.options.wrong(words)
         if wrong:
@@ -95,32 +90,50 @@ class Commands:
         values["seconds"] = str(max(1, round(seconds)))
         values["marked"] = f"{name}.{metadata['mark']}" if metadata.get("mark") else name
         carried, rest = entries(metadata, words, self.control, values)
+        if not _plain_path(script, self.control):
+            return Refused(
+                f"{str(script)!r} is a path that {self.control.park[0]} may take otherwise"
+            )
+        values["script"] = str(script)
         try:
-            with _room_for(script, content) as folder:
-                if content is not None and self.control.copies:
-                    script = Path(folder, script.name)
-                    script.write_bytes(content)
-                if not _plain_path(script, self.control):
-                    said = f"{str(script)!r} is a path that {self._park[0]} may take otherwise"
-                    return Refused(said)
-                values["script"] = str(script)
-                if self.control.description:
-                    values["metadata"] = "\n".join(carried)
-                    path = Path(folder, f"{script.name}.sub")
-                    path.write_text(filled(self.control.description, values))
-                    values["description"] = str(path)
-                    carried = []
-                return self._submitted(values, {"{words}": rest, "{metadata}": carried})
+            if self.control.description:
+                values["metadata"] = "\n".join(carried)
+                path = script.with_name(f"{script.name}.sub")
+                path.write_text(filled(self.control.description, values))
+                values["description"] = str(path)
+                carried = []
+            if directory and not Path(directory).is_dir():
+                return Silence(
+                    f"{directory}: no such directory here; the job was handed over there"
+                )
         except OSError as error:
             return Silence(f"{error.filename}: {error.strerror}")
+        argv: list[str] = []
+        several = {"{words}": rest, "{metadata}": carried}
+        for word in self.control.park:
+            argv += several[word] if word in several else [filled(word, values)]
+        return self._submitted(argv, directory, environment)
+
+    def sets_directory(self, words: Sequence[str]) -> bool:
+        """Whether the words have an option for the directory of the job."""
+        names = {word.partition("=")[0].strip() for word in words}
+        return not names.isdisjoint(self.control.chdir)
 
     def _submitted(
-        self, values: Mapping[str, str], several: Mapping[str, Sequence[str]]
+        self, argv: list[str], directory: str, environment: Mapping[str, str]
     ) -> str | Refused | Silence:
-        argv: list[str] = []
-        for word in self._park:
-            argv += several[word] if word in several else [filled(word, values)]
-        ended = self._run(argv)
+        """Submits from the directory, and with the environment, of the order.
+
+        What the batch system's own client reads, such as SLURM_CONF, is of whoever submits.
+        """
+        ours = self._environment()
+        found = shutil.which(argv[0], path=ours.get("PATH"))
+        if found is None:
+            return Silence(f"{argv[0]}: no such command here")
+        own = (*self.control.client, *self.control.without)
+        env = {name: text for name, text in environment.items() if not name.startswith(own)}
+        env |= {n: text for n, text in ours.items() if n.startswith(self.control.client or ("\0",))}
+        ended = self._run([found, *argv[1:]], env=env, cwd=directory)
         if isinstance(ended, Silence):
             return ended
         found = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
@@ -130,10 +143,6 @@ class Commands:
         # With an id in the answer there may be a job, whatever else it says.
         definite = ended.status != 0 and found is None and self.control.refuses(_said(ended))
         return Refused(complaint) if definite else Silence(complaint)
-
-    @property
-    def _park(self) -> tuple[str, ...]:
-        return self.control.park if self.fenced else self.control.hold or self.control.park
 
     def look(self) -> Answer:
         """All jobs in the queue with names that begin ``mm-``; others are absent."""
@@ -159,8 +168,6 @@ class Commands:
         By one command for all, and by one for each only where that fails.
         """
         call = self.control.release
-        if call.held and not self.fenced:
-            call = attrs.evolve(call, argv=call.held)
         bad = self._strange(call, jobs)
         good = [job for job in jobs if job not in bad]
         done = self._together(call, good) if len(good) > 1 else False
@@ -257,10 +264,13 @@ class Commands:
         env = {n: v for n, v in kept.items() if not n.startswith(self.control.without or ("\0",))}
         return env | {"LC_ALL": "C", **self.control.environment}
 
-    def _run(self, argv: Sequence[str]) -> Ended | Silence:
-        env = self._environment()
+    def _run(
+        self, argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str = ""
+    ) -> Ended | Silence:
+        env = self._environment() if env is None else env
+        folder = Path(cwd) if cwd else None
         try:
-            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env)
+            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env, cwd=folder)
         except NoProgramError:
             return Silence(f"{argv[0]}: no such command here")
         except ProgramError as error:
@@ -336,13 +346,6 @@ def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list
         else:
             rest.append(word)
     return earlier, rest
-
-
-def _room_for(script: Path, content: bytes | None) -> AbstractContextManager[str]:
-    """A folder for what is submitted: the script's, or where others may use that, a new one."""
-    if content is None:
-        return nullcontext(str(script.parent))
-    return tempfile.TemporaryDirectory(prefix="classad.")
 
 
 def _plain_path(path: Path, control: Control) -> bool:

@@ -1,61 +1,20 @@
 """The two interfaces to the outside: a batch system, and the records of starts and ends.
 
 Commands of real batch systems and a shared directory implement them, and so does the simulated
-batch system of the tests. Names of jobs are here too. No method raises because of the other side:
-any answer that is not reliable is a :class:`Silence`.
+batch system of the tests. No method raises because of the other side: any answer that is not
+reliable is a :class:`Silence`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import attrs
 
 from matchmaker.delegation.observation import Answer, Refused, Silence
-
-PREFIX: Final = "mm-"
-"""How the name of every job begins that was handed over here."""
-
-_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
-def check_key(key: str) -> str:
-    """The key, if it may name a job; it becomes part of the job's name and of file names.
-
-    Raises ValueError for anything but 1 to 64 letters, digits, ``_``, ``.`` and ``-`` of ASCII, a
-    letter or digit first.
-    """
-    if not _KEY.fullmatch(key):
-        raise ValueError(
-            f"a key has 1 to 64 letters, digits, '_', '.' or '-', a letter or digit first; "
-            f"not {key[:80]!r}"
-        )
-    return key
-
-
-def job_name(key: str, attempt: int) -> str:
-    """The name under which an attempt is submitted.
-
-    >>> job_name("k7", 2)
-    'mm-k7-2'
-    """
-    return f"{PREFIX}{key}-{attempt}"
-
-
-def key_of(name: str) -> tuple[str, int] | None:
-    """The key and the attempt in a job's name; None if the name is not one of ours.
-
-    >>> key_of("mm-run-3.b-12"), key_of("mm-x"), key_of("other-1")
-    (('run-3.b', 12), None, None)
-    """
-    key, dash, attempt = name.removeprefix(PREFIX).rpartition("-")
-    ours = name.startswith(PREFIX) and dash and _KEY.fullmatch(key)
-    if not ours or not re.fullmatch(r"[1-9][0-9]{0,5}", attempt):
-        return None
-    return key, int(attempt)
+from matchmaker.delegation.record import Payload
 
 
 class BatchSystem(Protocol):
@@ -71,6 +30,9 @@ class BatchSystem(Protocol):
         Empty where it may be. Asked before anything is written down; asks no other machine.
         """
 
+    def sets_directory(self, words: Sequence[str]) -> bool:
+        """Whether the words say in which directory the job runs."""
+
     def park(
         self,
         name: str,
@@ -79,7 +41,8 @@ class BatchSystem(Protocol):
         *,
         metadata: Mapping[str, str],
         seconds: float,
-        content: bytes | None = None,
+        directory: str,
+        environment: Mapping[str, str],
     ) -> str | Refused | Silence:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
@@ -89,7 +52,9 @@ class BatchSystem(Protocol):
             words: options, as of ``Submission.argv``.
             metadata: names and values that the job carries where the batch system has room.
             seconds: how long it must not start.
-            content: what the script is to hold, even if the file has changed by now.
+            directory: where the batch system's command runs.
+            environment: the variables that it runs with, and gives to the job where that is its
+                way.
 
         Returns:
             The batch system's id; Refused where it said in its own words that it will not take
@@ -143,11 +108,15 @@ class Spool(Protocol):
     Each record is written atomically and survives a crash once the method returned None.
     """
 
+    @property
+    def place(self) -> str:
+        """The name of the spool in the ledger, by which each look at its jobs finds it."""
+
     def ready(self) -> Path | Silence:
         """Makes the place for records, if there is none; returns the folder of all scripts."""
 
     def prepare(
-        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+        self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path | Silence:
         """Makes room for an attempt; returns the script to submit, which fences the payload.
 

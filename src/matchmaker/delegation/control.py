@@ -30,7 +30,6 @@ class Call:
 
     Attributes:
         argv: its words, with slots.
-        held: its words for a job that is held rather than parked by a begin time, if they differ.
         each: what ``{jobs}`` among its words has for each job.
         join: what stands between these; where it is empty, each is a word.
         count: the command for the number of jobs, asked where the answer is empty.
@@ -40,7 +39,6 @@ class Call:
     """
 
     argv: tuple[str, ...]
-    held: tuple[str, ...] = ()
     each: str = "{id}"
     join: str = ""
     count: tuple[str, ...] = ()
@@ -118,7 +116,6 @@ class Control:
         lrms: the name of the batch system.
         reader: how its answers are read.
         park: the submission of a job that cannot start yet.
-        hold: the submission of a job that is held, where ``park`` is by a begin time; or empty.
         description: the text of a submit description, where the command takes one.
         look, recall, release, cancel: the commands; ``recall`` is None without accounting.
         metadata: where metadata go.
@@ -126,11 +123,13 @@ class Control:
         refused: parts of what its command for submissions says where it will not take such a job,
             now or later; whatever else it says may pass.
         spaces: whether its commands take paths with spaces.
-        copies: whether the batch system keeps the script as it was submitted.
         since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
             since 1970 if empty.
         environment: variables that its commands run with.
         without: how names of variables begin that they run without.
+        client: how names of variables begin that are the client's own: of whoever runs a command,
+            not of the job's order.
+        chdir: the options that say in which directory a job runs.
     """
 
     lrms: str
@@ -143,13 +142,13 @@ class Control:
     options: Options
     refused: tuple[str, ...] = ()
     spaces: bool = False
-    copies: bool = True
     recall: Call | None = None
-    hold: tuple[str, ...] = ()
     description: str = ""
     since: str = ""
     environment: Mapping[str, str] = attrs.Factory(dict)
     without: tuple[str, ...] = ()
+    client: tuple[str, ...] = ()
+    chdir: tuple[str, ...] = ()
 
     def refuses(self, said: str) -> bool:
         """Whether the complaint of a submission says that the same again would be refused.

@@ -109,9 +109,9 @@ DAMAGED: Final = "it is no ledger, or a damaged one; classad jobs --rebuild make
 _SAY: Final = {
     "locked": "another program has been writing to it for {wait:g} s; try again",
     "read-?only": "it cannot be written: change the permissions of the file and its folder",
-    "full": "the disk is full; nothing was done: make room and try again",
+    "full": "the disk is full: make room and try again",
     "unable to open": "it cannot be opened or made: check the folder and its permissions",
-    "disk i/o": "the disk reports an error; nothing was done",
+    "disk i/o": "the disk reports an error",
 }
 """What errors of SQLite mean, by patterns in their text; the first that is found counts."""
 _BROKEN: Final = "not a database|malformed|no such"

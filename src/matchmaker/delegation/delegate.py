@@ -9,58 +9,80 @@ hide how a batch system is asked.
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import attrs
 
 from matchmaker.batch import Submission
 from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import BatchSystem, Spool, check_key
+from matchmaker.delegation.contact import BatchSystem, Spool
 from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in, script_at
-from matchmaker.delegation.errors import KeyTakenError, RefusedError, UnansweredError
+from matchmaker.delegation.errors import (
+    KeyTakenError,
+    LedgerError,
+    RefusedError,
+    UnansweredError,
+    UnfinishedError,
+)
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
-from matchmaker.delegation.record import Deadlines, Payload, Record, State, Transition
+from matchmaker.delegation.record import (
+    Deadlines,
+    Invocation,
+    Payload,
+    Record,
+    State,
+    Transition,
+    check_key,
+)
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
+
+
+def new_key() -> str:
+    """Ten characters: with ``mm-`` and an attempt, as long a name as every batch system takes."""
+    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(10))
 
 
 class Delegator:
     """Hands jobs over to one batch system under the contract of docs/delegation.md.
 
     Several may share a ledger, on one machine or, with PostgreSQL, on many. Every method raises
-    LedgerError where the ledger cannot be read or written; no job has been submitted then that the
-    ledger does not know.
+    LedgerError if the ledger cannot be read or written.
     """
 
     def __init__(
         self,
         ledger: Ledger,
         system: BatchSystem | str = "slurm",
-        spool: Spool | str | Path | None = "",
+        spool: Spool | str | Path = "",
         *,
         cluster: str | None = None,
         deadlines: Deadlines = states.DEFAULT,
         owner: str | None = None,
         parallel: int = 1,
         clock: Callable[[], float] = time.time,
-        new_key: Callable[[], str] | None = None,
+        new_key: Callable[[], str] = new_key,
     ) -> None:
         """A delegator on a ledger.
 
         Args:
             ledger: where the records are.
             system: the batch system, by its name or as an object.
-            spool: the records of starts and ends, or their directory, which the nodes must share;
-                by default a directory beside a ledger of SQLite. None: there are no records, and
-                only the batch system's answers count.
+            spool: the records of starts and ends of new jobs, or their directory, which the nodes
+                must share; by default a directory beside a ledger of SQLite. A job that was handed
+                over before keeps its own.
             cluster: which of several batch systems of its kind this is, where one ledger serves
                 them all. What one does not show is not absent from the others.
             deadlines: how long each step may take.
@@ -70,10 +92,10 @@ class Delegator:
             new_key: makes the keys of jobs that come without one.
 
         Raises:
-            ValueError: the batch system is not known, or a spool must be named.
+            ValueError: the batch system is not known.
         """
         kept = _spool(spool, ledger)
-        asked = _system(system, fenced=kept is not None) if isinstance(system, str) else system
+        asked = _system(system) if isinstance(system, str) else system
         name = asked.name if cluster is None else f"{asked.name}@{check_key(cluster)}"
         self._means = Means(
             ledger,
@@ -85,72 +107,166 @@ class Delegator:
             clock,
             name,
         )
-        self._new_key = new_key if new_key is not None else _random_key
+        self._new_key = new_key
 
     # --- what the owner asks for --------------------------------------------------------------
 
     def submit(
         self,
         job: ClassAd,
-        script: str | Path,
+        script: str | Path | bytes,
         submission: Submission | Sequence[str] | None = None,
         *,
         key: str | None = None,
         lease: float | None = None,
         policy: Expr | None = None,
+        words: Sequence[str] = (),
+        invocation: Invocation | None = None,
+        directory: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Record:
         """Hands a job over: it is written down, and submitted so that it cannot start yet.
 
-        A later :meth:`reconcile` commits it. The same key with the same job gives the record that
-        there is, and submits nothing.
+        A later :meth:`reconcile` commits it. The same key with the same order gives the record that
+        there is, and submits nothing. The order is the job's ad, the content of its script, how it
+        is called, and the caller's own words. What a broker found (``submission``) is no part of
+        it, nor from where it was given. Each attempt has the script, the directory and the
+        environment of the order, whoever submits it.
 
         Args:
             job: the job's ad, which travels with it.
-            script: the job's script.
-            submission: the flags for the batch system, or words.
+            script: the path of the job's script, which is read now; or its content.
+            submission: the flags for the batch system that were found for the job; or words of the
+                caller's own, as ``words``.
             key: the job's name in the ledger; by default a new one.
             lease: how many seconds the job lives after its owner last renewed it.
             policy: what the job requires of its queue's policy, which travels with it.
+            words: the caller's own options for the batch system's command.
+            invocation: the script's arguments, files and variables. By default it has none, and
+                runs in ``directory``, unless words say in which directory it runs.
+            directory: from where the batch system's command submits; by default from here.
+            environment: the variables that it submits with, which Slurm and LSF give to the job; by
+                default those of this process, but for ``CLASSAD_…``, which may hold secrets.
 
         Raises:
             OSError: the script cannot be read.
             RefusedError: a job cannot be submitted from here as it is: a word is no option of the
                 batch system's command, the command is missing, or the spool cannot be used.
                 Nothing was written down.
-            KeyTakenError: the key stands for another job.
+            KeyTakenError: the key stands for another order; the message says in what it differs.
+            UnfinishedError: the ledger failed once the job was, or may have been, written down. It
+                has the job's key and state; hand it over again by that key.
             ValueError: the key, the lease or a word is not valid, something is too large, or the
                 flags are for another system.
             NoFlagsError: the policy is too long to travel with the job.
         """
         key = check_key(key if key is not None else self._new_key())
         _check_lease(lease)
+        own = tuple(submission) if isinstance(submission, (list, tuple)) else ()
+        found = submission if isinstance(submission, Submission) else None
+        order = self._order(
+            job, script, (*own, *words), invocation, found=found,
+            directory=str(directory if directory is not None else Path.cwd()),
+            environment=_environment(environment),
+        )  # fmt: skip
+        known = self._same(key, order)
+        if known is not None:
+            return known
+        metadata = {"key": key, "owner": self._means.owner, "ad": order.ad}
+        if policy is not None:
+            metadata["policy"] = encoded(policy)
+        order = attrs.evolve(order, metadata=tuple(metadata.items()))
+        spool = self._check_place(order)
+        made = states.begin(
+            key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
+            cluster=self._means.cluster, digest=digest_of(order, self._means.system.name),
+            spool=spool,
+        )  # fmt: skip
+        return self._handed(made, order)
+
+    def _handed(self, made: states.Step, order: Payload) -> Record:
+        """Writes an order down, and submits it."""
+        key, state = made.record.key, None
+        try:
+            written = self._means.ledger.add(made.record, order, self._means.owner)
+            if written is None:
+                # Another wrote it since we looked.
+                return self._same(key, order) or self.job(key)
+            state = str(written.state)
+            (park,) = made.effects
+            return hand_in(self._means, written, park, order) or self.job(key)
+        except LedgerError as error:
+            is_known = f"is on record as {state}" if state else "may be on record"
+            raise UnfinishedError(
+                f"{error}. The job {key} {is_known}, and may have been submitted: hand it over"
+                f" again by the same key, or let classad reconcile find out; classad jobs {key}"
+                f" shows it",
+                key,
+                state,
+            ) from error
+
+    def known(
+        self,
+        key: str,
+        job: ClassAd,
+        script: str | Path | bytes,
+        *,
+        words: Sequence[str] = (),
+        invocation: Invocation | None = None,
+    ) -> Record | None:
+        """Return the record of an order that was handed over before; None for an unknown key.
+
+        So that whoever repeats an order need not find a queue for it again. The arguments are those
+        of :meth:`submit`, which raises the same for them.
+        """
+        order = self._order(job, script, words, invocation)
+        return self._same(check_key(key), order)
+
+    def _order(
+        self, job: ClassAd, script: str | Path | bytes, words: Sequence[str],
+        invocation: Invocation | None, *, found: Submission | None = None, directory: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Payload:  # fmt: skip
         text = dumps(job)
         if len(text) > LIMITS.ad:
             raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
-        metadata = {"key": key, "owner": self._means.owner, "ad": text}
-        if policy is not None:
-            metadata["policy"] = encoded(policy)
-        path = Path(script).absolute()
-        words = self._words(submission)
-        content = script_at(path)
-        self._check_place(words, path)
-        payload = Payload(text, str(path), words, tuple(metadata.items()))
-        digest = digest_of(payload, content, self._means.system.name)
-        made = states.begin(
-            key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
-            cluster=self._means.cluster, digest=digest,
+        content = script if isinstance(script, bytes) else script_at(Path(script).absolute())
+        path = "" if isinstance(script, bytes) else str(Path(script).absolute())
+        own = tuple(words)
+        every = (*self._flags(found), *own)
+        for word in every:
+            if not word.isprintable():
+                raise ValueError(f"no word for a command: {word[:80]!r}")
+        if sum(map(len, every)) > LIMITS.words:
+            raise ValueError(f"the words for the command have more than {LIMITS.words} characters")
+        if invocation is None:
+            sets = self._means.system.sets_directory(every)
+            invocation = Invocation(directory="" if sets else directory)
+        return Payload(
+            ad=text, script=path, content=content, invocation=invocation,
+            own_words=own, words=every, directory=directory,
+            environment=tuple(sorted(environment.items())),
         )  # fmt: skip
-        written = self._means.ledger.add(made.record, payload, self._means.owner)
-        if written is None:
-            known = self.job(key)
-            if known.digest != digest:
-                raise KeyTakenError(
-                    f"the key {key} stands for another job, handed over by {known.owner}; choose "
-                    f"another key"
-                )
+
+    def _same(self, key: str, order: Payload) -> Record | None:
+        """Return the record of a key; None for an unknown one.
+
+        Raises KeyTakenError if the key stands for another order.
+        """
+        known = self._means.ledger.find(key)
+        if known is None or known.digest == digest_of(order, self._means.system.name):
             return known
-        (park,) = made.effects
-        return hand_in(self._means, written, park, (payload, content)) or self.job(key)
+        before = self._means.ledger.payload(key)
+        if known.cluster.partition("@")[0] != self._means.system.name:
+            differs = f"it was handed over to {known.cluster}"
+        elif before is None:
+            differs = "the ledger was rebuilt without its description"
+        else:
+            differs = f"it differs in {before.differs(order) or 'its description'}"
+        raise KeyTakenError(
+            f"the key {key} stands for another order of {known.owner}, which is {known.state}: "
+            f"{differs}. Repeat that order as it was, or give this one a key of its own"
+        )
 
     def job(self, key: str) -> Record:
         """The record of a job. Raises NoJobError for an unknown key."""
@@ -171,8 +287,8 @@ class Delegator:
         record = self._update(
             key, lambda known: states.renewed(known, self._means.clock(), seconds)
         )
-        spool = self._means.spool
-        if spool is not None and record.state in {State.COMMITTED, State.RUNNING}:
+        if record.state in {State.COMMITTED, State.RUNNING}:
+            spool = self._means.spool_of(record.spool)
             left = record.lease_until - self._means.clock()
             answer = None
             if record.state is State.COMMITTED:
@@ -211,8 +327,7 @@ class Delegator:
         Raises NoJobError, and NotPossibleError for a job that has not ended.
         """
         record = self._update(key, lambda known: states.acknowledged(known, self._means.clock()))
-        if self._means.spool is not None:
-            self._means.spool.forget(key, record.digest)
+        self._means.spool_of(record.spool).forget(key, record.digest)
         return record
 
     # --- what keeps the jobs going ------------------------------------------------------------
@@ -240,28 +355,24 @@ class Delegator:
 
     # --- how it is done -----------------------------------------------------------------------
 
-    def _words(self, submission: Submission | Sequence[str] | None) -> tuple[str, ...]:
+    def _flags(self, found: Submission | None) -> tuple[str, ...]:
         goes_to = self._means.system.name
-        if isinstance(submission, Submission) and submission.lrms != goes_to:
-            raise ValueError(f"the flags are for {submission.lrms}, and the job goes to {goes_to}")
-        words = submission.argv if isinstance(submission, Submission) else tuple(submission or ())
-        for word in words:
-            if not word.isprintable():
-                raise ValueError(f"no word for a command: {word[:80]!r}")
-        if sum(map(len, words)) > LIMITS.words:
-            raise ValueError(f"the words for the command have more than {LIMITS.words} characters")
-        return words
+        if found is not None and found.lrms != goes_to:
+            raise ValueError(f"the flags are for {found.lrms}, and the job goes to {goes_to}")
+        return found.argv if found is not None else ()
 
-    def _check_place(self, words: Sequence[str], script: Path) -> None:
-        """Raises RefusedError where nothing could be submitted from here."""
-        folder: Path | Silence = script
-        if self._means.spool is not None:
-            folder = self._means.spool.ready()
+    def _check_place(self, order: Payload) -> str:
+        """Return the place of the spool. Raises RefusedError if nothing can be submitted here."""
+        spool = self._means.spool_of("")
+        folder = spool.ready()
         if isinstance(folder, Silence):
             raise RefusedError(f"the spool cannot be used: {folder.reason}")
-        why = self._means.system.refusal(words, folder)
+        why = self._means.system.refusal(order.words, folder)
+        if not why and not order.directory.isprintable():
+            why = f"{order.directory!r} is no path for a job: choose a directory with a plain name"
         if why:
             raise RefusedError(why)
+        return spool.place
 
     def _update(self, key: str, change: Callable[[Record], Record]) -> Record:
         """Changes a record, and again if another wrote it meanwhile."""
@@ -283,11 +394,6 @@ def _check_lease(seconds: float | None) -> None:
         )
 
 
-def _random_key() -> str:
-    """Ten characters: with ``mm-`` and an attempt, as long a name as every batch system takes."""
-    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(10))
-
-
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -295,19 +401,28 @@ def _user() -> str:
         return "unknown"
 
 
-def _system(name: str, *, fenced: bool) -> BatchSystem:
+def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The variables of an order. Those of this program may hold a token or a password."""
+    found = os.environ if given is None else given
+    kept = {name: text for name, text in found.items() if not name.startswith("CLASSAD_")}
+    if sum(map(len, kept)) + sum(map(len, kept.values())) > LIMITS.environment:
+        raise ValueError(f"the environment has more than {LIMITS.environment} characters")
+    return kept
+
+
+def _system(name: str) -> BatchSystem:
     from matchmaker.delegation.commands import Commands
     from matchmaker.delegation.control import load_control
 
-    return Commands(load_control(name), fenced=fenced)
+    return Commands(load_control(name))
 
 
-def _spool(spool: Spool | str | Path | None, ledger: Ledger) -> Spool | None:
-    """The spool itself, of a directory, or beside the ledger."""
+def _spool(spool: Spool | str | Path, ledger: Ledger) -> Spool | None:
+    """The spool itself, of a directory, or beside a ledger that is a file."""
     if not isinstance(spool, (str, Path)):
         return spool
     if spool == "" and not ledger.sqlite:
-        raise ValueError("name the spool's directory: a ledger of PostgreSQL has none beside it")
+        return None
     from matchmaker.delegation.spool import SharedSpool
 
     return SharedSpool(Path(spool or f"{ledger.place}.spool"))

@@ -46,31 +46,30 @@ def _only_parked(s: Situation) -> tuple[Effect, ...]:
     """Of a job without leave to start one parked instance stays."""
     over = s.hold_ends and s.record.state in {_S.UNKNOWN, _S.PAUSED}
     stays = None if over or s.marks.forbidden else s.parked
-    surely = [x for x in s.alive if x.phase is Phase.PARKED or (s.fenced and not s.marks.committed)]
+    forbidden = s.marks_known and not s.marks.committed
+    surely = [x for x in s.alive if x.phase is Phase.PARKED or forbidden]
     return cancels([x for x in surely if x is not stays and not s.foreign(x)])
 
 
 def _let_start(s: Situation) -> tuple[Effect, ...]:
-    if s.fenced and not s.marks.started:
+    if not s.marks_known:
+        # A job that starts without the record of its commit ends at once, and costs an attempt.
+        return ()
+    if not s.marks.started:
         over = s.ended is not None and s.ended.phase is Phase.CANCELLED
         if s.gone or (over and not s.alive):
             return (Effect(Act.FORBID),)
-    others = [x for x in s.alive if x is not s.chosen]
-    held = [x for x in others if x.phase is Phase.PARKED]
-    if others and not s.fenced:
-        # Nothing but the batch system keeps two from starting: one is let go once it is alone.
-        return cancels(held)
     due: tuple[Effect, ...] = ()
-    if s.fenced and not s.marks.committed:
+    if not s.marks.committed:
         due = (Effect(Act.COMMIT, seconds=max(0.0, s.record.lease_until - s.now)),)
     if s.chosen is not None and s.chosen.phase is Phase.PARKED:
         due = (*due, Effect(Act.RELEASE, s.chosen.remote_id, s.chosen.name))
-    return (*due, *cancels(held))
+    return (*due, *cancels([x for x in s.alive if x is not s.chosen and x.phase is Phase.PARKED]))
 
 
 def _end_it(s: Situation) -> tuple[Effect, ...]:
     due: tuple[Effect, ...] = ()
-    if s.fenced and not s.marks.forbidden and not s.marks.started:
+    if s.marks_known and not s.marks.forbidden and not s.marks.started:
         due = (Effect(Act.FORBID),)
     return (*due, *_stop(s), *_instances(s))
 

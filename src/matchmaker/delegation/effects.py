@@ -22,7 +22,7 @@ from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Refused, Silence
 from matchmaker.delegation.record import Deadlines, Payload, Record, State
-from matchmaker.delegation.situation import Observation
+from matchmaker.delegation.situation import NOT_ASKED, Observation
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
@@ -34,7 +34,6 @@ _AT_ONCE: Final = 200
 """For how many jobs the commits are written before these are released."""
 
 _T = TypeVar("_T")
-_NOT_ASKED: Final = Silence("not asked")
 
 
 @attrs.frozen(slots=True)
@@ -44,7 +43,7 @@ class Means:
     Attributes:
         ledger: where the records are.
         system: the batch system.
-        spool: the records of starts and ends; None if none are kept.
+        spool: the records of starts and ends of new jobs; None if no place for them was named.
         deadlines: how long each step may take.
         owner: who acts, for the log.
         parallel: how many commands of the batch system may run at a time.
@@ -60,6 +59,19 @@ class Means:
     parallel: int
     clock: Callable[[], float]
     cluster: str
+
+    def spool_of(self, place: str) -> Spool:
+        """The spool of a record, which stays a job's own whoever looks after the job.
+
+        Raises ValueError for a record without one, if none is named here either.
+        """
+        if self.spool is not None and place in {"", self.spool.place}:
+            return self.spool
+        if not place:
+            raise ValueError("name the spool's directory: the ledger does not say where it is")
+        from matchmaker.delegation.spool import SharedSpool
+
+        return SharedSpool(Path(place))
 
 
 def carry_out_all(
@@ -123,11 +135,11 @@ def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> dict
 
 
 def hand_in(
-    means: Means, record: Record, effect: Effect, given: tuple[Payload, bytes] | None = None
+    means: Means, record: Record, effect: Effect, given: Payload | None = None
 ) -> Record | None:
     """Submits an attempt and writes down what came of it; the record after, if it is known.
 
-    The job and its script are `given` where they are at hand, as from who hands it over.
+    The job is `given` where it is at hand, as from who hands it over.
     """
     reply = _heard(lambda: _park(means, record, effect, given))
     return _replied(means, record, reply)
@@ -144,56 +156,38 @@ def _heard(act: Callable[[], _T]) -> _T | Silence:
 
 
 def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
-    match effect.act, means.spool:
-        case Act.CANCEL, _:
+    spool = means.spool_of(record.spool)
+    match effect.act:
+        case Act.CANCEL:
             return means.system.cancel(effect.remote_id, effect.name)
-        case Act.COMMIT, kept if kept is not None:
-            return kept.commit(record.key, record.attempt, effect.seconds)
-        case Act.FORBID, kept if kept is not None:
-            return kept.forbid(record.key, record.attempt)
-        case Act.STOP, kept if kept is not None:
-            return kept.renew(record.key, record.attempt, 0.0)
+        case Act.COMMIT:
+            return spool.commit(record.key, record.attempt, effect.seconds)
+        case Act.FORBID:
+            return spool.forbid(record.key, record.attempt)
+        case Act.STOP:
+            return spool.renew(record.key, record.attempt, 0.0)
         case _:
             return None
 
 
 def _park(
-    means: Means, record: Record, effect: Effect, given: tuple[Payload, bytes] | None
+    means: Means, record: Record, effect: Effect, given: Payload | None
 ) -> str | Refused | Silence:
     """Submits an attempt; unless it is refused, it counts as submitted perhaps."""
-    made = given if given is not None else _described(means, record)
-    if isinstance(made, (Refused, Silence)):
-        return made
-    payload, content = made
-    script: Path | Silence = Path(payload.script)
-    if means.spool is not None:
-        script = means.spool.prepare(
-            record.key, record.attempt, content, record.digest, means.cluster
-        )
+    payload = given if given is not None else means.ledger.payload(record.key)
+    if payload is None:
+        return Refused("it never started, and the ledger does not describe it any more")
+    script = means.spool_of(record.spool).prepare(
+        record.key, record.attempt, payload, record.digest, means.cluster
+    )
     if isinstance(script, Silence):
         return script
     more = {"attempt": str(record.attempt), "mark": record.mark}
     return means.system.park(
         record.name, script, payload.words, metadata={**dict(payload.metadata), **more},
-        seconds=effect.seconds, content=None if means.spool is not None else content,
+        seconds=effect.seconds, directory=payload.directory,
+        environment=dict(payload.environment),
     )  # fmt: skip
-
-
-def _described(means: Means, record: Record) -> tuple[Payload, bytes] | Refused | Silence:
-    """The job and its script by the ledger; what is submitted is the content that was checked."""
-    payload = means.ledger.payload(record.key)
-    if payload is None:
-        return Refused("it never started, and the ledger does not describe it any more")
-    path = Path(payload.script)
-    try:
-        content = script_at(path)
-    except OSError as error:
-        return Silence(f"{path}: {error.strerror or error}")
-    except ValueError as error:
-        return Refused(str(error))
-    if digest_of(payload, content, means.system.name) != record.digest:
-        return Refused(f"{path} has changed since the job was handed over")
-    return payload, content
 
 
 def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Record | None:
@@ -202,7 +196,7 @@ def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Re
     That need not reach the disk: what is lost with it is found again by the job's name.
     """
     known: Record | None = record
-    seen = Observation(queue=_NOT_ASKED, reply=reply)
+    seen = Observation(queue=NOT_ASKED, reply=reply)
     for _ in range(TRIES):
         if known is None or known.attempt != record.attempt:
             return known
@@ -229,7 +223,11 @@ def script_at(path: Path) -> bytes:
     return content
 
 
-def digest_of(payload: Payload, script: bytes, system: str) -> str:
-    """A hash of what makes a job: its batch system, its words, its ad and its script."""
-    words = json.dumps([system, payload.words, payload.ad]).encode()
-    return hashlib.sha256(hashlib.sha256(words).digest() + script).hexdigest()
+def digest_of(payload: Payload, system: str) -> str:
+    """A hash of an order: its batch system, ad, script, and what its owner said of the call.
+
+    The queue and the flags that were found for it are no part of it, nor from where it was given.
+    """
+    call = attrs.evolve(payload.invocation, directory="")
+    said = json.dumps([system, payload.own_words, payload.ad, attrs.astuple(call)]).encode()
+    return hashlib.sha256(hashlib.sha256(said).digest() + payload.content).hexdigest()

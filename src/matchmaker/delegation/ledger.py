@@ -22,7 +22,7 @@ from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
 from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
-from matchmaker.delegation.tables import facts, jobs, log, transfers
+from matchmaker.delegation.tables import contents, facts, jobs, log, transfers
 from matchmaker.delegation.together import Together
 
 _WAIT_SECONDS: Final = 10.0
@@ -76,10 +76,13 @@ class Ledger:
         with self._reading() as read:
             found = {row.name: row.value for row in read.execute(sql.select(facts))}
         version = found.get("version", 0)
-        if version > tables.VERSION:
+        if version != tables.VERSION:
+            do = "use a newer program" if version > tables.VERSION else (
+                "end its jobs with the program that made it, or name another ledger"
+            )  # fmt: skip
             raise LedgerError(
-                f"{self.place}: a ledger of version {version}; this program knows versions up to "
-                f"{tables.VERSION}: use a newer program"
+                f"{self.place}: a ledger of version {version}; this program knows version "
+                f"{tables.VERSION}: {do}"
             )
         self.epoch = found.get("epoch", 0)
 
@@ -139,10 +142,23 @@ class Ledger:
             return [_found(row) for row in read.execute(query).mappings()]
 
     def payload(self, key: str) -> Payload | None:
-        """The job that a key stands for; None if nothing describes it, as after a rebuild."""
+        """The job that a key stands for; None if nothing describes it, as after a rebuild.
+
+        Raises DamagedError for a row that was changed or damaged.
+        """
         with self._reading() as read:
             row = read.execute(sql.select(jobs).where(jobs.c.key == key)).mappings().first()
-            return None if row is None else tables.payload_of(row)
+            if row is None:
+                return None
+            wanted = contents.c.digest.in_((row["content"], row["environment"]))
+            rows = read.execute(sql.select(contents).where(wanted))
+            named = {each.digest: each.content for each in rows}
+        try:
+            return tables.payload_of(row, named)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedError(
+                f"{self.place}: the description of {key} is damaged: {error}"
+            ) from None
 
     def history(self, key: str) -> list[Transition]:
         """The transitions of a job, the first one first; empty for an unknown key."""
@@ -178,10 +194,13 @@ class Ledger:
 
     def _add(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record]:
         made = [attrs.evolve(record, epoch=self.epoch, revision=1) for record, _, _ in wanted]
+        rows = [tables.job_rows(record.key, payload) for record, payload, _ in wanted]
+        named = {digest: content for _, more in rows for digest, content in more.items()}
         with self._writing() as write:
             self._check_epoch(write)
             write.execute(transfers.insert(), [tables.row_of(record) for record in made])
-            write.execute(jobs.insert(), [tables.job_row(r.key, p) for r, p, _ in wanted])
+            write.execute(_CONTENT, [{"digest": d, "content": c} for d, c in named.items()])
+            write.execute(jobs.insert(), [row for row, _ in rows])
             write.execute(log.insert(), [_entry(None, r, by) for r, _, by in wanted])
         return made
 
@@ -280,6 +299,10 @@ def _updated(write: Connection, rows: Sequence[Mapping[str, Any]]) -> list[bool]
 
 
 # Made once: each making of a statement takes longer than SQLite does for it.
+_CONTENT: Final = sql.text(
+    "INSERT INTO contents (digest, content) VALUES (:digest, :content)"
+    " ON CONFLICT (digest) DO NOTHING"
+)
 _EPOCH: Final = sql.select(facts.c.value).where(facts.c.name == "epoch")
 _UPDATE: Final = (
     transfers.update()

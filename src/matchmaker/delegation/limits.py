@@ -15,6 +15,7 @@ class Limits:
 
     script: int = limit(16 << 20, "bytes of the script of a job that is handed over")
     ad: int = limit(1 << 20, "characters of its ad")
+    environment: int = limit(1 << 20, "characters of its environment")
     words: int = limit(120_000, "characters of all words for the batch system's command")
     seconds: int = limit(10**9, "seconds of its lease, and of each deadline")
     reason: int = limit(1000, "characters of a reason in the ledger")

@@ -65,15 +65,12 @@ def _adopted(s: Situation) -> _Changes:
 
 
 def _has_leave(s: Situation) -> bool:
-    """Whether there is a record of its commit, or without such records it may start or ended."""
-    free = s.unfenced and s.chosen is not None and s.chosen.phase is not Phase.PARKED
-    return free or s.ran is not None or (s.marks.committed and not s.marks.forbidden)
+    """Whether there is a record of its commit."""
+    return s.marks.committed and not s.marks.forbidden
 
 
 def _with_leave(s: Situation) -> _Changes:
-    """The id of the job that may start, or that ended; of several the record's."""
-    if s.ran is not None and not s.alive:
-        return {"remote_id": s.ran.remote_id, "remote_submitted": s.ran.submitted}
+    """The id of the job that may start; of several the record's."""
     return {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}
 
 
@@ -96,7 +93,7 @@ def _never_starts(s: Situation) -> bool:
     """Whether the attempt can start no more: it is forbidden, or gone without leave to start."""
     if s.marks.forbidden:
         return True
-    known = s.record.state is _S.UNKNOWN and (s.fenced or s.unfenced)
+    known = s.record.state is _S.UNKNOWN and s.marks_known
     return s.gone and known and not s.marks.started and not s.marks.committed
 
 
@@ -144,7 +141,7 @@ def _settled(s: Situation) -> bool:
         and len(s.alive) == 1
         and sight.remote_id == s.record.remote_id
         and s.now - s.record.since >= s.deadlines.settle
-        and (s.fenced or s.unfenced)
+        and s.marks_known
     )
 
 
@@ -164,7 +161,7 @@ def _exit_of(s: Situation) -> int | None:
     sight = s.ended
     if sight is None or sight.phase is not Phase.ENDED:
         return None
-    started = s.unfenced or (s.marks.started and s.gone)
+    started = s.marks.started and s.gone
     return sight.exit if started else None
 
 
@@ -177,7 +174,7 @@ def _broken(s: Situation) -> bool:
     over = s.ended is not None and s.gone
     if s.ended is not None and s.ended.phase is Phase.CANCELLED and s.marks.forbidden:
         return True
-    return over and (s.unfenced or s.marks.started)
+    return over and s.marks.started
 
 
 def _how_it_broke(s: Situation) -> _Changes:
@@ -197,14 +194,9 @@ def _how_it_broke(s: Situation) -> _Changes:
 def _vanished(s: Situation) -> bool:
     """Whether it is proven absent, and its lease is over, which stops a payload we cannot see."""
     # Where the records give no answer, they may have its end.
-    may_run = s.unfenced or s.marks.started
+    may_run = s.marks.started
     told = s.marks.forbidden or s.marks.exit is not None or s.ended is not None
     return s.gone and s.lease_over and may_run and not told
-
-
-def _payload_runs(s: Situation) -> bool:
-    sight = s.chosen
-    return s.marks.started or (s.unfenced and sight is not None and sight.phase is Phase.RUNNING)
 
 
 def _stopped(s: Situation) -> bool:
@@ -213,9 +205,7 @@ def _stopped(s: Situation) -> bool:
         return True
     if s.marks.forbidden:
         return s.unlisted
-    if s.unfenced:
-        return s.gone
-    never = s.fenced and not s.marks.committed and not s.marks.started
+    never = s.marks_known and not s.marks.committed and not s.marks.started
     # On a node that is lost it goes on until its lease is over, whatever the batch system says.
     ended = s.marks.started and s.ended is not None and s.marks.stopped
     return s.gone and (never or s.lease_over or ended)
@@ -270,7 +260,7 @@ MOVES: Final = (
                     "code": ReasonCode.NOT_STARTED}),
     Move((_S.PREPARED,), _S.COMMITTED,
          "it was seen parked for long enough after the reply", _settled),
-    Move((_S.COMMITTED,), _S.RUNNING, "there is a record of its start", _payload_runs),
+    Move((_S.COMMITTED,), _S.RUNNING, "there is a record of its start", lambda s: s.marks.started),
 )  # fmt: skip
 """Every move that an observation can cause; of several the first counts."""
 

@@ -12,6 +12,15 @@ from enum import StrEnum
 import attrs
 
 
+def printable(text: str) -> str:
+    r"""Return the words of a program without characters that a database or terminal cannot take.
+
+    >>> printable("sbatch:\terror\x00\x1b[2J")
+    'sbatch: error??[2J'
+    """
+    return "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in text)
+
+
 class Phase(StrEnum):
     """Where a batch system says that a job is.
 
@@ -92,7 +101,7 @@ class Listing:
 class Silence:
     """No answer that can be relied on: an error, a time-out or a cut output. Nothing is absent."""
 
-    reason: str
+    reason: str = attrs.field(converter=printable)
 
 
 @attrs.frozen(slots=True)

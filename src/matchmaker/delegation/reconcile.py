@@ -12,11 +12,11 @@ from typing import Final
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks, key_of
+from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.effects import Means, carry_out_all
 from matchmaker.delegation.errors import UnansweredError
 from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
-from matchmaker.delegation.record import Record, State, Unreadable
+from matchmaker.delegation.record import Record, State, Unreadable, key_of
 from matchmaker.delegation.situation import Observation
 
 _DAY: Final = 86_400.0
@@ -60,9 +60,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
         records = [r for r in means.ledger.records(keys) if r.cluster == means.cluster]
     queue = _by_key(means.system.look())
     accounting = _recalled(means, records, queue, now)
-    marks = None
-    if means.spool is not None:
-        marks = means.spool.marks([(record.key, record.attempt) for record in records])
+    marks = _marks(means, records)
     live = sum(record.state.live for record in records)
     strangers = 0
     if keys is None and not isinstance(queue, Silence):
@@ -74,8 +72,9 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
     steps = []
     troubles = [(row.key, row.why) for row in damaged]
     for record in records:
-        seen = _observation(record, queue, accounting, marks)
-        if isinstance(seen.marks, Silence) and not isinstance(marks, Silence):
+        shown = marks.get(record.spool, {})
+        seen = _observation(record, queue, accounting, shown)
+        if isinstance(seen.marks, Silence) and not isinstance(shown, Silence):
             troubles.append((record.key, seen.marks.reason))
         steps.append((record, states.step(record, seen, now, means.deadlines)))
     changes = [(old, made.record) for old, made in steps if made.record != old]
@@ -94,7 +93,7 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
             for (old, _), new in zip(changes, saved, strict=True)
             if new is not None and (old.state, old.attempt) != (new.state, new.attempt)
         ),
-        "; ".join(x.reason for x in (queue, accounting, marks) if isinstance(x, Silence)),
+        "; ".join(x.reason for x in (queue, accounting, *marks.values()) if isinstance(x, Silence)),
         (*troubles, *carry_out_all(means, due)),
         strangers,
         sum(
@@ -102,6 +101,24 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
             for old, _ in steps
         ),
     )
+
+
+_Marks = Mapping[tuple[str, int], Marks | Silence] | Silence
+"""The records of attempts in one spool."""
+
+
+def _marks(means: Means, records: Iterable[Record]) -> dict[str, _Marks]:
+    """What is on record of the attempts, by the place of the spool: one look at each spool."""
+    wanted: dict[str, list[tuple[str, int]]] = {}
+    for record in records:
+        wanted.setdefault(record.spool, []).append((record.key, record.attempt))
+    found: dict[str, _Marks] = {}
+    for place, names in wanted.items():
+        try:
+            found[place] = means.spool_of(place).marks(names)
+        except ValueError as error:
+            found[place] = Silence(str(error))
+    return found
 
 
 def rebuild(means: Means) -> Reconciliation:
@@ -114,7 +131,8 @@ def rebuild(means: Means) -> Reconciliation:
     """
     now = means.clock()
     queue = _by_key(means.system.look())
-    kept = means.spool.attempts() if means.spool is not None else {}
+    spool = means.spool_of("")
+    kept = spool.attempts()
     if isinstance(queue, Silence):
         raise UnansweredError(f"nothing to rebuild from: {queue.reason}")
     if isinstance(kept, Silence):
@@ -131,7 +149,12 @@ def rebuild(means: Means) -> Reconciliation:
     made = [
         attrs.evolve(
             states.begin(
-                key, now, means.deadlines, owner=means.owner, cluster=means.cluster
+                key,
+                now,
+                means.deadlines,
+                owner=means.owner,
+                cluster=means.cluster,
+                spool=spool.place,
             ).record,
             attempt=attempt,
             state=State.UNKNOWN,
@@ -176,7 +199,7 @@ def _observation(
     record: Record,
     queue: _Sights | Silence,
     accounting: _Sights | Silence | None,
-    marks: Mapping[tuple[str, int], Marks | Silence] | Silence | None,
+    marks: _Marks,
 ) -> Observation:
     return Observation(
         queue=_own(record, queue) if isinstance(queue, Mapping) else queue,

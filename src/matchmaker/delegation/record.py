@@ -7,14 +7,56 @@ The data alone: what moves a record from state to state is in
 from __future__ import annotations
 
 import hashlib
+import re
 from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
-from matchmaker.delegation.contact import job_name
+from matchmaker.classad import parse_ad
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import ReasonCode
+
+PREFIX: Final = "mm-"
+"""How the name of every job begins that was handed over here."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def check_key(key: str) -> str:
+    """The key, if it may name a job; it becomes part of the job's name and of file names.
+
+    Raises ValueError for anything but 1 to 64 letters, digits, ``_``, ``.`` and ``-`` of ASCII, a
+    letter or digit first.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError(
+            f"a key has 1 to 64 letters, digits, '_', '.' or '-', a letter or digit first; "
+            f"not {key[:80]!r}"
+        )
+    return key
+
+
+def job_name(key: str, attempt: int) -> str:
+    """The name under which an attempt is submitted.
+
+    >>> job_name("k7", 2)
+    'mm-k7-2'
+    """
+    return f"{PREFIX}{key}-{attempt}"
+
+
+def key_of(name: str) -> tuple[str, int] | None:
+    """The key and the attempt in a job's name; None if the name is not one of ours.
+
+    >>> key_of("mm-run-3.b-12"), key_of("mm-x"), key_of("other-1")
+    (('run-3.b', 12), None, None)
+    """
+    key, dash, attempt = name.removeprefix(PREFIX).rpartition("-")
+    ours = name.startswith(PREFIX) and dash and _KEY.fullmatch(key)
+    if not ours or not re.fullmatch(r"[1-9][0-9]{0,5}", attempt):
+        return None
+    return key, int(attempt)
 
 
 class State(StrEnum):
@@ -130,6 +172,7 @@ class Record:
         state: where the transfer stands.
         cluster: the batch system.
         digest: a hash of the job; empty in a row that was rebuilt without the job's description.
+        spool: the place of the records of its starts and ends.
         created: when the key came into the ledger.
         since: when the state was entered.
         deadline: by when something is to have happened; of live states only.
@@ -156,6 +199,7 @@ class Record:
     state: State = State.INTENT
     cluster: str = ""
     digest: str = ""
+    spool: str = ""
     created: float
     since: float
     deadline: float | None = None
@@ -191,21 +235,83 @@ class Record:
         return hashlib.sha256(made.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, kw_only=True)
+class Invocation:
+    """How the start script calls the payload on the node.
+
+    Attributes:
+        arguments: the payload's arguments.
+        directory: where it runs; empty for the directory that the batch system chooses.
+        exports: variables that it gets in any case, whatever the batch system passes on.
+        stdin, stdout, stderr: files in place of those of the batch system; empty for none.
+            Relative ones are in the directory.
+    """
+
+    arguments: tuple[str, ...] = ()
+    directory: str = ""
+    exports: tuple[tuple[str, str], ...] = ()
+    stdin: str = ""
+    stdout: str = ""
+    stderr: str = ""
+
+
+@attrs.frozen(slots=True, kw_only=True)
 class Payload:
-    """A job as it is submitted, in each attempt the same.
+    """A job as it is submitted, in each attempt the same, whoever submits it and from where.
 
     Attributes:
         ad: the job's ad, as text.
-        script: the path of the job's script.
-        words: the arguments for the batch system's command.
+        script: the path of the job's script, for people.
+        content: the script, as it was read when the job was handed over.
+        invocation: how the script is called.
+        own_words: the arguments for the batch system's command that its owner gave.
+        words: all arguments for the batch system's command.
+        directory: where the batch system's command runs.
+        environment: the variables that it runs with.
         metadata: names and texts that travel with the job.
     """
 
     ad: str
     script: str
-    words: tuple[str, ...]
+    content: bytes = attrs.field(default=b"", repr=False)
+    invocation: Invocation = attrs.field(factory=Invocation)
+    own_words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    directory: str = ""
+    environment: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     metadata: tuple[tuple[str, str], ...] = ()
+
+    def differs(self, other: Payload) -> str:
+        """Name the parts of an order in which another one differs; empty if both are one order.
+
+        What was found for a job (its queue, flags), and from where it was handed over, are no parts
+        of the order.
+
+        >>> one = Payload(ad="[ Cpus = 1; A = 2 ]", script="a.sh", content=b"true")
+        >>> one.differs(attrs.evolve(one, ad="[ Cpus = 2; A = 2 ]", content=b"false"))
+        'the script, Cpus of its ad'
+        >>> one.differs(attrs.evolve(one, words=("--mem=5M",), directory="/tmp"))
+        ''
+        """
+        found = ["the script"] if self.content != other.content else []
+        mine, others = self.invocation, other.invocation
+        found += [_PARTS[n] for n in _PARTS if getattr(mine, n) != getattr(others, n)]
+        if self.own_words != other.own_words:
+            found.append("the options for the batch system")
+        if self.ad != other.ad:
+            ad, changed = parse_ad(self.ad), parse_ad(other.ad)
+            names = [n for n in {**ad, **changed} if str(ad.get(n)) != str(changed.get(n))]
+            found.append(f"{', '.join(names[:5]) or 'the text'} of its ad")
+        return ", ".join(found)
+
+
+_PARTS: Final = {
+    "arguments": "the script's arguments",
+    "exports": "its environment",
+    "stdin": "its standard input",
+    "stdout": "its standard output",
+    "stderr": "its standard error",
+}
 
 
 @attrs.frozen(slots=True)

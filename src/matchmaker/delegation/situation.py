@@ -7,6 +7,7 @@ rules that act on them are in :mod:`matchmaker.delegation.states`.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 import attrs
 
@@ -24,6 +25,10 @@ BY_SIGNAL = 128
 _SAME_SECONDS = 1.5
 
 
+NOT_ASKED: Final = Silence("not asked")
+"""The answer of whoever was not asked: it shows nothing."""
+
+
 @attrs.frozen(slots=True, kw_only=True)
 class Observation:
     """What one look shows of a key.
@@ -31,13 +36,13 @@ class Observation:
     Attributes:
         queue: the jobs of the key in the queue, of every attempt; or no answer.
         accounting: those in the accounting; None if it was not asked.
-        marks: what is on record of the attempt; None if no such records are kept.
+        marks: what is on record of the attempt; or no answer.
         reply: what came of a submission; None if there was none.
     """
 
     queue: tuple[Sight, ...] | Silence
     accounting: tuple[Sight, ...] | Silence | None = None
-    marks: Marks | Silence | None = None
+    marks: Marks | Silence = NOT_ASKED
     reply: str | Refused | Silence | None = None
 
 
@@ -67,15 +72,9 @@ class Situation:
 
     @property
     def chosen(self) -> Sight | None:
-        """The living job that the record means: of the id it names, else the lowest.
-
-        Once one may start, another takes its place only where records keep both from starting.
-        """
+        """The living job that the record means: of the id it names, else the lowest."""
         mine = [sight for sight in self.alive if sight.remote_id == self.record.remote_id]
-        others = self.alive
-        if self.unfenced and self.record.remote_id and self.record.state not in _UNCOMMITTED:
-            others = []
-        return next(iter(mine or others), None)
+        return next(iter(mine or self.alive), None)
 
     @property
     def parked(self) -> Sight | None:
@@ -90,7 +89,8 @@ class Situation:
         Another ledger may use the key. One of ours that runs without a start ends by itself.
         """
         mine = sight.remote_id == self.record.remote_id
-        return sight.phase is Phase.RUNNING and self.fenced and not self.marks.started and not mine
+        unexplained = self.marks_known and not self.marks.started
+        return sight.phase is Phase.RUNNING and unexplained and not mine
 
     @property
     def outdated(self) -> list[Sight]:
@@ -134,35 +134,14 @@ class Situation:
         return None
 
     @property
-    def ran(self) -> Sight | None:
-        """Without records of starts, the job that ended by itself, and so has started.
-
-        It has the id of the record; once all are gone, any job of the attempt's name counts.
-        """
-        if not self.unfenced:
-            return None
-        if self.ended is not None and self.ended.phase is Phase.ENDED:
-            return self.ended
-        for place in (self.seen.queue, self.seen.accounting) if self.gone else ():
-            for sight in place if isinstance(place, tuple) else ():
-                if sight.phase is Phase.ENDED and sight.name == self.record.name:
-                    return sight
-        return None
-
-    @property
     def marks(self) -> Marks:
-        """What is on record; nothing where no records are kept or read."""
+        """What is on record of the attempt; nothing if it was not read."""
         return self.seen.marks if isinstance(self.seen.marks, Marks) else Marks()
 
     @property
-    def fenced(self) -> bool:
-        """Whether records of starts are kept, and were read."""
+    def marks_known(self) -> bool:
+        """Whether the records of the attempt were read."""
         return isinstance(self.seen.marks, Marks)
-
-    @property
-    def unfenced(self) -> bool:
-        """Whether no records of starts are kept, so that only the batch system's answers count."""
-        return self.seen.marks is None
 
     @property
     def by_signal(self) -> bool:

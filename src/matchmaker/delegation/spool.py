@@ -23,8 +23,9 @@ from typing import Final, ParamSpec, TypeVar
 import attrs
 
 from matchmaker.classad.formats.files import plain
-from matchmaker.delegation.contact import PREFIX, Marks, check_key, key_of
+from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import PREFIX, Payload, check_key, key_of
 from matchmaker.delegation.start import render
 from matchmaker.delegation.together import Together
 
@@ -66,6 +67,11 @@ class SharedSpool:
     root: Path = attrs.field(converter=_absolute)
     grace: int = 10
 
+    @property
+    def place(self) -> str:
+        """The path of the directory."""
+        return str(self.root)
+
     @_or_silence
     def ready(self) -> Path:
         """Makes the spool, if there is none; returns its directory."""
@@ -74,7 +80,7 @@ class SharedSpool:
 
     @_or_silence
     def prepare(
-        self, key: str, attempt: int, payload: bytes, job: str = "", cluster: str = ""
+        self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path:
         """Makes the directory of an attempt; returns the script to submit, which fences it.
 
@@ -91,8 +97,9 @@ class SharedSpool:
         room.mkdir(parents=True, exist_ok=True, mode=0o700)
         if job:
             _take(room, job, cluster)
-        _write(room / "payload", payload, mode=0o700)
-        _write(room / "start.sh", render(room, grace=self.grace).encode(), mode=0o700)
+        text = render(room, payload.invocation, grace=self.grace)
+        _write(room / "payload", payload.content, mode=0o700)
+        _write(room / "start.sh", text.encode("utf-8", "surrogateescape"), mode=0o700)
         return room / "start.sh"
 
     @_or_silence

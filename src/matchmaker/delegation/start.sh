@@ -2,9 +2,14 @@
 # Starts one job at most once, while its lease lasts; POSIX sh. Records are in the directory $room:
 #   lease  the job may start, until this file's time of change    end  the exit status; by a rename
 #   start  exclusive: "started" or "forbidden", and by whom
-# Exit statuses besides the payload's: 75 it may not start, 78 the records cannot be used.
+# Exit statuses besides the payload's: 75 it may not start, 78 the records, or the directory and files of
+# the order, cannot be used.
 set -u
 room=@ROOM@
+directory=@DIRECTORY@
+stdin=@STDIN@
+stdout=@STDOUT@
+stderr=@STDERR@
 payload=''
 got=''
 
@@ -35,6 +40,20 @@ lasts() {
 	touch "$room/beat" 2>/dev/null || return 2
 	read -r granted 2>/dev/null <"$room/lease" || return 2
 	[ -n "$(find "$room/lease" -newer "$room/beat" 2>/dev/null)" ]
+}
+
+# Leaves the record of the end, with a status and a reason for people, and ends with the status.
+finish() {
+	status=$1
+	[ -z "${2-}" ] || say "$2"
+	left=5
+	until { printf '%s %s\n' "$status" "$me" >"$room/.end.$me" &&
+		{ sync "$room/.end.$me" 2>/dev/null; mv -f "$room/.end.$me" "$room/end"; }; } 2>/dev/null; do
+		left=$((left - 1))
+		[ "$left" -gt 0 ] || { say "the record of the end cannot be written in $room"; break; }
+		sleep 1
+	done
+	exit "$status"
 }
 
 # Without leave it never starts: the record says so to whoever would commit it now.
@@ -101,8 +120,28 @@ for signal in HUP TERM USR1 USR2; do
 done
 trap 'pass TERM' INT QUIT
 
+# The order's own directory, files and variables, wherever and however the batch system starts a job.
+[ -z "$directory" ] || cd "$directory" || finish 78 "$directory cannot be entered on $(uname -n)"
+if [ -n "$stdin" ]; then
+	[ -r "$stdin" ] || finish 78 "$stdin cannot be read on $(uname -n)"
+	exec <"$stdin"
+fi
+if [ -n "$stdout" ]; then
+	(: >"$stdout") 2>/dev/null || finish 78 "$stdout cannot be written on $(uname -n)"
+	exec >"$stdout"
+fi
+if [ -n "$stderr" ]; then
+	if [ "$stderr" = "$stdout" ]; then
+		exec 2>&1
+	else
+		(: >"$stderr") 2>/dev/null || finish 78 "$stderr cannot be written on $(uname -n)"
+		exec 2>"$stderr"
+	fi
+fi
+@EXPORTS@
+
 exec 3<&0
-"$room/payload" <&3 3<&- & payload=$!
+"$room/payload"@ARGUMENTS@ <&3 3<&- & payload=$!
 exec 3<&-
 [ -z "$got" ] || pass "$got"
 watch "$payload" </dev/null >/dev/null 2>&1 & watcher=$!
@@ -117,11 +156,4 @@ done
 kill -s ALRM "$watcher" 2>/dev/null
 wait "$watcher" 2>/dev/null
 
-left=5
-until { printf '%s %s\n' "$status" "$me" >"$room/.end.$me" &&
-	{ sync "$room/.end.$me" 2>/dev/null; mv -f "$room/.end.$me" "$room/end"; }; } 2>/dev/null; do
-	left=$((left - 1))
-	[ "$left" -gt 0 ] || { say "the record of the end cannot be written in $room"; break; }
-	sleep 1
-done
-exit "$status"
+finish "$status"

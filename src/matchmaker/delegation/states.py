@@ -50,12 +50,12 @@ def _deadline(record: Record, now: float, deadlines: Deadlines) -> float | None:
 
 def begin(
     key: str, now: float, deadlines: Deadlines = DEFAULT, *, lease: float | None = None,
-    owner: str = "", cluster: str = "", digest: str = "",
+    owner: str = "", cluster: str = "", digest: str = "", spool: str = "",
 ) -> Step:  # fmt: skip
     """A new record, and the submission that is due once it is written down."""
     length = deadlines.lease if lease is None else lease
     record = Record(
-        key=key, owner=owner, cluster=cluster, digest=digest, created=now, since=now,
+        key=key, owner=owner, cluster=cluster, digest=digest, spool=spool, created=now, since=now,
         hold_until=now + deadlines.hold, lease=length, lease_until=now + length,
         retry_at=now + deadlines.pause(1),
     )  # fmt: skip

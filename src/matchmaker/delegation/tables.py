@@ -7,7 +7,9 @@ number of jobs that ended long ago.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, Final
@@ -20,6 +22,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     RowMapping,
     Table,
@@ -27,13 +30,12 @@ from sqlalchemy import (
     true,
 )
 
-from matchmaker.delegation.contact import key_of
 from matchmaker.delegation.database import columns
 from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import Payload, Record, State, Transition
+from matchmaker.delegation.record import Invocation, Payload, Record, State, Transition, key_of
 
-VERSION: Final = 1
-"""The version of the tables; a ledger of a newer one is refused."""
+VERSION: Final = 2
+"""The version of the tables; a ledger of another one is refused."""
 
 metadata: Final = MetaData()
 
@@ -61,7 +63,26 @@ Index(
 Index("transfers_created", transfers.c.created)
 Index("transfers_state", transfers.c.state, transfers.c.created)
 
-jobs: Final = Table("jobs", metadata, Column("key", Text, primary_key=True), *columns(Payload))
+# Thousands of jobs have one script and one environment: each is stored once, by its digest.
+contents: Final = Table(
+    "contents",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+jobs: Final = Table(
+    "jobs",
+    metadata,
+    Column("key", Text, primary_key=True),
+    *(
+        Column(name, Text, nullable=False)
+        for name in (
+            "ad", "script", "content", "invocation", "own_words", "words", "directory",
+            "environment", "metadata",
+        )
+    ),
+)  # fmt: skip
 
 log: Final = Table(
     "log",
@@ -112,18 +133,50 @@ def record_of(row: RowMapping) -> Record:
     return record
 
 
-def job_row(key: str, payload: Payload) -> dict[str, Any]:
-    """The columns of a job."""
-    return {
+def job_rows(key: str, payload: Payload) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The columns of a job, and the rows of ``contents`` that they name by digest."""
+    environment = json.dumps(payload.environment).encode()
+    named = {_digest(each): each for each in (payload.content, environment)}
+    row = {
         "key": key,
         "ad": payload.ad,
         "script": payload.script,
+        "content": _digest(payload.content),
+        "invocation": json.dumps(attrs.asdict(payload.invocation)),
+        "own_words": json.dumps(payload.own_words),
         "words": json.dumps(payload.words),
+        "directory": payload.directory,
+        "environment": _digest(environment),
         "metadata": json.dumps(payload.metadata),
     }
+    return row, named
 
 
-def payload_of(row: RowMapping) -> Payload:
-    """The job in a row of ``jobs``."""
-    pairs = tuple((str(name), str(text)) for name, text in json.loads(row["metadata"]))
-    return Payload(row["ad"], row["script"], tuple(json.loads(row["words"])), pairs)
+def payload_of(row: RowMapping, named: Mapping[str, bytes]) -> Payload:
+    """The job in a row of ``jobs``, with the contents that it names.
+
+    Raises KeyError or ValueError for a row that was changed or damaged.
+    """
+    invocation = json.loads(row["invocation"])
+    return Payload(
+        ad=row["ad"],
+        script=row["script"],
+        content=named[row["content"]],
+        invocation=Invocation(**{
+            **invocation, "arguments": tuple(invocation["arguments"]),
+            "exports": _pairs(invocation["exports"]),
+        }),
+        own_words=tuple(json.loads(row["own_words"])),
+        words=tuple(json.loads(row["words"])),
+        directory=row["directory"],
+        environment=_pairs(json.loads(named[row["environment"]])),
+        metadata=_pairs(json.loads(row["metadata"])),
+    )  # fmt: skip
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _pairs(found: Iterable[Iterable[object]]) -> tuple[tuple[str, str], ...]:
+    return tuple((str(name), str(text)) for name, text in found)

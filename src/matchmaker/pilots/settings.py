@@ -17,8 +17,7 @@ from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_integer, is_number
-from matchmaker.delegation.contact import check_key
-from matchmaker.delegation.record import Deadlines
+from matchmaker.delegation.record import Deadlines, check_key
 
 _MOST_BYTES: Final = 1 << 20
 

@@ -24,7 +24,7 @@ from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ad
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.formats.files import plain
 from matchmaker.classad.quoting import printable
-from matchmaker.delegation.contact import PREFIX
+from matchmaker.delegation.record import PREFIX
 from matchmaker.glue import read as read_glue
 from matchmaker.glue import read_ldap
 from matchmaker.matching.pair import match
