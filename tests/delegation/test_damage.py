@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import matchmaker as mm
-from matchmaker.delegation import DamagedError, Delegator, Ledger
+from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenError, Ledger
+from matchmaker.delegation.contact import Spool
 from matchmaker.delegation.findings import check, unknown_to
+from matchmaker.delegation.observation import Phase
 from matchmaker.delegation.record import State
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
@@ -110,7 +112,11 @@ def test_jobs_of_the_spool_that_the_ledger_does_not_know_are_found(
     assert unknown_to(other, spool) == ["a", "b"]
     assert check(ledger, spool) == []
     assert "jobs that the spool has: a, b; classad jobs --rebuild" in check(other, spool)[0]
-    Delegator(other, world, spool, clock=lambda: world.now).rebuild()
+    again = Delegator(other, world, spool, clock=lambda: world.now)
+    again.rebuild()
+    assert other.live() == [], "the other ledger is there, and goes on with its jobs"
+    Path(ledger.place).rename(f"{ledger.place}.lost")
+    again.rebuild()
     assert unknown_to(other, spool) == []
     assert {record.key for record in other.live()} == {"a", "b"}
     other.close()
@@ -123,8 +129,97 @@ def test_a_rebuild_takes_the_jobs_of_its_own_batch_system(ledger: Ledger, script
     delegator(ledger, there, "there").submit(AD, script, key="b")
     other = Ledger(script.parent / "new.db")
     spool = SharedSpool(script.parent / "spool")
+    Path(ledger.place).rename(f"{ledger.place}.lost")
     Delegator(other, here, spool, cluster="here", clock=lambda: here.now).rebuild()
     assert [record.key for record in other.live()] == ["a"]
     Delegator(other, there, spool, cluster="there", clock=lambda: there.now).rebuild()
     assert {r.key: r.cluster for r in other.live()} == {"a": "faulty@here", "b": "faulty@there"}
     other.close()
+
+
+def on(ledger: Ledger, world: World) -> Delegator:
+    """A delegator whose jobs run: the world has the records too."""
+    return Delegator(ledger, world, world, clock=lambda: world.now)
+
+
+def test_a_rebuild_leaves_another_ledgers_job_alone(ledger: Ledger, script: Path) -> None:
+    """It was taken once, and when its lease in the wrong ledger was over, it was cancelled."""
+    world = World(length=1000.0)
+    made = on(ledger, world)
+    made.submit(AD, script, key="k")
+    for _ in range(4):
+        world.pass_time(12)
+        made.reconcile()
+    assert made.job("k").state is State.RUNNING
+    other = Ledger(script.parent / "other.db")
+    quick = Deadlines(lease=30.0)
+    spools: list[Spool] = [SharedSpool(script.parent / "other"), world]
+    for spool in spools:
+        stranger = Delegator(other, world, spool, deadlines=quick, clock=lambda: world.now)
+        assert isinstance(spool.ready(), Path)
+        assert stranger.rebuild().strangers == 1
+        assert other.recent() == []
+        world.pass_time(100)
+        stranger.reconcile()
+    made.reconcile()
+    assert (made.job("k").state, world.calls["cancel"]) == (State.RUNNING, 0)
+    other.close()
+
+
+def test_a_rebuilt_row_knows_its_job_by_its_mark(ledger: Ledger, script: Path) -> None:
+    """The digest, the owner and the time are in the spool, so that its mark is the same."""
+    world = World(length=1000.0)
+    made = on(ledger, world)
+    before = made.submit(AD, script, key="k")
+    foreign = world._new("mm-k-1", 10_000.0, "00112233aabbccdd")
+    ledger.close()
+    Path(ledger.place).unlink()
+    new = Ledger(ledger.place)
+    again = on(new, world)
+    again.rebuild()
+    after = again.job("k")
+    assert (after.mark, after.digest, after.created) == (before.mark, before.digest, before.created)
+    for _ in range(4):
+        world.pass_time(12)
+        again.reconcile()
+    assert again.job("k").state is State.RUNNING
+    assert foreign.phase is Phase.PARKED
+    with pytest.raises(KeyTakenError):
+        again.submit(mm.parse_ad("[ other = true ]"), script, key="k")
+    new.close()
+
+
+@pytest.mark.parametrize("how", ["its row", "its file"])
+def test_a_rebuild_brings_no_ended_job_back_to_life(ledger: Ledger, script: Path, how: str) -> None:
+    world = World(length=5.0)
+    made = on(ledger, world)
+    for key in ("done", "taken", "cancelled"):
+        made.submit(AD, script, key=key)
+        if key == "cancelled":
+            made.cancel(key)
+        for _ in range(6):
+            world.pass_time(12)
+            made.reconcile()
+    assert made.job("done").state is State.DONE
+    made.acknowledge("taken")
+    # A second submission of it comes late.
+    world._new("mm-taken-1", 900.0, made.job("taken").mark)
+    ledger.close()
+    if how == "its row":
+        with sqlite3.connect(ledger.place) as raw:
+            raw.execute("DELETE FROM transfers")
+    else:
+        Path(ledger.place).unlink()
+    new = Ledger(ledger.place)
+    again = on(new, world)
+    again.rebuild()
+    for _ in range(8):
+        world.pass_time(12)
+        again.reconcile()
+    assert again.job("done").state is State.DONE
+    assert "taken" not in {record.key for record in new.recent()}
+    kept = State.CANCELLED if how == "its row" else State.PAUSED
+    assert again.job("cancelled").state is kept
+    assert max(world.starts.values(), default=0) <= 1
+    assert "cancelled" not in world.starts
+    new.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
@@ -50,6 +50,7 @@ class Files:
     lease_until: float = 0.0
     stopped: bool = False
     exit: int | None = None
+    origin: Origin | None = None
 
 
 @attrs.define
@@ -88,6 +89,7 @@ class World:
         self.kill_after: int | None = None
         self.between: Callable[[], None] | None = None
         self.starts = Counter[str]()
+        self.signed: Origin | None = None
         self.finished: dict[str, int] = {}
         self.accounting_delay = 0.0
 
@@ -200,6 +202,20 @@ class World:
         if fault != "nothing":
             self.files.setdefault((key, attempt), Files())
         return BROKEN if fault else Path(f"/spool/{key}/{attempt}/start.sh")
+
+    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+        self.files[key, attempt].origin = origin
+        self.signed = self.signed or origin
+        return None
+
+    def origins(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Origin] | Silence:
+        found = {name: self.files.get(name, Files()).origin for name in names}
+        return {name: origin for name, origin in found.items() if origin is not None}
+
+    def first(self) -> Origin | Silence | None:
+        return self.signed
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
         fault = self.boundary("commit")
@@ -352,6 +368,8 @@ class MemoryLedger:
     """The ledger's methods over dictionaries; :mod:`tests.delegation.test_ledger` holds both."""
 
     sqlite = True
+    identity = "0000000a"
+    place = "memory"
 
     def __init__(self, world: World | None = None) -> None:
         self.rows: dict[str, Record] = {}
@@ -417,10 +435,22 @@ class MemoryLedger:
             made = attrs.evolve(record, epoch=self.epoch, revision=1)
             if known is not None:
                 made = attrs.evolve(
-                    made, digest=known.digest, created=known.created, owner=known.owner
+                    made,
+                    digest=known.digest,
+                    created=known.created,
+                    owner=known.owner,
+                    ledger=known.ledger,
                 )
             self.rows[record.key] = made
             self._note("new", made, by)
+
+    def adopt(self, identity: str) -> bool:
+        if not self.log:
+            self.identity = identity
+        return not self.log
+
+    def last_states(self, keys: Collection[str]) -> dict[str, str]:
+        return {key: entry.target for key, entry in self.log if key in keys}
 
     def find(self, key: str) -> Record | None:
         return self.rows.get(key)

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from matchmaker.delegation import spool
+from matchmaker.delegation.contact import Origin
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Payload
 from matchmaker.delegation.spool import SharedSpool
@@ -29,6 +30,11 @@ class GivenSpool(SharedSpool):
         made = super().prepare(key, attempt, payload, job, cluster)
         self._give()
         return made
+
+    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+        done = super().sign(key, attempt, origin)
+        self._give()
+        return done
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
         done = super().commit(key, attempt, seconds)

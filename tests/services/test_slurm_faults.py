@@ -14,12 +14,16 @@ from pathlib import Path
 import attrs
 import pytest
 
+from matchmaker.delegation.commands import Commands
+from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
+from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import State
+from matchmaker.delegation.record import Deadlines, State
+from matchmaker.delegation.spool import SharedSpool
 from tests.services.breakable import BreakableSlurm, breakable, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program
-from tests.services.delegating import Room, tell
+from tests.services.delegating import QUICK, Room, tell
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -185,6 +189,27 @@ def test_24_a_job_that_a_person_cancels_says_so(room: SlurmRoom) -> None:
     room.slurm.command("scancel", runs.remote_id)
     (made,) = room.follow(d, "k")
     assert (made.state, made.code) == (State.FAILED, ReasonCode.CANCELLED), made.reason
+
+
+def test_25_a_rebuild_leaves_another_ledgers_job_alone(room: SlurmRoom) -> None:
+    """And a lost ledger finds its own again, by the mark that it had."""
+    d = room.delegator()
+    room.submit(d, "k", "sleep 20")
+    (before,) = room.follow(d, "k", to=(State.RUNNING,))
+    system = Commands(load_control("slurm"), environment=room.site)
+    times = Deadlines(**{**QUICK, "lease": 1.0})  # type: ignore[arg-type]
+    other = Delegator(Ledger(room.folder / "b.db"), system, room.folder / "b", deadlines=times)
+    assert isinstance(SharedSpool(room.folder / "b").ready(), Path)
+    assert other.rebuild().strangers == 1
+    time.sleep(2.0)
+    assert other.reconcile().live == 0
+    d.reconcile()
+    assert d.job("k").state is State.RUNNING
+    (room.folder / "jobs.db").unlink()
+    again = room.delegator()
+    again.rebuild()
+    assert again.job("k").mark == before.mark
+    room.all_once(again)
 
 
 def test_17_two_delegators_on_one_ledger(room: SlurmRoom) -> None:

@@ -133,7 +133,7 @@ def record_data(record: Record) -> dict[str, Any]:
     data["state"] = str(record.state)
     data["code"] = None if record.code is None else str(record.code)
     data["name"] = record.name
-    del data["epoch"], data["revision"], data["digest"]
+    del data["epoch"], data["revision"], data["digest"], data["ledger"]
     return data
 
 

@@ -102,6 +102,25 @@ class Marks:
     stopped: bool = False
 
 
+@attrs.frozen(slots=True, kw_only=True)
+class Origin:
+    """Whose attempt it is: what makes the job's row anew, and its mark the same, if that is lost.
+
+    Attributes:
+        ledger: the ledger's identity.
+        place: the ledger's file or URL.
+        created: when the key came into the ledger.
+        owner: who handed the job over.
+        job: the digest of the job.
+    """
+
+    ledger: str
+    place: str = ""
+    created: float = 0.0
+    owner: str = ""
+    job: str = ""
+
+
 class Spool(Protocol):
     """Records of commits, starts, leases and ends, which the job's start script shares.
 
@@ -123,6 +142,17 @@ class Spool(Protocol):
         With the digest of a job, Silence where the room is another job's. ``cluster`` is the batch
         system that it is made for.
         """
+
+    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+        """Writes down whose attempt it is, and whose spool, if that is not on record."""
+
+    def origins(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Origin] | Silence:
+        """Whose attempts (key, attempt) they are, of those that say so."""
+
+    def first(self) -> Origin | Silence | None:
+        """Whose spool it is: the ledger that signed first; None if none did."""
 
     def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
         """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.

@@ -180,7 +180,7 @@ class Delegator:
         made = states.begin(
             key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
             cluster=self._means.cluster, digest=digest_of(order, self._means.system.name),
-            spool=spool,
+            ledger=self._means.ledger.identity, spool=spool,
         )  # fmt: skip
         return self._handed(made, order)
 
@@ -346,8 +346,9 @@ class Delegator:
     def rebuild(self) -> Reconciliation:
         """Makes the missing records anew from the batch system and the records of starts and ends.
 
-        What the ledger has stays, unless there is a later attempt of a live job. Whoever had the
-        ledger open must open it again.
+        What the ledger has stays, unless there is a later attempt of a live job. A job of another
+        ledger is left alone, and one that ended stays ended. Whoever had the ledger open must open
+        it again.
 
         Raises UnansweredError while the batch system or the spool gives no answer.
         """

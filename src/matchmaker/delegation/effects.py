@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import BatchSystem, Spool
+from matchmaker.delegation.contact import BatchSystem, Origin, Spool
 from matchmaker.delegation.duties import Act, Effect
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.limits import LIMITS
@@ -180,6 +180,11 @@ def _park(
     script = means.spool_of(record.spool).prepare(
         record.key, record.attempt, payload, record.digest, means.cluster
     )
+    if not isinstance(script, Silence):
+        signed = means.spool_of(record.spool).sign(
+            record.key, record.attempt, _origin(means, record)
+        )
+        script = signed if signed is not None else script
     if isinstance(script, Silence):
         return script
     more = {"attempt": str(record.attempt), "mark": record.mark}
@@ -188,6 +193,21 @@ def _park(
         seconds=effect.seconds, directory=payload.directory,
         environment=dict(payload.environment),
     )  # fmt: skip
+
+
+def absolute(place: str) -> str:
+    """The place of a ledger, whatever the working directory."""
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def _origin(means: Means, record: Record) -> Origin:
+    return Origin(
+        ledger=record.ledger,
+        place=absolute(means.ledger.place),
+        created=record.created,
+        owner=record.owner,
+        job=record.digest,
+    )
 
 
 def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Record | None:

@@ -7,6 +7,7 @@ holds only if nobody else wrote it since it was read (its revision) and the ledg
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -69,7 +70,8 @@ class Ledger:
         if not known:
             with self._writing() as write:
                 tables.metadata.create_all(write)
-                for name, value in (("version", tables.VERSION), ("epoch", 1)):
+                own = secrets.randbits(32)
+                for name, value in (("version", tables.VERSION), ("epoch", 1), ("identity", own)):
                     there = write.scalar(sql.select(facts.c.value).where(facts.c.name == name))
                     if there is None:
                         write.execute(facts.insert().values(name=name, value=value))
@@ -85,6 +87,8 @@ class Ledger:
                 f"{tables.VERSION}: {do}"
             )
         self.epoch = found.get("epoch", 0)
+        self.identity = f"{found.get('identity', 0):08x}"
+        """What tells the jobs of this ledger from those of others; a rebuild may restore it."""
 
     def close(self) -> None:
         """Closes the connections; the ledger cannot be used afterwards."""
@@ -242,6 +246,27 @@ class Ledger:
                 write.execute(log.insert(), moved)
         return [made if held else None for made, held in zip(new, won, strict=True)]
 
+    def adopt(self, identity: str) -> bool:
+        """Takes the identity of a lost ledger; False, and no change, if there are jobs already."""
+        with self._writing() as write:
+            if write.scalar(sql.select(log.c.id).limit(1)) is not None:
+                return False
+            value = int(identity, 16)
+            write.execute(facts.update().where(facts.c.name == "identity").values(value=value))
+        self.identity = identity
+        return True
+
+    def last_states(self, keys: Collection[str]) -> dict[str, str]:
+        """The last state in the log, by key, of those keys that are there."""
+        wanted = sorted(keys)
+        found: dict[str, str] = {}
+        with self._reading() as read:
+            for start in range(0, len(wanted), _AT_ONCE):
+                some = log.c.key.in_(wanted[start : start + _AT_ONCE])
+                query = sql.select(log.c.key, log.c.target).where(some).order_by(log.c.id)
+                found |= {row.key: row.target for row in read.execute(query)}
+        return found
+
     def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
         """Replaces the live records, and those of the given keys, in a new epoch.
 
@@ -315,7 +340,9 @@ _UPDATE: Final = (
 )
 
 
-_OF_THE_JOB: Final[Mapping[str, type]] = {"digest": str, "created": float, "owner": str}
+_OF_THE_JOB: Final[Mapping[str, type]] = {
+    "ledger": str, "digest": str, "created": float, "owner": str,
+}  # fmt: skip
 """What a row says of its job that is the same in every attempt."""
 
 

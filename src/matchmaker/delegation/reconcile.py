@@ -7,18 +7,20 @@ Asks for the queue once and for the accounting once, for any number of jobs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar
 
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.effects import Means, carry_out_all
+from matchmaker.delegation.contact import Marks, Origin
+from matchmaker.delegation.effects import Means, absolute, carry_out_all
 from matchmaker.delegation.errors import UnansweredError
 from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
 from matchmaker.delegation.record import Record, State, Unreadable, key_of
 from matchmaker.delegation.situation import Observation
 
+_T = TypeVar("_T")
 _DAY: Final = 86_400.0
 _OVER: Final = frozenset({Phase.ENDED, Phase.CANCELLED})
 
@@ -125,46 +127,68 @@ def rebuild(means: Means) -> Reconciliation:
     """Makes the missing records anew from the batch system and the records of starts and ends.
 
     A row of the ledger stays as it is, unless it is damaged, or there is a later attempt of a live
-    job than it has. What the spool has for another batch system is left to that one.
+    job than it has. What the spool has for another batch system is left to that one, and what it
+    has of another ledger to that ledger. An empty ledger takes the place of the one that signed the
+    spool, if that was here or is no longer there.
 
     Raises UnansweredError while one of them gives no answer.
     """
     now = means.clock()
     queue = _by_key(means.system.look())
-    spool = means.spool_of("")
-    kept = spool.attempts()
+    latest, origins, marks = _kept(means)
     if isinstance(queue, Silence):
         raise UnansweredError(f"nothing to rebuild from: {queue.reason}")
-    if isinstance(kept, Silence):
-        raise UnansweredError(f"nothing to rebuild from: {kept.reason}")
-    latest = dict(sorted(name for name, at in kept.items() if at in {"", means.cluster}))
-    for sight in (sight for sights in queue.values() for sight in sights):
-        key, attempt = key_of(sight.name) or ("", 0)
-        latest[key] = max(attempt, latest.get(key, 0))
     kept_rows = {
         r.key
         for r in means.ledger.records(latest)
         if not r.state.live or r.cluster != means.cluster or r.attempt >= latest[r.key]
     }
-    made = [
-        attrs.evolve(
-            states.begin(
-                key,
-                now,
-                means.deadlines,
-                owner=means.owner,
-                cluster=means.cluster,
-                spool=spool.place,
-            ).record,
-            attempt=attempt,
-            state=State.UNKNOWN,
-            reason="rebuilt",
-        )
-        for key, attempt in sorted(latest.items())
-        if key not in kept_rows
-    ]
+    left = {key: attempt for key, attempt in latest.items() if key not in kept_rows}
+    before = means.ledger.last_states(left)
+    made = []
+    for key, attempt in sorted(left.items()):
+        own = origins.get((key, attempt), Origin(ledger="", owner=means.owner, created=now))
+        begun = states.begin(
+            key, now, means.deadlines, owner=own.owner, cluster=means.cluster, digest=own.job,
+            ledger=means.ledger.identity, spool=means.spool_of("").place,
+        ).record  # fmt: skip
+        begun = attrs.evolve(begun, attempt=attempt, created=own.created)
+        last = State(before[key]) if key in before else None
+        seen = marks.get((key, attempt), Marks())
+        made.append(states.rebuilt(begun, seen, last, now, means.deadlines))
     means.ledger.rebuild(made, now, means.owner)
     return reconcile(means)
+
+
+_Kept = tuple[
+    dict[str, int], Mapping[tuple[str, int], Origin], Mapping[tuple[str, int], Marks | Silence]
+]
+
+
+def _kept(means: Means) -> _Kept:
+    """The latest attempts of this ledger that the spool has, whose they are, and their records."""
+    spool = means.spool_of("")
+    attempts = _answered(spool.attempts())
+    first = _answered(spool.first())
+    if first is not None and first.ledger != means.ledger.identity:
+        here = first.place == absolute(means.ledger.place)
+        if here or ("://" not in first.place and not Path(first.place).exists()):
+            means.ledger.adopt(first.ledger)
+    names = dict(sorted(name for name, at in attempts.items() if at in {"", means.cluster}))
+    origins = _answered(spool.origins(names.items()))
+    unsigned = Origin(ledger=means.ledger.identity) if first is None else first
+    latest = {
+        key: attempt
+        for key, attempt in names.items()
+        if origins.get((key, attempt), unsigned).ledger == means.ledger.identity
+    }
+    return latest, origins, _answered(spool.marks(latest.items()))
+
+
+def _answered(answer: _T | Silence) -> _T:
+    if isinstance(answer, Silence):
+        raise UnansweredError(f"nothing to rebuild from: {answer.reason}")
+    return answer
 
 
 def _by_key(answer: Answer) -> _Sights | Silence:
@@ -211,8 +235,7 @@ def _observation(
 def _own(record: Record, shown: _Sights) -> tuple[Sight, ...]:
     """The jobs of the key, unless their mark says that another ledger submitted them."""
     found = shown.get(record.key, ())
-    mark = record.mark if found else ""
-    return tuple(sight for sight in found if not mark or sight.mark in {"", mark})
+    return tuple(sight for sight in found if record.owns(sight.mark))
 
 
 def _own_marks(record: Record, marks: Mapping[tuple[str, int], Marks | Silence]) -> Marks | Silence:

@@ -171,6 +171,7 @@ class Record:
         revision: how often the row was written.
         state: where the transfer stands.
         cluster: the batch system.
+        ledger: the identity of the ledger that it was handed over in.
         digest: a hash of the job; empty in a row that was rebuilt without the job's description.
         spool: the place of the records of its starts and ends.
         created: when the key came into the ledger.
@@ -198,6 +199,7 @@ class Record:
     revision: int = 0
     state: State = State.INTENT
     cluster: str = ""
+    ledger: str = ""
     digest: str = ""
     spool: str = ""
     created: float
@@ -226,13 +228,19 @@ class Record:
     def mark(self) -> str:
         """What tells its jobs from those that another ledger submits under the same name.
 
-        Empty where the ledger was rebuilt without the job's description: then every job of its name
-        may be its own.
+        It begins with the ledger's identity, so that they are known even if the row is lost.
         """
-        if not self.digest:
-            return ""
         made = f"{self.key} {self.created!r} {self.owner} {self.digest}"
-        return hashlib.sha256(made.encode("utf-8", "replace")).hexdigest()[:16]
+        own = hashlib.sha256(made.encode("utf-8", "replace")).hexdigest()
+        return f"{self.ledger}{own}"[:16]
+
+    def owns(self, mark: str) -> bool:
+        """Whether a job with a mark may be its own: with its mark, or with none.
+
+        Where the row was made anew and the job's digest is lost, any mark of its ledger counts.
+        """
+        known = self.ledger and not self.digest
+        return mark in {"", self.mark} or bool(known and mark.startswith(self.ledger))
 
 
 @attrs.frozen(slots=True, kw_only=True)

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 import attrs
 
 from matchmaker.classad.formats.files import plain
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import PREFIX, Payload, check_key, key_of
 from matchmaker.delegation.start import render
@@ -31,6 +33,8 @@ from matchmaker.delegation.together import Together
 
 _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
+_FIRST: Final = f"{_MARKER}.ledger"
+_ORIGIN: Final = "origin"
 _JOB: Final = "job."
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,5}")
@@ -101,6 +105,27 @@ class SharedSpool:
         _write(room / "payload", payload.content, mode=0o700)
         _write(room / "start.sh", text.encode("utf-8", "surrogateescape"), mode=0o700)
         return room / "start.sh"
+
+    @_or_silence
+    def sign(self, key: str, attempt: int, origin: Origin) -> None:
+        """Writes down whose attempt it is, and whose spool, if that is not on record."""
+        text = f"{json.dumps(attrs.asdict(origin))}\n"
+        if not (self.root / _FIRST).exists():
+            _link(self.root / _FIRST, text)
+        _write(self._there(key, attempt) / _ORIGIN, text.encode())
+
+    @_or_silence
+    def origins(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Origin]:
+        """Whose attempts (key, attempt) they are, of those that say so."""
+        self._check()
+        found = {name: _origin(self._room(*name) / _ORIGIN) for name in names}
+        return {name: origin for name, origin in found.items() if origin is not None}
+
+    @_or_silence
+    def first(self) -> Origin | None:
+        """Whose spool it is: the ledger that signed first; None if none did."""
+        self._check()
+        return _origin(self.root / _FIRST)
 
     @_or_silence
     def commit(self, key: str, attempt: int, seconds: float) -> None:
@@ -217,6 +242,19 @@ def _marks(room: Path) -> Marks | Silence:
         forbidden=by == "forbidden",
         exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
     )
+
+
+def _origin(path: Path) -> Origin | None:
+    """What a file says of an attempt's ledger; None where it is not there or was damaged."""
+    try:
+        with plain(path) as file:
+            found = json.loads(file.read(_RECORD))
+        origin = Origin(**found)
+    except (FileNotFoundError, TypeError, ValueError):
+        return None
+    texts = (origin.ledger, origin.place, origin.owner, origin.job)
+    sound = all(isinstance(text, str) for text in texts) and isinstance(origin.created, float)
+    return origin if sound and isfinite(origin.created) else None
 
 
 def _job(there: Collection[str]) -> tuple[str, str]:

@@ -11,9 +11,11 @@ from typing import Final
 
 import attrs
 
+from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.duties import WAITS, Act, Effect, cancels, due
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.moves import MOVES
+from matchmaker.delegation.observation import ReasonCode, Silence
 from matchmaker.delegation.record import LIVE, Deadlines, Record, State
 from matchmaker.delegation.situation import Observation, Situation, noticed
 
@@ -50,12 +52,13 @@ def _deadline(record: Record, now: float, deadlines: Deadlines) -> float | None:
 
 def begin(
     key: str, now: float, deadlines: Deadlines = DEFAULT, *, lease: float | None = None,
-    owner: str = "", cluster: str = "", digest: str = "", spool: str = "",
+    owner: str = "", cluster: str = "", digest: str = "", ledger: str = "", spool: str = "",
 ) -> Step:  # fmt: skip
     """A new record, and the submission that is due once it is written down."""
     length = deadlines.lease if lease is None else lease
     record = Record(
-        key=key, owner=owner, cluster=cluster, digest=digest, spool=spool, created=now, since=now,
+        key=key, owner=owner, cluster=cluster, digest=digest, ledger=ledger, spool=spool,
+        created=now, since=now,
         hold_until=now + deadlines.hold, lease=length, lease_until=now + length,
         retry_at=now + deadlines.pause(1),
     )  # fmt: skip
@@ -108,6 +111,36 @@ def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = D
     if record.state in LIVE and (record.deadline is None or record.deadline <= now):
         record = attrs.evolve(record, deadline=_deadline(record, now, deadlines))
     return Step(record, due(Situation(record, seen, now, deadlines)))
+
+
+def rebuilt(
+    record: Record, marks: Marks | Silence, before: State | None, now: float,
+    deadlines: Deadlines = DEFAULT,
+) -> Record:  # fmt: skip
+    """A new record of an attempt whose row was lost, by what is on record of it.
+
+    What ended stays ended. What may never start is paused: whether it was to be submitted again or
+    to end, nobody knows any more.
+
+    Args:
+        record: the row of the attempt as it began.
+        marks: what is on record of the attempt.
+        before: the last state in the log; None if it has none.
+        now: the time, in seconds since 1970.
+        deadlines: how long each step may take.
+    """
+    found = marks if isinstance(marks, Marks) else Marks()
+    state, why = _S.UNKNOWN, "rebuilt"
+    if before is not None and not before.live:
+        state = before
+    elif found.exit is not None:
+        state, why = (_S.FAILED if found.exit else _S.DONE), f"rebuilt; exit status {found.exit}"
+    elif found.forbidden:
+        state, why = _S.PAUSED, "rebuilt; it never started"
+    made = attrs.evolve(
+        record, state=state, since=now, exit=found.exit, reason=why, code=ReasonCode.REBUILT
+    )
+    return attrs.evolve(made, deadline=_deadline(made, now, deadlines))
 
 
 # --- what the owner does --------------------------------------------------------------------------
