@@ -124,8 +124,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     def delegator(place: transfers.Place, ledger: Any, system: str) -> Delegator:
         made.name = system
         return Delegator(
-            ledger, made, made, owner="ana@ui", cluster=place.cluster, clock=lambda: made.now
-        )
+            ledger, made, made, owner="ana@ui", cluster=place.cluster, clock=lambda: made.now,
+            deadlines=transfers.deadlines_of(place),
+        )  # fmt: skip
 
     monkeypatch.setattr(transfers, "delegator", delegator)
     monkeypatch.setattr(time, "sleep", made.pass_time)

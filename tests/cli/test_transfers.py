@@ -182,6 +182,26 @@ def test_a_lost_reply_is_looked_up(
     ]  # fmt: skip
 
 
+def test_deadlines_are_given_by_name(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    classad("submit", *job, *here, "--key", "k", "--wait", 0)
+    world.pass_time(5)
+    assert "prepared" not in classad("reconcile", *here).out
+    done = classad("reconcile", *here, "--deadlines", "settle=4.5, absent=60")
+    assert done.out.splitlines()[0] == "k: prepared -> committed"
+
+
+@pytest.mark.parametrize("text", ["settle", "settle=", "settle=-1", "hope=3", "settle=0"])
+def test_a_wrong_deadline_is_refused(
+    classad: Run, world: World, here: list[object], job: list[object], text: str
+) -> None:
+    done = classad("submit", *job, *here, "--key", "k", "--deadlines", text)
+    assert done.status == 2
+    assert "deadlines" in done.err or "settle must be" in done.err
+    assert not world.calls
+
+
 def test_without_waiting_reconcile_goes_on(
     classad: Run, world: World, here: list[object], job: list[object]
 ) -> None:

@@ -6,6 +6,7 @@ What a job went through is decided by the library; here it becomes a table, JSON
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from matchmaker.cli.output import table, waiting
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from matchmaker.delegation import Delegator, Ledger, Reconciliation, Record
+    from matchmaker.delegation import Deadlines, Delegator, Ledger, Reconciliation, Record
     from matchmaker.delegation.contact import Spool
 
 _LOOK_SECONDS: Final = 2.0
@@ -36,11 +37,13 @@ class Place:
     """Where the records are: the ledger's file or URL, and the spool's directory.
 
     ``cluster`` is which batch system of its kind is meant, where one ledger serves several.
+    ``deadlines`` are those that differ from the default, as ``NAME=SECONDS,…``.
     """
 
     ledger: str | None
     spool: str | None
     cluster: str | None = None
+    deadlines: str | None = None
 
     def name_of(self, system: str) -> str:
         """The name of a batch system in the ledger."""
@@ -49,6 +52,10 @@ class Place:
 
 options = gathered(
     Place, "place",
+    click.option(
+        "--deadlines", metavar="NAME=SECONDS,...", envvar="CLASSAD_DEADLINES",
+        help="How long steps may take where that is not the default, such as settle=6,backoff=30.",
+    ),
     click.option(
         "--cluster", metavar="NAME", envvar="CLASSAD_CLUSTER",
         help="Which batch system of its kind this is, where one ledger serves several.",
@@ -64,7 +71,7 @@ options = gathered(
         " own state folder.",
     ),
 )  # fmt: skip
-"""The options for the ledger and the spool; the command gets them as ``place``."""
+"""The options for the ledger, the spool and the deadlines; the command gets them as ``place``."""
 
 
 def state_folder() -> Path:
@@ -100,7 +107,26 @@ def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
     """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
     from matchmaker.delegation import Delegator
 
-    return Delegator(ledger, system, place.spool or "", cluster=place.cluster, parallel=4)
+    return Delegator(
+        ledger, system, place.spool or "", cluster=place.cluster, parallel=4,
+        deadlines=deadlines_of(place),
+    )  # fmt: skip
+
+
+def deadlines_of(place: Place) -> Deadlines:
+    """The deadlines with those given as ``NAME=SECONDS,…``. Raises ValueError for wrong ones."""
+    from matchmaker.delegation import Deadlines
+
+    names = [field.name for field in attrs.fields(Deadlines)]
+    given: dict[str, float] = {}
+    for part in filter(None, (place.deadlines or "").split(",")):
+        name, _, value = (word.strip() for word in part.partition("="))
+        if name not in names or not re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,9})?", value):
+            raise ValueError(
+                f"--deadlines: {part[:80]!r} is no NAME=SECONDS; the names are {', '.join(names)}"
+            )
+        given[name] = float(value)
+    return attrs.evolve(Deadlines(), **given)  # type: ignore[arg-type]
 
 
 def spool_of(place: Place, ledger: Ledger) -> Spool | None:
