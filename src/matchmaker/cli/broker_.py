@@ -81,9 +81,12 @@ def command(
     if script is None or lrms is None:
         choose()
     else:
-        order = handing.Order(job=job, script=script)
-        record = handing.over(order, lrms, place, wish, choose)
-        done = handing.say(page, record) if record is not None else False
+        order = handing.ordered(job, job_file, lrms, script=script)
+        handed = handing.over(order, place, wish, choose)
+        if handed is not None:
+            record, options = handed
+            handing.explain(page, order, options)
+            done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +21,8 @@ from matchmaker.cli.output import warn
 if TYPE_CHECKING:
     from matchmaker.batch import Submission
     from matchmaker.delegation import Delegator, Record
+    from matchmaker.delegation.control import Control
+    from matchmaker.delegation.orders import OwnOptions
     from matchmaker.delegation.record import Invocation
 
 
@@ -50,29 +55,73 @@ class Order:
 
     Attributes:
         job: the job's ad.
-        script: the job's script, by its path or as its content.
-        words: the owner's own options for the batch system.
-        invocation: how the script is called; None for the default.
+        script: the content of its script.
+        control: the table of the batch system.
+        invocation: how the script is called.
+        given: the owner's options on the command line.
+        left_out: attributes of the ad that have no effect, each with the reason.
     """
 
     job: ClassAd
-    script: str | bytes
-    words: Sequence[str] = ()
-    invocation: Invocation | None = None
+    script: bytes = attrs.field(repr=False)
+    control: Control
+    invocation: Invocation
+    given: Sequence[str] = ()
+    left_out: tuple[str, ...] = ()
+
+    def options(self, found: Sequence[str] = ()) -> OwnOptions:
+        """The owner's options, beside the flags that were found for the job."""
+        from matchmaker.delegation.orders import own_options
+
+        return own_options(self.control, self.script, os.environ, self.given, found)
+
+
+def ordered(
+    job: ClassAd, job_file: str, lrms: str, *, script: str | None, arguments: str | None = None,
+    given: Sequence[str] = (),
+) -> Order:  # fmt: skip
+    """Read an order: the job, its script, and how it is called.
+
+    Args:
+        job: the job's ad.
+        job_file: the file that it is from; ``-`` for standard input.
+        lrms: the batch system.
+        script: the path of the script; None for the job's own ``Executable``.
+        arguments: the script's arguments in one text; None for the job's own.
+        given: the owner's options for the batch system.
+
+    Raises OSError, ValueError, and RefusedError as :func:`invocation_of` does.
+    """
+    from matchmaker.delegation.control import load_control
+    from matchmaker.delegation.effects import script_at
+    from matchmaker.delegation.orders import invocation_of
+
+    control = load_control(lrms)
+    names = {word.partition("=")[0].strip() for word in given}
+    directory = "" if names & {*control.chdir} else str(Path.cwd())
+    folder = Path.cwd() if job_file == "-" else Path(job_file).absolute().parent
+    words = None if arguments is None else shlex.split(arguments)
+    described = invocation_of(job, folder, directory, script, words)
+    if described.script is None:
+        raise click.UsageError("the job names no Executable: give --script FILE, the job's script")
+    content = described.script
+    return Order(
+        job=job, script=content if isinstance(content, bytes) else script_at(Path(content)),
+        control=control, invocation=described.invocation, given=given,
+        left_out=described.left_out,
+    )  # fmt: skip
 
 
 def over(
-    order: Order, lrms: str, place: transfers.Place, wish: Wish,
-    choose: Callable[[], Submission | None],
-) -> Record | None:  # fmt: skip
-    """Hands a job over, and waits until it may start.
+    order: Order, place: transfers.Place, wish: Wish, choose: Callable[[], Submission | None]
+) -> tuple[Record, OwnOptions] | None:
+    """Hands a job over, and waits until it may start; the job and its owner's options.
 
     The key is looked up before anything is chosen: an order that is known goes on as it is. It is
     printed before the job is on record, so that nobody who repeats the order needs another one.
 
     Args:
         order: the job.
-        lrms: the batch system.
         place: the ledger and the spool.
         wish: the key, the lease, how long to wait.
         choose: finds a queue and the flags for it; None if there are none, and nothing is handed
@@ -80,12 +129,13 @@ def over(
 
     Raises OSError, LedgerError, KeyTakenError and ValueError as :meth:`Delegator.submit` does.
     """
+    asked = order.options()
     with transfers.opened(place) as ledger:
-        made = transfers.delegator(place, ledger, lrms)
+        made = transfers.delegator(place, ledger, order.control.lrms)
         record = None
         if wish.key is not None:
             record = made.known(
-                wish.key, order.job, order.script, words=order.words, invocation=order.invocation
+                wish.key, order.job, order.script, words=asked.words, invocation=order.invocation
             )
         if record is not None:
             warn(f"key {record.key}: handed over before, and not submitted again")
@@ -93,20 +143,37 @@ def over(
             submission = choose()
             if submission is None:
                 return None
-            record = _submitted(made, order, submission, wish)
-        return transfers.until_committed(made, record, wish.wait)
+            record, asked = submitted(made, order, submission, wish)
+        return transfers.until_committed(made, record, wish.wait), asked
 
 
-def _submitted(made: Delegator, order: Order, submission: Submission, wish: Wish) -> Record:
+def submitted(
+    made: Delegator, order: Order, submission: Submission, wish: Wish
+) -> tuple[Record, OwnOptions]:
+    """Hands over a job that is not known yet, with the flags that were found for it."""
     from matchmaker.delegation.delegate import new_key
 
     key = wish.key if wish.key is not None else new_key()
+    options = order.options(submission.argv)
     warn(f"key {key}")
     policy = required_policy(order.job, glue.scope)
-    return made.submit(
+    record = made.submit(
         order.job, order.script, submission, key=key, lease=wish.lease,
-        policy=None if policy is TRUE else policy, words=order.words, invocation=order.invocation,
+        policy=None if policy is TRUE else policy, words=(*options.passing, *options.words),
+        ordered=order.options().words, invocation=order.invocation,
     )  # fmt: skip
+    return record, options
+
+
+def explain(page: reports.Page, order: Order, options: OwnOptions) -> None:
+    """Adds to a page the owner's options, and what has no effect."""
+    left = (*order.left_out, *options.left_out)
+    words = (*options.passing, *options.words)
+    page.data["options"] = {"words": list(words), "left_out": list(left)}
+    if words:
+        page.say("your options", shlex.join(words))
+    for each in left:
+        page.say("left out", each)
 
 
 def say(page: reports.Page, record: Record) -> bool:

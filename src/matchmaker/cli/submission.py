@@ -70,3 +70,11 @@ def warn(script: str, made: Submission, table: Mapping) -> None:
         return
     for line in contradictions(text, made, table):
         output.warn(f"{script}: {line}")
+
+
+def warn_of_lines(script: str, content: bytes, made: Submission) -> None:
+    """Prints the lines that a script lacks, such as ``module load`` for a feature."""
+    known = {line.strip() for line in content.decode("utf-8", "replace").splitlines()}
+    for line in made.lines:
+        if line not in known:
+            output.warn(f"{script}: it lacks the line {line}")

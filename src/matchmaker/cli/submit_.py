@@ -12,7 +12,11 @@ from matchmaker.cli import handing, queues, reports, sources, submission, transf
 
 @click.command()
 @click.argument("job_file", metavar="JOB")
-@click.option("--script", required=True, metavar="FILE", help="The job's script.")
+@click.argument("words", metavar="[-- FLAGS...]", nargs=-1)
+@click.option("--script", metavar="FILE",
+              help="The job's script; by default the Executable of its description.")  # fmt: skip
+@click.option("--args", "arguments", metavar="TEXT",
+              help="Its arguments, as a shell separates them; by default the job's.")  # fmt: skip
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @transfers.options
 @handing.options
@@ -24,7 +28,9 @@ from matchmaker.cli import handing, queues, reports, sources, submission, transf
 def command(
     *,
     job_file: str,
-    script: str,
+    words: tuple[str, ...],
+    script: str | None,
+    arguments: str | None,
     lrms: str,
     place: transfers.Place,
     wish: handing.Wish,
@@ -41,10 +47,14 @@ def command(
     """Choose a queue for JOB, and hand it over: record, submit and release it, each once.
 
     It is submitted so that it cannot start, and let go once the batch system surely has it. The
-    same --key with the same job submits nothing again, and chooses no queue: the job goes on.
+    same --key with the same order submits nothing again, and chooses no queue: the job goes on.
+
+    FLAGS after -- are your own options for the batch system; lines such as #SBATCH of the script
+    and variables such as SBATCH_ACCOUNT count as well, and what cannot count is named.
     """
     table = batch.load_mapping(lrms, mapping)
     job = sources.one_ad(job_file)
+    order = handing.ordered(job, job_file, lrms, script=script, arguments=arguments, given=words)
     page = reports.Page("handed over before")
 
     def choose() -> batch.Submission:
@@ -59,15 +69,17 @@ def command(
             job, known, queue, places.at, hosts, tie=tie, rules=rules
         )
         assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
-        submission.warn(script, made, table)
+        submission.warn_of_lines(script or job_file, order.script, made)
         page = reports.Page(f"queue {chosen.name}")
         page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
         page.reduction(reduction)
         page.submission(made)
         return made
 
-    record = handing.over(handing.Order(job=job, script=script), lrms, place, wish, choose)
-    assert record is not None  # noqa: S101 - there are flags or an error
+    found = handing.over(order, place, wish, choose)
+    assert found is not None  # noqa: S101 - there are flags or an error
+    record, options = found
+    handing.explain(page, order, options)
     done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1

@@ -109,6 +109,37 @@ class Options:
 
 
 @attrs.frozen(slots=True)
+class OrderTable:
+    """How owners give options of their own, and what becomes of each.
+
+    Options that are neither here nor in :class:`Options` are refused.
+
+    Attributes:
+        directive: how a line of a script begins that has options; empty if there are none.
+        leading: whether lines count only before the first command of a script.
+        letters: the long names of short options.
+        alike: options of which only one may be given.
+        several: options that may be given several times.
+        left: options that have no effect for a job with a key, and why.
+        refused: options that a job with a key cannot have, and why.
+        valued: those of the last two that have a value in the next word.
+        input_variables: how variables begin that the batch system's command reads options from.
+        variables: the option of each such variable.
+    """
+
+    directive: str = ""
+    leading: bool = False
+    letters: Mapping[str, str] = attrs.Factory(dict)
+    alike: tuple[tuple[str, ...], ...] = ()
+    several: tuple[str, ...] = ()
+    left: Mapping[str, str] = attrs.Factory(dict)
+    refused: Mapping[str, str] = attrs.Factory(dict)
+    valued: tuple[str, ...] = ()
+    input_variables: tuple[str, ...] = ()
+    variables: Mapping[str, str] = attrs.Factory(dict)
+
+
+@attrs.frozen(slots=True)
 class Control:
     """The table of one batch system.
 
@@ -120,6 +151,7 @@ class Control:
         look, recall, release, cancel: the commands; ``recall`` is None without accounting.
         metadata: where metadata go.
         options: the words that a caller may add to ``park``.
+        orders: how owners give options of their own.
         refused: parts of what its command for submissions says where it will not take such a job,
             now or later; whatever else it says may pass.
         spaces: whether its commands take paths with spaces.
@@ -140,6 +172,7 @@ class Control:
     cancel: Call
     metadata: Carrier
     options: Options
+    orders: OrderTable = OrderTable()
     refused: tuple[str, ...] = ()
     spaces: bool = False
     recall: Call | None = None
@@ -149,6 +182,16 @@ class Control:
     without: tuple[str, ...] = ()
     client: tuple[str, ...] = ()
     chdir: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all options that the table knows."""
+        known, orders = self.options, self.orders
+        return frozenset((*known.none, *known.one, *known.two, *orders.left, *orders.refused))
+
+    def takes_value(self, option: str) -> bool:
+        """Whether an option has one value in the next word."""
+        return option in self.options.one or option in self.orders.valued
 
     def refuses(self, said: str) -> bool:
         """Whether the complaint of a submission says that the same again would be refused.
@@ -177,13 +220,18 @@ def load_control(lrms: str) -> Control:
     table["reader"] = READERS[table["reader"]]
     table["metadata"] = Carrier(**_tuples(table["metadata"]))
     table["options"] = Options(**_tuples(table["options"]))
+    table["orders"] = OrderTable(**_tuples(table.get("orders", {})))
     for name in {"look", "recall", "release", "cancel"} & table.keys():
         table[name] = Call(**_tuples(table[name]))
     return Control(**table)
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: tuple(v) if isinstance(v, list) else v for n, v in table.items()}
+    return {n: _tuple(v) if isinstance(v, list) else v for n, v in table.items()}
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

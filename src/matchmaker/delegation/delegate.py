@@ -121,6 +121,7 @@ class Delegator:
         lease: float | None = None,
         policy: Expr | None = None,
         words: Sequence[str] = (),
+        ordered: Sequence[str] | None = None,
         invocation: Invocation | None = None,
         directory: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -142,6 +143,8 @@ class Delegator:
             lease: how many seconds the job lives after its owner last renewed it.
             policy: what the job requires of its queue's policy, which travels with it.
             words: the caller's own options for the batch system's command.
+            ordered: these options as they are part of the order, if ``words`` leave some of them
+                out or add others; by default ``words``.
             invocation: the script's arguments, files and variables. By default it has none, and
                 runs in ``directory``, unless words say in which directory it runs.
             directory: from where the batch system's command submits; by default from here.
@@ -166,6 +169,7 @@ class Delegator:
         found = submission if isinstance(submission, Submission) else None
         order = self._order(
             job, script, (*own, *words), invocation, found=found,
+            ordered=(*own, *(words if ordered is None else ordered)),
             directory=str(directory if directory is not None else Path.cwd()),
             environment=_environment(environment),
         )  # fmt: skip
@@ -224,7 +228,8 @@ class Delegator:
 
     def _order(
         self, job: ClassAd, script: str | Path | bytes, words: Sequence[str],
-        invocation: Invocation | None, *, found: Submission | None = None, directory: str = "",
+        invocation: Invocation | None, *, ordered: Sequence[str] | None = None,
+        found: Submission | None = None, directory: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Payload:  # fmt: skip
         text = dumps(job)
@@ -232,8 +237,8 @@ class Delegator:
             raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
         content = script if isinstance(script, bytes) else script_at(Path(script).absolute())
         path = "" if isinstance(script, bytes) else str(Path(script).absolute())
-        own = tuple(words)
-        every = (*self._flags(found), *own)
+        own = tuple(words if ordered is None else ordered)
+        every = (*self._flags(found), *words)
         for word in every:
             if not word.isprintable():
                 raise ValueError(f"no word for a command: {word[:80]!r}")
