@@ -286,7 +286,7 @@ def test_an_empty_queue_is_believed_where_the_count_is_0(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("complaint", "status", "expected"),
-    [("No job found\n", 255, Listing), ("Job <mm-*> is not found\n", 255, Listing),
+    [("No job found\n", 255, Listing), ("No unfinished job found\n", 255, Listing),
      ("LSF is down. Please wait ...\n", 255, Silence),
      ("No job found\nFailed in an LSF library call\n", 255, Silence)],
 )  # fmt: skip
@@ -299,17 +299,17 @@ def test_only_the_words_for_no_jobs_mean_that_there_are_none(
 
 def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> None:
     site.answer("sacct", "", "Slurm accounting storage is disabled\n", 1)
-    assert site.commands("slurm").recall(["mm-a-1"], 0) == Listing(())
+    assert site.commands("slurm").recall({"mm-a-1": ""}, 0) == Listing(())
     site.answer("sacct", "", "sacct: error: slurm_persist_conn_open_without_init\n", 1)
-    assert isinstance(site.commands("slurm").recall(["mm-a-1"], 0), Silence)
+    assert isinstance(site.commands("slurm").recall({"mm-a-1": ""}, 0), Silence)
     site.answer(
         "sacct", "7|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n8|FAILED|Unknown|1:0|mm-b-1\n"
     )
-    answer = site.commands("slurm").recall(["mm-a-1"], 1795366166.0)
+    answer = site.commands("slurm").recall({"mm-a-1": ""}, 1795366166.0)
     assert isinstance(answer, Listing)
     assert [(s.name, s.phase, s.exit) for s in answer.sights] == [("mm-a-1", Phase.ENDED, 0)]
     assert "2026-11-22T16:49:26" in site.asked()[-1]
-    assert site.commands("lsf").recall(["mm-a-1"], 0) == Listing(())
+    assert site.commands("lsf").recall({"mm-a-1": ""}, 0) == Listing(())
 
 
 @pytest.mark.parametrize(
@@ -355,8 +355,8 @@ def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status:
         ("sge", "qrls", ["-h", "u", "2,3"]),
         ("pbspro", "qrls", ["-h", "u", "2", "3"]), ("lsf", "bresume", ["2", "3"]),
         ("htcondor", "condor_release", [
-            "-constraint", ('(ClusterId == 2 && JobBatchName == "mm-a-1" && JobStatus == 5) || '
-            '(ClusterId == 3 && JobBatchName == "mm-b-1" && JobStatus == 5)'),
+            "-constraint", ('(ClusterId == 2 && ClassAdJob == "mm-a-1" && JobStatus == 5) || '
+            '(ClusterId == 3 && ClassAdJob == "mm-b-1" && JobStatus == 5)'),
         ]),
     ],
 )  # fmt: skip
@@ -425,5 +425,5 @@ def test_the_policy_is_read_back_from_where_it_is_carried(lrms: str) -> None:
 def test_what_the_words_already_carry_stays() -> None:
     words = ["-l", "mem=5M", "-ac", "classad_policy=classad1:AA", "-x"]
     assert entries({"key": "k"}, words, load_control("sge"), {}) == (
-        ["-ac", "classad_policy=classad1:AA,classad_key=k"], ["-l", "mem=5M", "-x"],
+        ["-ac", "classad_key=k,classad_policy=classad1:AA"], ["-l", "mem=5M", "-x"],
     )  # fmt: skip

@@ -86,7 +86,7 @@ CONDOR_Q = """\
 {
   "ClusterId": 1,
   "HoldReason": "submitted on hold at user's request",
-  "JobBatchName": "mm-a-1",
+  "ClassAdJob": "mm-a-1",
   "JobStatus": 5,
   "QDate": 1795366233
 }
@@ -95,7 +95,7 @@ CONDOR_Q = """\
   "ClusterId": 2,
   "ExitBySignal": true,
   "ExitSignal": 9,
-  "JobBatchName": "mm-b-1",
+  "ClassAdJob": "mm-b-1",
   "JobStatus": 4,
   "QDate": 1795366233
 }
@@ -282,17 +282,17 @@ def test_numbers_of_jobs_are_read() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("htcondor", '[{"ClusterId": 1, "JobStatus": [5], "JobBatchName": "mm-a-1"}]'),
-        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "JobBatchName": ["mm-a-1"]}]'),
-        ("htcondor", '[{"ClusterId": 1, "JobStatus": true, "JobBatchName": "mm-a-1"}]'),
-        ("htcondor", '[{"ClusterId": "1;id", "JobStatus": 5, "JobBatchName": "mm-a-1"}]'),
-        ("htcondor", f'[{{"ClusterId": {"9" * 4301}, "JobStatus": 5, "JobBatchName": "mm-a-1"}}]'),
-        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "JobBatchName": "mm-a-1", '
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": [5], "ClassAdJob": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "ClassAdJob": ["mm-a-1"]}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": true, "ClassAdJob": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": "1;id", "JobStatus": 5, "ClassAdJob": "mm-a-1"}]'),
+        ("htcondor", f'[{{"ClusterId": {"9" * 4301}, "JobStatus": 5, "ClassAdJob": "mm-a-1"}}]'),
+        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "ClassAdJob": "mm-a-1", '
                      '"ExitBySignal": true, "ExitSignal": "x"}]')),
-        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "JobBatchName": "mm-a-1", '
+        ("htcondor", ('[{"ClusterId": 1, "JobStatus": 4, "ClassAdJob": "mm-a-1", '
                      '"ExitCode": "zero"}]')),
-        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": "x", "JobBatchName": "mm-a-1"}]'),
-        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": 1e999, "JobBatchName": "a"}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": "x", "ClassAdJob": "mm-a-1"}]'),
+        ("htcondor", '[{"ClusterId": 1, "JobStatus": 5, "QDate": 1e999, "ClassAdJob": "a"}]'),
         ("lsf", '{"JOBS": 1, "RECORDS": [{"JOBID": "7", "STAT": "EXIT", "EXIT_CODE": "\u00b2"}]}'),
         ("lsf", (f'{{"JOBS": 1, "RECORDS": [{{"JOBID": "7", "STAT": "EXIT", '
                 f'"EXIT_CODE": "{"9" * 4301}"}}]}}')),
@@ -389,7 +389,7 @@ CODES = {
         ("1|CANCELLED by 7|Unknown|0:15|mm-a-1\n", None),
     ],
     "htcondor": [
-        (json.dumps([{"ClusterId": 1, "JobStatus": 3, "JobBatchName": "mm-a-1", "QDate": 5,
+        (json.dumps([{"ClusterId": 1, "JobStatus": 3, "ClassAdJob": "mm-a-1", "QDate": 5,
                       "RemoveReason": "via condor_rm", "LastHoldReasonCode": number}]), code)
         for number, code in ((15, None), (34, ReasonCode.OUT_OF_MEMORY), (46, ReasonCode.TIMEOUT))
     ],

@@ -159,7 +159,7 @@ class World:
         self.last_listing = self._listing()
         return Listing(self.last_listing)
 
-    def recall(self, names: Collection[str], since: float) -> Answer:
+    def recall(self, names: Mapping[str, str], since: float) -> Answer:
         if self.boundary("recall") == "silent":
             return BROKEN
         return Listing(tuple(s for at, s in self.accounts if at <= self.now and s.name in names))

@@ -64,7 +64,7 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
     try:
         d.reconcile()
         slow = Commands(load_control("slurm"), seconds=3.0, environment=room.site)
-        assert isinstance(slow.recall(["mm-good-1"], time.time() - 3600), Silence)
+        assert isinstance(slow.recall({"mm-good-1": ""}, time.time() - 3600), Silence)
     finally:
         database.send_signal(signal.SIGCONT)
     assert {d.job(key).attempt for key in ("good", "bad", "ended")} == {1}
@@ -76,7 +76,9 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
     }
 
     def recalled() -> bool:
-        found = system.recall([name for name, _, _ in expected], time.time() - 3600)
+        found = system.recall(
+            dict.fromkeys([name for name, _, _ in expected], ""), time.time() - 3600
+        )
         seen = found.sights if isinstance(found, Listing) else ()
         return {(sight.name, sight.phase, sight.exit) for sight in seen} == expected
 

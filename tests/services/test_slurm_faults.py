@@ -6,6 +6,7 @@ payload has written one line for each start, and the ledger knows how it ended.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -21,9 +22,10 @@ from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import Deadlines, State
 from matchmaker.delegation.spool import SharedSpool
-from tests.services.breakable import BreakableSlurm, breakable, two_nodes, until
+from tests.services.breakable import BreakableSlurm, breakable, breakable_with, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program
 from tests.services.delegating import QUICK, Room, tell
+from tests.services.slurm import SlurmOracle
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -115,7 +117,8 @@ REFUSED = {
     "--time=soon": "Invalid --time specification",
     "--mem=900000M": "Memory specification can not be satisfied",
     "--constraint=nope": "Invalid feature specification",
-    "--nodes=x": "invalid number of nodes (-N x",
+    "--nodes=x": "is not a valid node count",
+    "--hint=nope": "unrecognized --hint argument",
     "--nodelist=nope": "Invalid node name specified",
 }
 
@@ -466,3 +469,51 @@ def test_20_a_cancel_races_the_start(room: SlurmRoom) -> None:
         assert record.state in (State.CANCELLED, State.DONE)
         assert room.starts(record.key) <= 1
     until(lambda: room.slurm.jobs() == [], "that nothing is left")
+
+
+RENAMES = """
+function slurm_job_submit(job, partitions, uid)
+    job.name = "site-" .. uid .. "-" .. string.sub(job.name, 1, 4)
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+    return slurm.SUCCESS
+end
+slurm.user_msg = ""
+return slurm.SUCCESS
+"""
+
+
+@contextlib.contextmanager
+def renaming(oracle: SlurmOracle) -> Iterator[None]:
+    """A site's job_submit plugin that gives each job a name of its own."""
+    conf = oracle.folder / "slurm.conf"
+    conf.write_text(f"JobSubmitPlugins=lua\n{conf.read_text()}")
+    (oracle.folder / "job_submit.lua").write_text(RENAMES)
+    yield
+
+
+def test_26_a_plugin_of_the_site_that_renames_jobs_hides_none(tmp_path: Path) -> None:
+    """By name alone, each submission seemed absent, and five parked copies were left."""
+    try:
+        with breakable_with(renaming, ("n1",)) as (slurm, _):
+            room = room_on(slurm, tmp_path)
+            d = room.delegator()
+            room.submit(d, "k")
+            room.submit(d, "ended", "sleep 300")
+            room.wrap("sbatch", '"$real" "$@" >/dev/null; exit 1')
+            room.submit(d, "lost-reply")
+            room.unwrap()
+            room.follow(d, "ended", to=(State.RUNNING,))
+            shown = slurm.command("squeue", "-h", "-o", "%j %i").split()
+            assert any(name.startswith("site-") for name in shown)
+            assert not any(name.startswith("mm-") for name in shown)
+            d.cancel("ended")
+            assert [r.state for r in room.follow(d, "ended")] == [State.CANCELLED]
+            for record in room.follow(d, "k", "lost-reply"):
+                assert (record.state, record.attempt) == (State.DONE, 1)
+                assert room.starts(record.key) == 1
+            until(lambda: slurm.command("squeue", "-h") == "", "an empty queue")
+            room.add_up()
+    except ServiceUnavailable as error:
+        pytest.skip(f"no Slurm here: {error}")

@@ -14,7 +14,7 @@ import pwd
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -31,6 +31,8 @@ from matchmaker.delegation.record import PREFIX
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PATH: Final = re.compile(r"/[A-Za-z0-9_.,:+@=/ -]*")
+_AT_ONCE: Final = 500
+"""How many jobs are named in one command."""
 _SHORT: Final = 15
 """What every version of PBS and Torque takes as a job's name."""
 
@@ -148,19 +150,28 @@ class Commands:
         """All jobs in the queue with names that begin ``mm-``; others are absent."""
         return self._list(self.control.look, self._values(), self.control.reader.queue)
 
-    def recall(self, names: Collection[str], since: float) -> Answer:
-        """The named jobs in the accounting, from ``since`` on (seconds since 1970)."""
-        if self.control.recall is None:
+    def recall(self, names: Mapping[str, str], since: float) -> Answer:
+        """The named jobs in the accounting, from ``since`` on (seconds since 1970).
+
+        Each name has the job's id, or an empty text. Where the command takes ids or names, it is
+        asked for these alone; a job of one of the ids has its name, whatever the accounting says.
+        """
+        call = self.control.recall
+        if call is None:
             return Listing(())
         begin = max(0, int(since))
         form = self.control.since
         at = datetime.fromtimestamp(begin, UTC).strftime(form) if form else str(begin)
         values = self._values() | {"since": at}
-        answer = self._list(self.control.recall, values, self.control.reader.accounts)
-        if isinstance(answer, Silence):
-            return answer
-        wanted = set(names)
-        return Listing(tuple(sight for sight in answer.sights if sight.name in wanted))
+        found: list[Sight] = []
+        for asked, some in _in_parts(call, names):
+            given = {**values, "list": ",".join(some)}
+            answer = self._list(asked, given, self.control.reader.accounts, named=not asked.by_id)
+            if isinstance(answer, Silence):
+                return answer
+            ids = some if asked.by_id else {}
+            found += [attrs.evolve(s, name=ids.get(s.remote_id, s.name)) for s in answer.sights]
+        return Listing(tuple({sight: None for sight in found if sight.name in names}))
 
     def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
         """Lets parked jobs start, each by its id and name, if the id has that name.
@@ -230,8 +241,10 @@ class Commands:
         return words
 
     def _list(
-        self, call: Call, values: Mapping[str, str], read: Callable[[str], Sequence[Sight]]
-    ) -> Answer:
+        self, call: Call, values: Mapping[str, str], read: Callable[[str], Sequence[Sight]],
+        *, named: bool = True,
+    ) -> Answer:  # fmt: skip
+        """The jobs of an answer; only those with names of ours, if they are asked for by name."""
         if "user" not in values and "{user}" in call.argv:
             return Silence(f"{call.argv[0]}: user {values['uid']} has no name on this machine")
         argv = [filled(word, values) for word in call.argv]
@@ -248,7 +261,7 @@ class Commands:
             return found
         if not found and call.count:
             return self._none([filled(word, values) for word in call.count])
-        return Listing(tuple(sight for sight in found if sight.name.startswith(PREFIX)))
+        return Listing(tuple(s for s in found if s.name.startswith(PREFIX) or not named))
 
     def _none(self, argv: Sequence[str]) -> Answer:
         """An empty listing, if the number of jobs is 0 as well."""
@@ -282,6 +295,24 @@ class Commands:
         with contextlib.suppress(KeyError):
             return {"uid": str(uid), "user": pwd.getpwuid(uid).pw_name}
         return {"uid": str(uid)}
+
+
+def _in_parts(call: Call, names: Mapping[str, str]) -> Iterator[tuple[Call, Mapping[str, str]]]:
+    """The commands for jobs by id and by name, with what each asks for and the name of each."""
+    by_id = {number: name for name, number in names.items() if _ID.fullmatch(number)}
+    by_name = {name: name for name in names if name not in by_id.values()}
+    if not call.by_id:
+        yield call, {}
+        return
+    for words, known in ((call.by_id, by_id), (call.by_name, by_name)):
+        for start in range(0, len(known), _AT_ONCE):
+            some = dict(list(known.items())[start : start + _AT_ONCE])
+            yield (
+                attrs.evolve(
+                    call, argv=(*call.argv, *words), by_id=words if words is call.by_id else ()
+                ),
+                some,
+            )
 
 
 def _read(argv: Sequence[str], ended: Ended | Silence, read: Callable[[str], _T]) -> _T | Silence:
@@ -320,10 +351,11 @@ def entries(
         if room < 0:
             break
         made.append((name, text))
-    # The mark comes first: listings show the beginning.
-    made.sort(key=lambda item: (item[0] != "mark", item[0]))
-    texts = [text for name, text in made if name == "mark"]
-    texts += [*earlier, *(text for name, text in made if name != "mark")]
+    # The mark, the attempt and the key come first: listings show the beginning.
+    first = ("mark", "attempt", "key")
+    named = dict(made)
+    texts = [named[name] for name in first if name in named]
+    texts += [*earlier, *(text for name, text in sorted(made) if name not in first)]
     if carrier.line:
         return texts, rest
     if not texts:

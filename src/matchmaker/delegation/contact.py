@@ -7,7 +7,7 @@ reliable is a :class:`Silence`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -64,8 +64,10 @@ class BatchSystem(Protocol):
     def look(self) -> Answer:
         """All jobs with names that begin ``mm-``, in one call of the batch system's command."""
 
-    def recall(self, names: Collection[str], since: float) -> Answer:
+    def recall(self, names: Mapping[str, str], since: float) -> Answer:
         """The named jobs in the batch system's accounting, from a time on (seconds since 1970).
+
+        Each name has the job's id, or an empty text where none is known.
 
         A job that is absent there may still be in the queue. ``Listing(())`` where a batch system
         keeps no accounting.

@@ -34,6 +34,8 @@ class Call:
         join: what stands between these; where it is empty, each is a word.
         count: the command for the number of jobs, asked where the answer is empty.
         none: a pattern for the whole complaint of a command that says that there are no such jobs.
+        by_id, by_name: its further words for jobs by their ids, or by their names, with ``{list}``;
+            empty where it is asked for all jobs of ours.
         done: a pattern for each line of a complaint that does no harm, with slots.
         check: whether the command knows ids alone, so that the name is looked up before.
     """
@@ -43,6 +45,8 @@ class Call:
     join: str = ""
     count: tuple[str, ...] = ()
     none: str = ""
+    by_id: tuple[str, ...] = ()
+    by_name: tuple[str, ...] = ()
     done: str = ""
     check: bool = False
 

@@ -169,7 +169,7 @@ def _broken(s: Situation) -> bool:
     """Whether it ended otherwise: a status, or the batch system's word that it is over."""
     code = _exit_of(s)
     if code is not None:
-        undecided = s.by_signal and s.chosen is not None and s.now < (s.record.deadline or s.now)
+        undecided = s.unexplained and s.now < (s.record.deadline or s.now)
         return code != 0 and not undecided and not _end_wanted(s)
     over = s.ended is not None and s.gone
     if s.ended is not None and s.ended.phase is Phase.CANCELLED and s.marks.forbidden:

@@ -216,7 +216,7 @@ def _recalled(
     if not missing:
         return {}
     since = min(*(record.created for record in missing), now) - _DAY
-    return _by_key(means.system.recall([record.name for record in missing], since))
+    return _by_key(means.system.recall({r.name: r.remote_id for r in missing}, since))
 
 
 def _observation(

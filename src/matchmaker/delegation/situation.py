@@ -144,9 +144,11 @@ class Situation:
         return isinstance(self.seen.marks, Marks)
 
     @property
-    def by_signal(self) -> bool:
-        """Whether a signal ended the payload, by the record of its end."""
-        return self.marks.exit is not None and self.marks.exit > BY_SIGNAL
+    def unexplained(self) -> bool:
+        """Whether a signal ended the payload, and the batch system has not said why yet."""
+        silent = isinstance(self.seen.queue, Silence) or isinstance(self.seen.accounting, Silence)
+        by_signal = self.marks.exit is not None and self.marks.exit > BY_SIGNAL
+        return by_signal and (silent or self.chosen is not None)
 
     @property
     def hold_ends(self) -> bool:
@@ -184,12 +186,12 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
         elif chosen.remote_id == record.remote_id and record.remote_submitted is None:
             changes["remote_submitted"] = chosen.submitted
         changes = {n: v for n, v in changes.items() if getattr(record, n) != v}
-        soon = now + deadlines.cancel
-        if situation.by_signal and record.deadline is not None and record.deadline > soon:
-            # By then the batch system should say why it ended the payload.
-            changes["deadline"] = soon
     elif situation.absent and record.absent_since is None:
         changes["absent_since"] = now
+    soon = now + deadlines.cancel
+    if situation.unexplained and record.deadline is not None and record.deadline > soon:
+        # By then the batch system should say why it ended the payload.
+        changes["deadline"] = soon
     return attrs.evolve(record, **changes) if changes else record  # type: ignore[arg-type]
 
 

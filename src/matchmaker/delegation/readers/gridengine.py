@@ -46,7 +46,8 @@ def _phase(state: str) -> Phase:
 
 # Codes of sge_status(5): 37 and 100 also stand for a limit of memory, which they do not tell apart.
 _CODES: Final = {"37": ReasonCode.TIMEOUT}
-_MARKED: Final = re.compile(r"(mm-.*-[0-9]+)\.([0-9a-f]{16})")
+# A site's script may put something in front of a name.
+_MARKED: Final = re.compile(r"(?:.*[^A-Za-z0-9])?(mm-.*-[0-9]+)\.([0-9a-f]{16})")
 _SEPARATOR: Final = re.compile(r"^={20,}$", re.MULTILINE)
 
 

@@ -33,7 +33,7 @@ def _jobs(text: str) -> list[Sight]:
 
 def _sight(ad: Mapping[str, Any]) -> Sight:
     try:
-        number, status, name = ad["ClusterId"], ad["JobStatus"], ad["JobBatchName"]
+        number, status, name = ad["ClusterId"], ad["JobStatus"], ad["ClassAdJob"]
         phase = _PHASES[whole(status)]
     except KeyError as error:
         raise UnreadableError(f"an ad without {error}, or with an unknown value of it") from None

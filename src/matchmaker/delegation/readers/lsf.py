@@ -9,7 +9,7 @@ from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
     as_json,
-    mark_in,
+    carried,
     seen,
     whole,
 )
@@ -50,12 +50,12 @@ def _sight(record: object) -> Sight:
     if state == "EXIT" and exit_ is None:
         phase = Phase.CANCELLED
     why = str(record.get("PEND_REASON") or "") if phase in (Phase.PARKED, Phase.WAITING) else ""
-    mark = mark_in(record.get("JOB_DESCRIPTION"))
+    name, mark = carried(record.get("JOB_DESCRIPTION"), str(record.get("JOB_NAME", "")))
     ended = _CODES.get(str(record.get("EXIT_REASON") or "").partition(":")[0])
     # With a status 128 and more, and the words of a limit, LSF ended it.
     phase = Phase.CANCELLED if ended is not None and state == "EXIT" else phase
     why = str(record.get("EXIT_REASON")) if phase is Phase.CANCELLED and ended else why
-    return seen(record.get("JOB_NAME", ""), record["JOBID"], None, phase, exit_, why, mark, ended)
+    return seen(name, record["JOBID"], None, phase, exit_, why, mark, ended)
 
 
 READER: Final = Reader(r"^Job <([0-9]{1,15})> is submitted to ", _queue, _queue)

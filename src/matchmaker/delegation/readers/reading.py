@@ -60,7 +60,10 @@ class Reader:
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,99}")
-_MARK: Final = re.compile(r"(?:.*\s)?mark=([0-9a-f]{16})(?:\s.*)?", re.DOTALL)
+_MARK: Final = re.compile(
+    r"(?:.*\s)?mark=([0-9a-f]{16})(?:\sattempt=([0-9]{1,6})\skey=([A-Za-z0-9_.-]{1,64}))?(?:\s.*)?",
+    re.DOTALL,
+)
 _LATEST: Final = 1e12
 """Far beyond every moment of a job, and before what a float of seconds rounds."""
 
@@ -102,14 +105,22 @@ def whole(value: object) -> int:
     raise UnreadableError("a number was expected")
 
 
-def mark_in(text: object) -> str:
-    """The mark in a comment or a description that carries ``mark=…``; empty if there is none.
+def carried(text: object, name: str) -> tuple[str, str]:
+    """The name and the mark of a job, by a comment or a description that carries our metadata.
 
-    >>> mark_in("mark=00112233aabbccdd key=k7")
-    '00112233aabbccdd'
+    The name is that which the job was submitted under, even if the batch system shows another; it
+    stays as it is where the text does not say it. The mark is empty if there is none.
+
+    >>> carried("mark=00112233aabbccdd attempt=2 key=k7 ad=", "site_mm-k7-2")
+    ('mm-k7-2', '00112233aabbccdd')
+    >>> carried("a comment", "other")
+    ('other', '')
     """
     match = _MARK.fullmatch(text) if isinstance(text, str) else None
-    return match[1] if match else ""
+    if match is None:
+        return name, ""
+    mark, attempt, key = match.groups()
+    return (f"mm-{key}-{attempt}" if key else name), mark
 
 
 def as_json(text: str) -> Any:

@@ -13,7 +13,7 @@ from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
-    mark_in,
+    carried,
     moment,
     seen,
     status_of,
@@ -74,7 +74,7 @@ def _sight(row: re.Match[str], tail: str, now: float) -> Sight:
     why = why if state in ("PENDING", "FAILED", "COMPLETED") else f"{state} {why}".strip()
     code = status_of(whole(wait))
     exit_ = code if done and (phase is Phase.ENDED or wait != "0") else None
-    mark = mark_in(comment.rstrip())
+    name, mark = carried(comment.rstrip(), name)
     return seen(name, number, moment(submitted), phase, exit_, why, mark, _CODES.get(state))
 
 
