@@ -26,7 +26,7 @@ from matchmaker.pilots import connect
 from matchmaker.pilots.binder.keys import own_key
 from matchmaker.pilots.connect import Place
 from matchmaker.pilots.wire.connection import Connection, dial
-from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Role
 from matchmaker.pilots.wire.stream import Stream
 from matchmaker.pilots.wire.tokens import Scope, Token, sign
@@ -78,13 +78,15 @@ def binder(folder: Path) -> Iterator[tuple[int, str]]:
             started.terminate()
 
 
-def pilots(address: str, secret: str, count: int, ready: Pipe) -> None:
+def pilots(address: str, folder: str, count: int, ready: Pipe) -> None:
     """The process with the slots: each answers the bytes of a client, and is offered again."""
 
-    async def slot(session: str, number: int, control: Connection) -> None:
+    async def slot(session: Frame, number: int, control: Connection) -> None:
         while True:
-            connection = await dial(address, secret, Role.SLOT)
-            connection.send(FrameKind.OFFER, session=session, slot=str(number), ad=slot_ad(number))
+            connection = await dial(address, session["token"], Role.SLOT)
+            connection.send(
+                FrameKind.OFFER, session=session["session"], slot=str(number), ad=slot_ad(number)
+            )
             paired = await connection.expect(FrameKind.PAIRED)
             said = {"job": paired["job"], "epoch": paired["epoch"]}
             connection.send(FrameKind.ACCEPTED, **said)
@@ -101,9 +103,11 @@ def pilots(address: str, secret: str, count: int, ready: Pipe) -> None:
         tasks = []
         for number in range(count):
             if number % 100 == 0:
-                control = await dial(address, secret, Role.PILOT)
-                control.send(FrameKind.REGISTER, ad="[]", session="", running={})
-                session = (await control.expect(FrameKind.REGISTERED))["session"]
+                control = await dial(address, token(folder, Scope.PILOT), Role.PILOT)
+                control.send(
+                    FrameKind.REGISTER, ad="[]", session="", running={}, mixed=True, served=""
+                )
+                session = await control.expect(FrameKind.REGISTERED)
                 tasks.append(asyncio.create_task(drain(control)))
             tasks.append(asyncio.create_task(slot(session, number, control)))
             if number % 50 == 0:
@@ -171,7 +175,7 @@ def main() -> None:
     as_many_files()
     with TemporaryDirectory() as folder, binder(Path(folder)) as (server, address):
         place = Place(address=address, token=token(folder, Scope.CLIENT))
-        with process(pilots, address, token(folder, Scope.PILOT), waiting):
+        with process(pilots, address, folder, waiting):
             took = asyncio.run(first_bytes(place, calls, 0.005))
             shares = [took[int(len(took) * share)] * 1000 for share in (0.5, 0.99, 0.999)]
             print(

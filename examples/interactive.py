@@ -78,19 +78,21 @@ def main() -> None:
     """Runs the example."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for scope in ("client", "pilot"):
+        for scope, file in (("client", "client"), ("pilot", "pilot1"), ("pilot", "pilot2")):
+            # A pilot's token buys one registration.
             words = ("binder", "token", scope, f"a-{scope}", "--folder", name, "--to")
             subprocess.run(
-                [*CLASSAD, *words, str(folder / scope)], check=True, stderr=subprocess.DEVNULL
+                [*CLASSAD, *words, str(folder / file)], check=True, stderr=subprocess.DEVNULL
             )
         with running("binder", "run", "--folder", name, "--listen", "127.0.0.1:0") as binder:
             assert binder.stdout is not None
             address = binder.stdout.readline().split()[-1]
-            pilot = (
-                "pilot", "--binder", address, "--token", str(folder / "pilot"), "--cpus", "1",
-                "--app", f"volume=handler:{HERE.stem}:answer",
-            )  # fmt: skip
-            with running(*pilot), running(*pilot):
+            pilots = [
+                ("pilot", "--binder", address, "--token", str(folder / f"pilot{number}"),
+                 "--cpus", "1", "--app", f"volume=handler:{HERE.stem}:answer")
+                for number in (1, 2)
+            ]  # fmt: skip
+            with running(*pilots[0]), running(*pilots[1]):
                 place = Place(address=address, token=(folder / "client").read_text().strip())
                 first, *others = asyncio.run(ask(place, 50))
                 print(f"the first answer, pilots just started: {first:.2f} s")

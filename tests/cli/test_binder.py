@@ -34,7 +34,7 @@ def test_jobs_from_their_submission_to_their_end(classad: Run, made: Grid, tmp_p
     listed = classad("binder", "jobs", "--waiting", "--ads").out
     assert listed.startswith('[ Cmd = "/bin/sh"; ')
     assert f'BinderJob = "{first["job"]}"' in listed
-    done = classad("pilot", "--token", tmp_path / "pilot.token", "--cpus", 1, "--idle", 0.5,
+    done = classad("pilot", "--token", made.pilot_token(), "--cpus", 1, "--idle", 0.5,
                    "--dir", tmp_path / "work", "--json")  # fmt: skip
     assert json.loads(done.out)["ended"] == "no job came in 0.5 s"
     assert list((tmp_path / "work").iterdir()) == []

@@ -57,20 +57,26 @@ def place(address: str, subject: str = "ana", scope: Scope = Scope.CLIENT, **how
 class Pilot:
     """A pilot without work of its own: what it hears and says is up to the test."""
 
-    def __init__(self, address: str, subject: str = "pilot") -> None:
+    def __init__(self, address: str, subject: str = "pilot", *, mixed: bool = True) -> None:
         self.address = address
         self.token = token(Scope.PILOT, subject)
         self.session = ""
+        self.mixed = mixed
+        self.served = ""
+        self.offers = 0
         self.tls: ssl.SSLContext | None = None
         self.control: Connection
 
     async def register(self, running: dict[str, int] | None = None) -> Frame:
         """Greets, for the first time or again, and gives the answer."""
         self.control = await dial(self.address, self.token, Role.PILOT, self.tls)
-        self.control.send(FrameKind.REGISTER, ad="[]", session=self.session, running=running or {})
+        self.control.send(
+            FrameKind.REGISTER, ad="[]", session=self.session, running=running or {},
+            mixed=self.mixed, served=self.served,
+        )  # fmt: skip
         answer = await self.control.receive(10)
         if answer.kind is FrameKind.REGISTERED:
-            self.session = answer["session"]
+            self.session, self.token = answer["session"], answer["token"]
         return answer
 
     async def slot(self, ad: str = ANY) -> Connection:
@@ -80,6 +86,7 @@ class Pilot:
         return connection
 
     def offer(self, connection: Connection, ad: str = ANY) -> None:
+        self.offers += 1
         connection.send(FrameKind.OFFER, session=self.session, slot="s", ad=ad)
 
     @staticmethod

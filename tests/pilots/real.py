@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import secrets
 import select
 import signal
 import socket
@@ -47,12 +48,19 @@ class Grid:
         self.running: dict[str, subprocess.Popen[str]] = {}
         self.logs = folder / "logs"
         self.logs.mkdir()
-        for scope in Scope:
-            text = sign(
-                own_key(folder / "key"),
-                Token(subject=scope, scope=scope, pool="binder", ends=time.time() + 86_400),
-            )
-            (folder / f"{scope}.token").write_text(text)
+        for scope in (Scope.CLIENT, Scope.ADMIN, Scope.FACTORY):
+            (folder / f"{scope}.token").write_text(self.token(scope))
+
+    def token(self, scope: Scope, **more: Any) -> str:
+        """The text of a new token."""
+        plain = {"subject": str(scope), "pool": "binder", "ends": time.time() + 86_400, **more}
+        return sign(own_key(self.folder / "key"), Token(scope=scope, **plain))
+
+    def pilot_token(self, **more: Any) -> Path:
+        """A new file with the token of one pilot, which removes it."""
+        file = self.folder / f"pilot.{secrets.token_hex(4)}.token"
+        file.write_text(self.token(Scope.PILOT, **more))
+        return file
 
     def place(self, scope: Scope = Scope.CLIENT) -> Place:
         token = (self.folder / f"{scope}.token").read_text()
@@ -84,9 +92,8 @@ class Grid:
 
     def pilot(self, name: str, *words: object) -> None:
         """Starts a pilot."""
-        token = self.folder / "pilot.token"
         work = self.folder / f"work.{name}"
-        self.start(name, "pilot", "--token", token, "--dir", work, *words)
+        self.start(name, "pilot", "--token", self.pilot_token(), "--dir", work, *words)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Sends a signal to a process, and waits for its end where it cannot survive."""

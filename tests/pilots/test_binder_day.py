@@ -81,15 +81,17 @@ class Life:
         self.number += 1
         name = f"s{self.number}"
         control, slot = Heard(), Heard()
-        session = Session(name=name, subject="p", ad="[]", heard=self.clock[0])
+        session = Session(
+            name=name, subject="p", ad="[]", heard=self.clock[0], mixed=True
+        )  # fmt: skip
         await self.binder.settle(moves.begin(session))
         self.binder.pilots[name] = control
         self.pilots[name] = control, slot
         self.offer(name, slot)
 
     def offer(self, name: str, slot: Heard) -> None:
-        self.offers[name] = Offer(name, "any", slot)
-        self.binder.offer(self.offers[name], ClassAd(Requirements=True))
+        self.offers[name] = Offer(name, "any", slot, ClassAd(Requirements=True))
+        self.binder.offer(self.offers[name])
 
     async def pilot_lives(self, name: str, control: Heard, slot: Heard) -> None:
         binder, fate = self.binder, self.chance.random()

@@ -88,7 +88,7 @@ def test_the_pilot_in_one_file_runs_where_nothing_is_installed(tmp_path: Path) -
 
         # Without site-packages, and without this checkout.
         words = [sys.executable, "-I", "-S", str(file), "--binder", made.address, "--idle", "5"]
-        words += ["--token", str(tmp_path / "pilot.token"), "--dir", str(tmp_path / "work")]
+        words += ["--token", str(made.pilot_token()), "--dir", str(tmp_path / "work")]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as pilot:
             try:
                 done = asyncio.run(ran())

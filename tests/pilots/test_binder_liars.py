@@ -29,7 +29,7 @@ from tests.pilots.real import Grid, grid
 LIES = int(os.environ.get("BINDER_LIES", "3000"))
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 JOBS = 10
-LIARS = {Role.CLIENT: Scope.CLIENT, Role.PILOT: Scope.PILOT, Role.SLOT: Scope.PILOT}
+LIARS = {Role.CLIENT: Scope.CLIENT, Role.PILOT: Scope.PILOT, Role.SLOT: Scope.SESSION}
 ADS = (
     "", "[", "[]", "[ Requirements = true ]", "[ Requirements = TARGET.Cpus > 0; Rank = Rank ]",
     '[ Cmd = "/nowhere"; Requirements = true ]', "[ Requirements = Requirements ]",

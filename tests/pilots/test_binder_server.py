@@ -276,7 +276,8 @@ def test_what_a_peer_may_not_say_is_refused_in_words(
     tmp_path: Path, role: Role, frames: list[tuple[FrameKind, dict[str, Any]]]
 ) -> None:
     async def case() -> None:
-        scope = Scope.CLIENT if role is Role.CLIENT else Scope.PILOT
+        scopes = {Role.CLIENT: Scope.CLIENT, Role.PILOT: Scope.PILOT, Role.SLOT: Scope.SESSION}
+        scope = scopes[role]
         async with binding(tmp_path) as address:
             connection = await dial(address, token(scope), role)
             for kind, fields in frames:
@@ -287,11 +288,13 @@ def test_what_a_peer_may_not_say_is_refused_in_words(
     run(case())
 
 
-def test_a_session_belongs_to_the_subject_that_began_it(tmp_path: Path) -> None:
+def test_a_session_belongs_to_the_token_that_began_it(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
-            pilot, thief = Pilot(address, "one"), Pilot(address, "two")
+            pilot, thief = Pilot(address), Pilot(address)
             await pilot.register()
+            await thief.register()
+            thief.control.close("it comes back as another")
             thief.session = pilot.session
             assert (await thief.register()).kind is FrameKind.OVER
             slot = await thief.slot()
@@ -305,7 +308,7 @@ def test_a_session_belongs_to_the_subject_that_began_it(tmp_path: Path) -> None:
 def test_a_peer_that_floods_or_is_silent_slows_nobody(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
-            flooding, silent = Pilot(address), await dial(address, token(Scope.PILOT), Role.SLOT)
+            flooding, silent = Pilot(address), await dial(address, token(Scope.PILOT), Role.PILOT)
             await flooding.register()
 
             async def flood() -> None:

@@ -58,7 +58,7 @@ def job(id_: str = "j", **changed: Any) -> Job:
     return attrs.evolve(plain, **changed)
 
 
-SESSION = Session(name="s", subject="site", ad="[ Cpus = 4 ]", heard=7.0)
+SESSION = Session(name="s", subject="site", ad="[ Cpus = 4 ]", owners="ana ben", heard=7.0)
 
 
 def test_a_restart_goes_on_from_what_was_stored(again: Open) -> None:

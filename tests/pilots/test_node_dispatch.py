@@ -78,7 +78,7 @@ def test_a_handler_that_cannot_be_ended_keeps_no_pilot(tmp_path: Path) -> None:
     with grid(tmp_path) as made:
         made.binder()
         pilot = made.start(
-            "p", "pilot", "--token", tmp_path / "pilot.token", "--dir", tmp_path / "work",
+            "p", "pilot", "--token", made.pilot_token(), "--dir", tmp_path / "work",
             "--cpus", 1, "--app", "stubborn=handler:stubborn:serve", PYTHONPATH=str(tmp_path),
         )  # fmt: skip
 

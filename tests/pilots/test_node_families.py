@@ -187,7 +187,7 @@ def test_a_frozen_task_ends_with_its_pilot_or_its_keeper(
 def test_a_pilot_divides_its_group_and_no_other(tmp_path: Path, group: Path) -> None:
     with grid(tmp_path) as made:
         made.binder()
-        words = ["pilot", "--token", tmp_path / "pilot.token", "--dir", tmp_path / "work"]
+        words = ["pilot", "--token", made.pilot_token(), "--dir", tmp_path / "work"]
         words += ["--binder", made.address, "--cpus", 1, "--idle", 3]
         with subprocess.Popen(
             ["/bin/sh", "-c", ENTERS, "sh", str(group), *COMMAND, *map(str, words)],

@@ -77,8 +77,8 @@ def test_the_next_pilot_removes_what_a_node_left_that_fell_over(site: Grid) -> N
     work = site.folder / "work.live"
     until(lambda: [*work.glob(f"{OWN}*")], "the pilot does not begin")
     (living,) = work.iterdir()
-    token = site.folder / "pilot.token"
-    site.start("dead", "pilot", "--token", token, "--dir", work, "--cpus", 1, "--app", "a=/bin/sh")
+    words = ("--dir", work, "--cpus", 1)
+    site.start("dead", "pilot", "--token", site.pilot_token(), *words, "--app", "a=/bin/sh")
 
     async def submitted() -> None:
         async with connect.binder(site.place()) as binder:
@@ -95,7 +95,7 @@ def test_the_next_pilot_removes_what_a_node_left_that_fell_over(site: Grid) -> N
         os.kill(each.pid, signal.SIGKILL)
     site.signal("dead", signal.SIGKILL)
     (left,) = {*work.iterdir()} - {living}
-    site.start("next", "pilot", "--token", token, "--dir", work, "--cpus", 1)
+    site.start("next", "pilot", "--token", site.pilot_token(), *words)
     until(lambda: not left.exists(), f"{left} is left")
     assert living.is_dir()
     site.end("next")

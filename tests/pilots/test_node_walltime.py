@@ -142,7 +142,7 @@ def test_a_pilot_ends_before_its_batch_system_ends_it(tmp_path: Path) -> None:
     with grid(tmp_path) as made:
         made.binder()
         (tmp_path / "shutdowntime").write_text(f"{time.time() + 13:.0f}")
-        token = tmp_path / "pilot.token"
+        token = made.pilot_token()
         pilot = made.start("p", "pilot", "--token", token, MACHINEFEATURES=str(tmp_path))
         printed, _ = pilot.communicate(timeout=60)
     assert "its time is over" in printed

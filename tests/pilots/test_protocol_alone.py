@@ -92,12 +92,12 @@ async def pilot(address: str, secret: str) -> None:
     """Offers slots, one job after another, with a newer offer whenever it feels like it."""
     lots = random.Random(secret)
     control = await greeted(address, secret, "pilot")
-    control.say("register", ad="[]", session="", running={})
+    control.say("register", ad="[]", session="", running={}, mixed=True)
     registered = await control.hear()
 
     async def serve(number: int) -> None:
         while True:
-            slot = await greeted(address, secret, "slot")
+            slot = await greeted(address, registered["token"], "slot")
             slot.say("offer", session=registered["session"], slot=str(number), ad=ad(lots))
             hearing = asyncio.create_task(slot.hear())
             while not hearing.done():

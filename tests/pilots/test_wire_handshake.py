@@ -42,7 +42,7 @@ def test_a_peer_with_a_token_and_the_binder_prove_themselves() -> None:
 
 @given(st.data())
 def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
-    said = handshake.hello(token(), Role.PILOT, NONCE)
+    said = handshake.hello(token(Scope.SESSION), Role.PILOT, NONCE)
     heard = dict(said)
     which = data.draw(st.sampled_from(["versions", "role", "nonce", "more", "version", "answer"]))
     if which == "versions":
@@ -61,7 +61,7 @@ def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
     elif which != "more":
         assert heard != said
     with pytest.raises(RefusedError, match="not the binder"):
-        handshake.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
+        handshake.answered(token(Scope.SESSION), said, Frame(FrameKind.CHALLENGE, fields))
     # And the binder takes no proof that was made over the peer's own words.
     with pytest.raises(RefusedError, match="another key"):
         handshake.proven(greeting, handshake._proof(KEY, "peer", said, fields))

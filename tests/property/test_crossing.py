@@ -24,6 +24,7 @@ from matchmaker.pilots.wire.handshake import Greeting, Role
 from matchmaker.pilots.wire.tokens import Scope, Token
 
 END = b""
+ID = "t"
 WHICH = st.integers(0, 1)
 
 
@@ -154,7 +155,8 @@ class Crossing(RuleBasedStateMachine):
         self.binder = _Binder(plain, cast(Tables, _NoTables()))
         self.exchange = self.binder.exchange
         self.exchange.storing.tried = _stored  # type: ignore[method-assign, assignment]
-        self.exchange.post(moves.begin(Session(name="s", subject="p", ad="[]", heard=0.0)))
+        session = Session(name="s", subject="p", ad="[]", heard=0.0, token=ID, mixed=True)
+        self.exchange.post(moves.begin(session))
         control = Mock(spec=Connection, send=self._control)
         self.exchange.pilots["s"] = control
         for each in (self.exchange.store(), self.exchange.bring_together()):
@@ -179,8 +181,8 @@ class Crossing(RuleBasedStateMachine):
         connection.proven()
         way = Way(connection)
         connection.connection_made(way)
-        scope, subject = (Scope.PILOT, "p") if role is Role.SLOT else (Scope.CLIENT, "ana")
-        token = Token(subject=subject, scope=scope, pool="test", ends=9e9)
+        scope, subject = (Scope.SESSION, "p") if role is Role.SLOT else (Scope.CLIENT, "ana")
+        token = Token(subject=subject, scope=scope, pool="test", id=ID, ends=9e9)
         greeting = Greeting(token, role, 2, "")
         if role is Role.SLOT:
             serving = self.binder._slot(connection, greeting)

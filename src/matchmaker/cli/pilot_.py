@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shlex
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +37,12 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               " count."
 )  # fmt: skip
 @click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
-              help="The file with the pilot's token.")  # fmt: skip
+              help="The file with the pilot's token, which is removed when it is used; - for"
+              " standard input.")  # fmt: skip
+@click.option("--mix-owners", "mixed", is_flag=True,
+              help="Take jobs of several owners, who then share this account. By default the first"
+              " job's owner gets the pilot, unless its token names owners."
+)  # fmt: skip
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
               help="Who signed the binder's certificate, in PEM.")  # fmt: skip
 @click.option("--app", "apps", metavar="NAME=WORDS", multiple=True,
@@ -70,8 +76,9 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, at: str | None, store_url: str | None, token_file: str | None, ca: str | None,
-    apps: tuple[str, ...], ad_file: str | None, policy_file: str | None, cpus: int | None,
-    most: int | None, foreground: int, idle: float | None, wall: float | None, least: float,
+    mixed: bool, apps: tuple[str, ...], ad_file: str | None, policy_file: str | None,
+    cpus: int | None, most: int | None, foreground: int, idle: float | None,
+    wall: float | None, least: float,
     folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
     report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -94,13 +101,16 @@ def command(
     from matchmaker.pilots.node import describe
     from matchmaker.pilots.node.direct import wall as doorway
     from matchmaker.pilots.node.home import own_directory
-    from matchmaker.pilots.node.pilot import Pilot
+    from matchmaker.pilots.node.pilot import Pilot, hide
     from matchmaker.pilots.node.settings import Settings
     from matchmaker.pilots.node.slots import Node
 
+    hide()
+    from_input = token_file == "-"  # noqa: S105 - a place, and no token
     applications = dict(map(_application, apps))
     place = Place(
-        address=at, token=Path(token_file).read_text("utf-8").strip(),
+        address=at,
+        token=(sys.stdin.read() if from_input else Path(token_file).read_text("utf-8")).strip(),
         tls=None if ca is None else authorities([ca]),
     )  # fmt: skip
     given = _ad(ad_file)
@@ -117,7 +127,8 @@ def command(
             least=least, doors=doors, report=None if report is None else Path(report),
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
-            ca=None if ca is None else Path(ca),
+            ca=None if ca is None else Path(ca), mixed=mixed,
+            token_file=None if from_input else Path(token_file),
         )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn), root))
     if as_json:

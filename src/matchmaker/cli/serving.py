@@ -117,26 +117,35 @@ async def _until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Non
 
 
 @click.command("token")
-@click.argument("scope", type=click.Choice(["client", "pilot", "admin"]))
+@click.argument("scope", type=click.Choice(["client", "pilot", "factory", "admin"]))
 @click.argument("subject")
 @_FOLDER
 @click.option("--name", metavar="NAME", default="binder", show_default=True,
               help="The binder's name.")  # fmt: skip
 @click.option("--hours", metavar="HOURS", type=click.FloatRange(0.01, 87_600), default=_HOURS,
               show_default=True, help="How long it is good.")  # fmt: skip
+@click.option("--owner", "owners", metavar="NAME", multiple=True,
+              help="Of a pilot or a factory: whose jobs alone its pilots get.")  # fmt: skip
 @click.option("--to", "file", metavar="FILE", help="Write it to a new file that you alone read.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def token(
-    *, scope: str, subject: str, folder: str | None, name: str, hours: float, file: str | None,
-    as_json: bool,
+    *, scope: str, subject: str, folder: str | None, name: str, hours: float,
+    owners: tuple[str, ...], file: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Make a token for SUBJECT. Keep it as you keep a password."""
+    """Make a token for SUBJECT. Keep it as you keep a password.
+
+    A pilot's token buys one registration: make one for each pilot, or a factory's, which asks the
+    binder for them.
+    """
+    if owners and scope not in {"pilot", "factory"}:
+        raise click.UsageError(f"--owner is for pilots and factories, not for scope {scope}")
     from matchmaker.pilots.binder.keys import own_key, written
     from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
     made = Token(
-        subject=subject, scope=Scope(scope), pool=name, ends=float(int(time.time() + hours * 3600))
-    )
+        subject=subject, scope=Scope(scope), pool=name, owners=owners,
+        ends=float(int(time.time() + hours * 3600)),
+    )  # fmt: skip
     text = sign(own_key(_folder(folder) / "key"), made)
     if file is not None:
         written(Path(file), text + "\n")

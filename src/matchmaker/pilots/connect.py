@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -203,13 +203,31 @@ class Binder:
         """Refuses a token by its id until it ends, in seconds since 1970; for admins."""
         await self._ask(FrameKind.REVOKE, FrameKind.DONE, token=token, ends=ends)
 
+    async def pilot_token(
+        self, subject: str, *, owners: Sequence[str] = (), seconds: float
+    ) -> str:  # fmt: skip
+        """The text of a new pilot's token; for factories.
+
+        Args:
+            subject: who it is for.
+            owners: whose jobs alone the pilot gets; by default the owners of the factory's token.
+            seconds: how long the pilot has to register.
+
+        Raises RefusedError for owners that are not the factory's.
+        """
+        said = {"subject": subject, "owners": list(owners), "seconds": seconds}
+        answer = await self._ask(FrameKind.TOKEN, FrameKind.DONE, 0.0, **said)
+        return str(answer["token"])
+
     async def _jobs(self, kind: FrameKind, **fields: Any) -> list[JobFacts]:
-        answer = await self._ask(kind, FrameKind.JOBS, **fields)
+        answer = await self._ask(kind, FrameKind.JOBS, fields.get("seconds", 0), **fields)
         return [_job(each) for each in answer["jobs"]]
 
-    async def _ask(self, kind: FrameKind, wanted: FrameKind, **fields: Any) -> dict[str, Any]:
+    async def _ask(
+        self, kind: FrameKind, wanted: FrameKind, wait: float = 0.0, **fields: Any
+    ) -> dict[str, Any]:
         self._connection.send(kind, **fields)
-        answer = await self._connection.expect(wanted, fields.get("seconds", 0) + _GRACE)
+        answer = await self._connection.expect(wanted, wait + _GRACE)
         return dict(answer.fields)
 
 
@@ -229,6 +247,11 @@ async def binder(place: Place, *, role: Role = Role.CLIENT) -> AsyncIterator[Bin
 def admin(place: Place) -> AbstractAsyncContextManager[Binder]:
     """The same with the rights of an admin's token."""
     return binder(place, role=Role.ADMIN)
+
+
+def factory(place: Place) -> AbstractAsyncContextManager[Binder]:
+    """The same with a factory's token, which may ask for tokens of pilots and nothing else."""
+    return binder(place, role=Role.FACTORY)
 
 
 def authorities(files: Iterable[str]) -> ssl.SSLContext:

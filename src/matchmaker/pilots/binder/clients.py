@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
@@ -50,7 +51,7 @@ async def client(
         if why := grants.refusal(greeting.token, exchange.book, exchange.revoked):
             raise RefusedError(why)
         try:
-            if frame.kind is FrameKind.CONNECT:
+            if frame.kind is FrameKind.CONNECT and greeting.role is not Role.FACTORY:
                 job = _new_job(greeting, _owned(greeting, frame["ad"]), exchange, settings)
                 await _wait(connection, exchange, job, float(frame["seconds"]))
                 return
@@ -65,6 +66,11 @@ async def client(
 async def _answer(
     greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
 ) -> tuple[FrameKind, dict[str, Any]]:
+    if greeting.role is Role.FACTORY:
+        if frame.kind is not FrameKind.TOKEN:
+            raise RefusedError(f"a factory may not say {frame.kind}")
+        made = grants.pilot_token(greeting.token, frame, settings.key, time.time())
+        return FrameKind.DONE, {"token": made}
     match frame.kind:
         case FrameKind.SUBMIT:
             return FrameKind.JOBS, {"jobs": [await _submit(greeting, frame, exchange, settings)]}

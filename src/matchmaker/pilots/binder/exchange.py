@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
-from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.ads import MATCHING, asked
@@ -34,6 +34,7 @@ from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.tokens import Scope, Token
 
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
@@ -288,13 +289,22 @@ class Exchange:
 
     # --- pilots and slots
 
-    def session(self, name: str, subject: str) -> Session | None:
-        """The session with a name, if it belongs to the subject."""
+    def session(self, name: str, token: Token) -> Session | None:
+        """The session with a name, if it began with the pilot's token that this one stands for."""
         found = self.book.sessions.get(name)
-        return found if found is not None and found.subject == subject else None
+        mine = found is not None and found.token == token.id and token.scope is Scope.SESSION
+        return found if mine else None
 
-    def offer(self, offer: Offer, ad: ClassAd) -> None:
-        """Enters a free slot."""
+    async def use(self, token: Token) -> bool:
+        """Records the use of a pilot's token; False if it was used before. Raises LedgerError."""
+        return await asyncio.to_thread(self._tables.use, token.id, token.ends, time.time())
+
+    def offer(self, offer: Offer) -> None:
+        """Enters a free slot, for the owners whom its pilot may serve."""
+        ad = offer.ad.copy()
+        session = self.book.sessions.get(offer.session)
+        if session is not None and session.owners:
+            ad["Requirements"] = _for_owners(ad, session.owners.split(" "))
         ad[SLOT_KEY] = offer.key
         self.slots.update(ad)
         self._offers[offer.key] = offer
@@ -409,6 +419,12 @@ class Exchange:
             offer.taken = True
             self._given[word.job, word.epoch] = offer
         self.post(change)
+        if not change.words and offer.session in self.book.sessions:
+            # Another job has just bound the pilot to its owner, or this job is gone.
+            self.offer(offer)
+        if change.begun:
+            for other in [each for each in self._offers.values() if each.session == offer.session]:
+                self.offer(other)
 
     async def watch(self) -> None:
         """Ends the sessions of pilots that were silent for too long."""
@@ -419,3 +435,10 @@ class Exchange:
                 if (control := self.pilots.get(name)) is not None:
                     control.send(FrameKind.OVER)
             self.post(change)
+
+
+def _for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
+    """A slot's requirements, and that the job is of one of the owners, by their exact names."""
+    mine = " || ".join(f"TARGET.Owner =?= {ClassAd(Name=name)['Name']}" for name in owners)
+    given = f" && ({ad['Requirements']})" if "Requirements" in ad else ""
+    return parse_expr(f"({mine}){given}")

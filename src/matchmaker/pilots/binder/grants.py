@@ -12,9 +12,12 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+import attrs
+
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.binder.ads import asked
 from matchmaker.pilots.binder.states import Book, Job
+from matchmaker.pilots.wire.frames import Frame
 from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
 MOST_OPEN: Final = 100
@@ -22,6 +25,10 @@ MOST_OPEN: Final = 100
 MAY_CONNECT: Final = "MayConnect"
 _BY: Final = "SubmitToken"
 _ENDS: Final = "SubmitTokenEnds"
+_SESSION_SECONDS: Final = 30 * 86_400.0
+"""How long a pilot may go on with a session's token; each registration gives a new one."""
+MOST_PILOT_SECONDS: Final = 14 * 86_400.0
+"""How long the token of a pilot that a factory submits may be good: it waits in a queue."""
 _ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 
@@ -75,6 +82,35 @@ def granted(job: Job, key: bytes, pool: str) -> str:
         return ""
     token = Token(subject=job.owner, scope=Scope.CLIENT, pool=pool, id=token_id(job), ends=ends)
     return sign(key, token)
+
+
+def session_token(token: Token, key: bytes, now: float) -> str:
+    """The text of the token with which a pilot that has registered comes back, and offers slots.
+
+    It has the id of the pilot's token, so that revoking one revokes both.
+    """
+    made = attrs.evolve(token, scope=Scope.SESSION, ends=float(int(now + _SESSION_SECONDS)))
+    return sign(key, made)
+
+
+def pilot_token(token: Token, asked_for: Frame, key: bytes, now: float) -> str:
+    """The text of a pilot's token that a factory asks for.
+
+    Raises ValueError for owners that are not the factory's.
+    """
+    names, seconds = asked_for["owners"], float(asked_for["seconds"])
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("owners: a list of names was expected")
+    owners = tuple(names) or token.owners
+    if others := set(owners).difference(token.owners) if token.owners else ():
+        raise ValueError(f"{min(others)[:80]} is no owner of this factory's token")
+    if not 0 < seconds <= MOST_PILOT_SECONDS:
+        raise ValueError(f"seconds: above 0 and at most {MOST_PILOT_SECONDS:g} were expected")
+    made = Token(
+        subject=asked_for["subject"], scope=Scope.PILOT, pool=token.pool, owners=owners,
+        ends=float(int(now + seconds)),
+    )  # fmt: skip
+    return sign(key, made)
 
 
 def refusal(token: Token, book: Book, revoked: Collection[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad import ClassAd
 from matchmaker.pilots.binder.proxy import End, join
 from matchmaker.pilots.binder.states import Job
 from matchmaker.pilots.wire.connection import Connection
@@ -33,6 +34,7 @@ class Offer:
         session: the pilot's session.
         slot: the pilot's name of it.
         connection: where its pilot waits.
+        ad: as its pilot sent it.
         direct: the address at which a client may reach it; empty for none.
         certificate: of that address, in PEM.
         key: names it among all free slots.
@@ -44,6 +46,7 @@ class Offer:
     session: str
     slot: str
     connection: Connection
+    ad: ClassAd
     direct: str = ""
     certificate: str = ""
     key: str = attrs.field(factory=lambda: secrets.token_hex(8))

@@ -75,12 +75,20 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Cha
 
 
 def give(book: Book, id_: str, name: str) -> Change:
-    """Gives a queued job to a pilot; does nothing if the job or the session is gone meanwhile."""
-    job = book.jobs.get(id_)
-    if job is None or job.stage is not Stage.QUEUED or name not in book.sessions:
+    """Gives a queued job to a pilot; does nothing if the job or the session is gone meanwhile.
+
+    A pilot that shares an account among its jobs is then its owner's, and gets no other's jobs.
+    """
+    job, session = book.jobs.get(id_), book.sessions.get(name)
+    if job is None or job.stage is not Stage.QUEUED or session is None:
         return Change()
+    if not session.serves(job.owner):
+        return Change()
+    free = not (session.owners or session.mixed)
+    bound = (attrs.evolve(session, owners=job.owner),) if free else ()
     given = attrs.evolve(job, stage=Stage.GIVEN, epoch=job.epoch + 1, session=name)
-    return Change(jobs=(given,), words=(Word(FrameKind.PAIRED, name, id_, given.epoch),))
+    word = Word(FrameKind.PAIRED, name, id_, given.epoch)
+    return Change(jobs=(given,), begun=bound, words=(word,))
 
 
 def accepted(book: Book, name: str, id_: str, epoch: int) -> Change:

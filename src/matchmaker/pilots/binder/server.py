@@ -23,7 +23,7 @@ from matchmaker.pilots.binder.ads import a_slot, an_ad, asked, reported
 from matchmaker.pilots.binder.bounds import MOST_KEY, MOST_TEXT, Pace, Settings
 from matchmaker.pilots.binder.clients import client
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.grants import granted, refusal
+from matchmaker.pilots.binder.grants import granted, refusal, session_token
 from matchmaker.pilots.binder.joining import Offer
 from matchmaker.pilots.binder.proxy import End
 from matchmaker.pilots.binder.states import Session
@@ -37,6 +37,7 @@ from matchmaker.pilots.wire.connection import (
 )  # fmt: skip
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
+from matchmaker.pilots.wire.tokens import Scope, Token
 
 _MOST_RUNNING: Final = 4096
 _ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
@@ -241,7 +242,7 @@ class _Binder:
         name: str = frame["session"]
         now = time.monotonic()
         if name:
-            if exchange.session(name, greeting.token.subject) is None:
+            if exchange.session(name, greeting.token) is None:
                 connection.send(FrameKind.OVER)
                 return ""
             change = moves.resume(exchange.book, name, running, now)
@@ -251,16 +252,20 @@ class _Binder:
             except ValueError as error:
                 # Not refused, which would end it: it is to try again.
                 raise ClosedError(str(error)) from None
+            if greeting.token.scope is Scope.PILOT and not await exchange.use(greeting.token):
+                raise RefusedError("this token was used: each pilot needs one of its own")
             name = secrets.token_hex(16)
-            new = Session(name=name, subject=greeting.token.subject, ad=frame["ad"], heard=now)
-            change = moves.begin(new)
+            change = moves.begin(_begun(name, greeting.token, frame, now))
             await self._measure(ad)
         await exchange.settle(attrs.evolve(change, words=()))
         before = exchange.pilots.get(name)
         exchange.pilots[name] = connection
         if before is not None and before is not connection:
             before.close("its pilot came back on another connection")
-        connection.send(FrameKind.REGISTERED, session=name, lease=self.settings.lease)
+        connection.send(
+            FrameKind.REGISTERED, session=name, lease=self.settings.lease,
+            token=session_token(greeting.token, self.settings.key, time.time()),
+        )  # fmt: skip
         for word in change.words:
             connection.send(word.kind, job=word.job, epoch=word.epoch)
         return name
@@ -309,7 +314,7 @@ class _Binder:
     ) -> Offer:
         """Enters a free slot, in place of the one that was offered before."""
         exchange = self.exchange
-        session = exchange.session(frame["session"], greeting.token.subject)
+        session = exchange.session(frame["session"], greeting.token)
         if session is None or session.name not in exchange.pilots:
             raise RefusedError("its session is over, or its pilot is not connected")
         if before is not None:
@@ -318,6 +323,21 @@ class _Binder:
         found = (asked(ad, name) for name in ("DirectAddress", "DirectCertificate"))
         direct, certificate = (each if isinstance(each, str) else "" for each in found)
         slot = frame["slot"][:MOST_KEY]
-        offer = Offer(session.name, slot, connection, direct, certificate)
-        exchange.offer(offer, ad)
+        offer = Offer(session.name, slot, connection, ad, direct, certificate)
+        exchange.offer(offer)
         return offer
+
+
+def _begun(name: str, token: Token, frame: Frame, now: float) -> Session:
+    """The new session of a pilot.
+
+    Raises RefusedError where it says wrongly whose jobs it has run in earlier sessions.
+    """
+    mixed, served = frame.fields.get("mixed") is True, frame.fields.get("served", "")
+    if not isinstance(served, str) or " " in served or len(served) > MOST_KEY:
+        raise RefusedError("served: the name of an owner was expected")
+    owners = " ".join(token.owners) or ("" if mixed else served)
+    return Session(
+        name=name, subject=token.subject, ad=frame["ad"], heard=now, token=token.id,
+        owners=owners, mixed=mixed,
+    )  # fmt: skip

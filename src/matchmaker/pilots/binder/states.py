@@ -83,6 +83,10 @@ class Session:
         name: names it among all sessions, also of earlier runs of the binder.
         subject: the subject of the pilot's token.
         ad: the text of the pilot's ad.
+        token: the id of the pilot's token, which its session's token has too.
+        owners: whose jobs alone it gets, with spaces between; empty if nobody is named.
+        mixed: whether it gets jobs of several owners though none is named. If not, it gets only
+            jobs of the owner of its first one, who is then named.
         heard: when the binder last heard from it. It is not stored: after a restart each session
             counts as heard at that moment.
     """
@@ -91,6 +95,13 @@ class Session:
     subject: str
     ad: str
     heard: float
+    token: str = ""
+    owners: str = ""
+    mixed: bool = False
+
+    def serves(self, owner: str) -> bool:
+        """Whether it may get jobs of an owner."""
+        return not self.owners or owner in self.owners.split(" ")
 
 
 @attrs.define(slots=True)
@@ -148,7 +159,7 @@ class Change:
 
     Attributes:
         jobs: as they are now.
-        begun: sessions that are new.
+        begun: sessions that are new, or have another owner.
         over: names of sessions that are over.
         heard: sessions that were heard from now, which is not stored.
         words: what pilots are to hear.

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Final
 
 import sqlalchemy as sql
-from sqlalchemy import Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
+from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
@@ -22,7 +22,7 @@ from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage
 from matchmaker.pilots.estimates import MOST, RECENT
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the tables; those of a newer one are refused."""
 _DAMAGED: Final = (
     "it holds no binder's tables, or damaged ones: put a copy in its place, or move it away, and"
@@ -49,6 +49,9 @@ sessions: Final = Table(
     Column("name", Text, primary_key=True),
     Column("subject", Text, nullable=False),
     Column("ad", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("owners", Text, nullable=False),
+    Column("mixed", Boolean, nullable=False),
 )
 # Times are seconds since 1970 by the clocks of whoever submitted the pilots.
 starts: Final = Table(
@@ -62,6 +65,13 @@ starts: Final = Table(
 Index("binder_starts_queue", starts.c.queue, starts.c.id)
 revoked: Final = Table(
     "binder_revoked",
+    metadata,
+    Column("token", Text, primary_key=True),
+    Column("ends", Float, nullable=False),
+)
+
+used: Final = Table(
+    "binder_used",
     metadata,
     Column("token", Text, primary_key=True),
     Column("ends", Float, nullable=False),
@@ -115,6 +125,12 @@ class Tables:
                     f"{self.place}: a binder's tables of version {known['version']}; this program"
                     f" knows versions up to {VERSION}: use a newer program"
                 )
+            if known["version"] < VERSION:
+                # Pilots of the version before speak another protocol: their sessions are over.
+                sessions.drop(write)
+                sessions.create(write)
+                version = facts.update().where(facts.c.name == "version")
+                write.execute(version.values(value=VERSION))
             self._turn = known.get("turn", 0)
 
     def close(self) -> None:
@@ -156,7 +172,7 @@ class Tables:
             read.execute(facts.update().where(facts.c.name == "turn").values(value=self._turn))
             found = [self._job(row) for row in read.execute(sql.select(jobs)).mappings()]
             names = read.execute(sql.select(sessions)).mappings()
-            return found, [Session(**self._texts(row), heard=0.0) for row in names]
+            return found, [self._session(row) for row in names]
 
     def forget(self, ids: Collection[str]) -> None:
         """Deletes jobs."""
@@ -207,6 +223,24 @@ class Tables:
         with self._reading() as read:
             return frozenset(read.scalars(sql.select(revoked.c.token)))
 
+    def use(self, token: str, ends: float, now: float) -> bool:
+        """Records the use of a pilot's token by its id; False if it was used before.
+
+        It is durable when this returns. Times are seconds since 1970; a token that has ended is
+        refused anyway, and forgotten.
+        """
+        with self._writing() as write:
+            write.execute(used.delete().where(used.c.ends < now))
+            if write.scalar(sql.select(used.c.token).where(used.c.token == token)) is not None:
+                return False
+            write.execute(used.insert().values(token=token, ends=ends))
+            return True
+
+    def _session(self, row: RowMapping) -> Session:
+        values = {**row, "mixed": bool(row["mixed"])}
+        self._texts({name: value for name, value in values.items() if name != "mixed"})
+        return Session(**values, heard=0.0)
+
     def _job(self, row: RowMapping) -> Job:
         values = {name: row[name] for name in _NAMES}
         self._texts({n: v for n, v in values.items() if n not in {"epoch", "detached", "cancel"}})
@@ -237,8 +271,8 @@ def _job_row(job: Job) -> dict[str, Any]:
     return {**row, "stage": str(job.stage)}
 
 
-def _session_row(session: Session) -> dict[str, str]:
-    return {"name": session.name, "subject": session.subject, "ad": session.ad}
+def _session_row(session: Session) -> dict[str, Any]:
+    return {column.name: getattr(session, column.name) for column in sessions.c}
 
 
 def _delete(write: Connection, key: Column[str], names: Collection[str]) -> None:

@@ -8,6 +8,7 @@ before it registers again; and it then names each job whose end was not acknowle
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,17 @@ _LONGEST_WAIT: Final = 15.0
 _PATIENCE: Final = 600.0
 """How many seconds a pilot looks for a binder that it never met."""
 _LOOK_SECONDS: Final = 1.0
+_DUMPABLE: Final = 4
+"""``PR_SET_DUMPABLE``."""
+
+
+def hide() -> None:
+    """Keeps this process's memory and environment from others of its account, such as its jobs.
+
+    Linux then lets nobody but root trace it or read what ``/proc`` has of it (``prctl(2)``).
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
 class Pilot:
@@ -40,6 +52,7 @@ class Pilot:
         self._say = say
         self._works = Works(settings, self._tell)
         self._session = ""
+        self._token = settings.place.token
         self._control: Connection | None = None
         self._lease = 60.0
         self._good_until = 0.0
@@ -92,7 +105,7 @@ class Pilot:
 
     async def _dial(self, role: Role) -> Connection:
         place = self._settings.place
-        return await dial(place.address, place.token, role, place.tls)
+        return await dial(place.address, self._token, role, place.tls)
 
     async def _greet(self, control: Connection) -> Connection:
         """Begins the session, or continues it."""
@@ -103,7 +116,8 @@ class Pilot:
             sent = time.monotonic()
             control.send(
                 FrameKind.REGISTER, ad=str(self._settings.machine), session=self._session,
-                running=self._works.epochs(),
+                running=self._works.epochs(), mixed=self._settings.mixed,
+                served=self._works.served,
             )  # fmt: skip
             answer = await control.receive(30)
             if answer.kind is FrameKind.OVER:
@@ -113,6 +127,11 @@ class Pilot:
             break
         self._session = answer["session"]
         self._lease = float(answer["lease"])
+        # From here on the token that it began with is used up.
+        self._token = answer["token"]
+        if (file := self._settings.token_file) is not None:
+            with suppress(OSError):
+                await asyncio.to_thread(file.unlink)
         self._control = control
         self._allowed(sent)
         self._works.report()

@@ -29,6 +29,9 @@ class Settings:
         least: how many seconds must be left for it to offer a slot.
         report: the file in which a factory looks for its state; None for no factory.
         doors: where clients may talk to it directly; None for nowhere.
+        token_file: the file with its token, which it removes when the token is used.
+        mixed: whether it takes jobs of several owners though its token names none; its jobs then
+            share its account, or run under accounts of their own.
         ca: the authority that signed the binder's certificate, in PEM; None without one.
     """
 
@@ -43,6 +46,8 @@ class Settings:
     report: Path | None = None
     doors: Wall | None = None
     ca: Path | None = None
+    token_file: Path | None = None
+    mixed: bool = False
 
     def granted(self, task: Task, token: str) -> Task:
         """A task that gets the binder's address, and a token for it."""

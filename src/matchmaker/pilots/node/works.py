@@ -63,6 +63,7 @@ class Works:
         node: the node with its jobs.
         busy: when a job ran last, as ``time.monotonic`` counts.
         refusing: why no more jobs are accepted; empty if they are.
+        served: the owner of the first job that was accepted; empty before.
         stuck: the asyncio tasks of jobs that could not be ended; with any, the pilot must end.
         changed: set when the free slots have changed.
     """
@@ -74,6 +75,7 @@ class Works:
         self.refusing = ""
         self.stuck: set[asyncio.Task[Any]] = set()
         self.changed = asyncio.Event()
+        self.served = ""
         self._settings = settings
         self._tell = tell
         self._works: dict[str, Work] = {}
@@ -152,6 +154,8 @@ class Works:
             connection.send(FrameKind.DECLINED, **fields, reason=reason)
             return True
         self._works[id_] = work = Work(epoch)
+        owner = ad.eval("Owner")
+        self.served = self.served or (owner if isinstance(owner, str) else "")
         self._become(taken)
         connection.send(FrameKind.ACCEPTED, **fields)
 

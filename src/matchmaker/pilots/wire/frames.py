@@ -54,7 +54,7 @@ class FrameKind(StrEnum):
     REFUSED = "refused", {"reason": str}
 
     REGISTER = "register", {"ad": str, "session": str, "running": dict}
-    REGISTERED = "registered", {"session": str, "lease": (int, float)}
+    REGISTERED = "registered", {"session": str, "lease": (int, float), "token": str}
     BEAT = "beat", {"number": int}
     ALIVE = "alive", {"number": int}
     DECLINED = "declined", {"job": str, "epoch": int, "reason": str}
@@ -75,6 +75,8 @@ class FrameKind(StrEnum):
     ASK = "ask", {"jobs": list, "seconds": (int, float)}
     CANCEL = "cancel", {"job": str, "reason": str}
     JOBS = "jobs", {"jobs": list}
+
+    TOKEN = "token", {"subject": str, "owners": list, "seconds": (int, float)}
 
     STATUS = "status"
     REVOKE = "revoke", {"token": str, "ends": (int, float)}

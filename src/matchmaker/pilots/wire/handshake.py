@@ -30,11 +30,14 @@ class Role(StrEnum):
     PILOT = "pilot"
     SLOT = "slot"
     CLIENT = "client"
+    FACTORY = "factory"
     ADMIN = "admin"
 
 
 ROLES: Final[Mapping[Scope, Collection[Role]]] = {
-    Scope.PILOT: (Role.PILOT, Role.SLOT),
+    Scope.PILOT: (Role.PILOT,),
+    Scope.SESSION: (Role.PILOT, Role.SLOT),
+    Scope.FACTORY: (Role.FACTORY,),
     Scope.CLIENT: (Role.CLIENT,),
     Scope.ADMIN: (Role.CLIENT, Role.ADMIN),
 }

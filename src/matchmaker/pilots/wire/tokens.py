@@ -37,6 +37,11 @@ class Scope(StrEnum):
 
     CLIENT = "client"
     PILOT = "pilot"
+    """Buys one registration."""
+    SESSION = "session"
+    """What a pilot gets for it, and keeps in memory alone. It has the id of the pilot's token."""
+    FACTORY = "factory"
+    """Asks for tokens of pilots."""
     ADMIN = "admin"
 
 
@@ -50,6 +55,8 @@ class Token:
         pool: the name of the binder that takes it.
         id: names it, so that it can be revoked.
         ends: when it ends, in seconds since 1970.
+        owners: of a pilot's token, a session's or a factory's: whose jobs alone the pilot may get;
+            none for anybody's.
     """
 
     subject: str
@@ -57,6 +64,7 @@ class Token:
     pool: str
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     ends: float
+    owners: tuple[str, ...] = ()
 
 
 def sign(key: bytes, token: Token) -> str:
@@ -69,13 +77,15 @@ def sign(key: bytes, token: Token) -> str:
     >>> read(said).subject, signature == signed(b"k" * 32, said)
     ('ana', True)
     """
-    for name in (token.subject, token.pool, token.id):
+    for name in (token.subject, token.pool, token.id, *token.owners):
         if not _NAME.match(name):
             raise TokenError(f"{name[:80]!r}: 1 to 128 visible characters of ASCII were expected")
-    claims = {
+    claims: dict[str, Any] = {
         "sub": token.subject, "scope": str(token.scope), "pool": token.pool, "jti": token.id,
         "exp": token.ends,
     }  # fmt: skip
+    if token.owners:
+        claims["owners"] = list(token.owners)
     said = f"{_encoded(canonical(_HEADER))}.{_encoded(canonical(claims))}"
     return f"{said}.{_encoded(signed(key, said))}"
 
@@ -110,12 +120,22 @@ def read(said: str) -> Token:
     if not isinstance(scope, str) or scope not in set(Scope):
         raise TokenError("the token has no scope that this program knows")
     subject, pool, id_ = (_name(claims, name) for name in ("sub", "pool", "jti"))
-    return Token(subject=subject, scope=Scope(scope), pool=pool, id=id_, ends=float(ends))
+    owners = claims.get("owners", [])
+    if not isinstance(owners, list) or not all(map(_is_name, owners)):
+        raise TokenError("the token's owners are no list of names")
+    return Token(
+        subject=subject, scope=Scope(scope), pool=pool, id=id_, ends=float(ends),
+        owners=tuple(owners),
+    )  # fmt: skip
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.match(value) is not None
 
 
 def _name(claims: dict[str, Any], name: str) -> str:
     value = claims.get(name)
-    if not isinstance(value, str) or not _NAME.match(value):
+    if not isinstance(value, str) or not _is_name(value):
         raise TokenError(f"the token has no {name} of 1 to 128 visible characters")
     return value
 
