@@ -21,7 +21,6 @@ from statistics import median
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots import connect
-from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import COMMAND, Grid, grid
 from tests.services.breakable import BreakableSlurm, breakable
 
@@ -50,14 +49,14 @@ def by_sbatch(slurm: BreakableSlurm, number: int, folder: Path) -> float:
 def pilots(slurm: BreakableSlurm, made: Grid, number: int, *words: str) -> None:
     """Submits pilots, which find modules in the folder."""
     script = made.folder / "pilot.sh"
-    token = made.folder / f"{Scope.PILOT}.token"
-    script.write_text(
-        f"#!/bin/sh\nexec env PYTHONPATH={made.folder} {sys.executable} -c '{COMMAND[2]}'"
-        f" pilot --binder {made.address} --token {token} --cpus 1 --idle 8"
-        f" --dir {made.folder}/work.$SLURM_JOB_ID"
-        f" {' '.join(words)} >> {made.folder}/pilots.log 2>&1\n"
-    )
     for _ in range(number):
+        token = made.pilot_token()
+        script.write_text(
+            f"#!/bin/sh\nexec env PYTHONPATH={made.folder} {sys.executable} -c '{COMMAND[2]}'"
+            f" pilot --binder {made.address} --token {token} --cpus 1 --idle 8"
+            f" --dir {made.folder}/work.$SLURM_JOB_ID"
+            f" {' '.join(words)} >> {made.folder}/pilots.log 2>&1\n"
+        )
         slurm.command("sbatch", "--parsable", *WORDS, str(script))
 
 

@@ -36,8 +36,9 @@ words = ["--output=/dev/null"]
 
 PILOT = """#!/bin/sh
 key=$(basename "$(dirname "$(dirname "$0")")")
-exec {python} -c '{main}' pilot --binder {address} --token {token} --cpus 1 --idle 4 \\
-    --dir "{home}/work.$key" --report "{home}/reports/$key" >>"{home}/pilots/$key" 2>&1
+exec {python} -c '{main}' pilot --binder {address} --token "{home}/reports/$key.token" \\
+    --cpus 1 --idle 4 --dir "{home}/work.$key" --report "{home}/reports/$key" \\
+    >>"{home}/pilots/$key" 2>&1
 """
 
 DEMAND = """#!/bin/sh
@@ -52,13 +53,17 @@ def prepared(made: Grid, cluster: BreakableSlurm, home: Path) -> Factory:
     home.mkdir()
     found = Factory(home, cluster.environment, QUEUE, most=3)
     found.prepare()
-    for name, text, scope in (
-        ("pilot.sh", PILOT, Scope.PILOT), ("demand.sh", DEMAND, Scope.ADMIN),
-    ):  # fmt: skip
+    # Each pilot gets a token of its own.
+    found.file.write_text(
+        found.file.read_text().replace(
+            "[pilot]", f'[pilot]\nbinder = "{made.address}"\ntoken = "{made.folder}/factory.token"'
+        )
+    )
+    for name, text in (("pilot.sh", PILOT), ("demand.sh", DEMAND)):
         (home / name).write_text(
             text.format(
                 python=sys.executable, main=COMMAND[2], address=made.address, home=home,
-                token=made.folder / f"{scope}.token",
+                token=made.folder / "admin.token",
             )
         )  # fmt: skip
         (home / name).chmod(0o755)
@@ -126,7 +131,7 @@ def test_jobs_survive_nodes_that_are_killed(cluster: BreakableSlurm, tmp_path: P
             until(log.exists, "that a job runs")
             for _ in range(3):
                 time.sleep(chance.uniform(0.2, 1.0))
-                for pid in with_text(str(made.folder / "pilot.token")):
+                for pid in with_text(f"{tmp_path}/factory/reports/"):
                     with contextlib.suppress(ProcessLookupError):
                         if chance.random() < 0.5:
                             subprocess.run(["kill", "-9", str(pid)], check=False)

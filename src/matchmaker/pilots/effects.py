@@ -5,7 +5,10 @@ What is done was decided before, and is on record before it is done. The cycle i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -13,11 +16,14 @@ from matchmaker.classad import ClassAd
 from matchmaker.delegation import states
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.record import LIVE, Record, State
-from matchmaker.pilots import sources
+from matchmaker.pilots import connect, sources
 from matchmaker.pilots.means import Known, Means, beat
 from matchmaker.pilots.services import Row, Service, Wanted
 from matchmaker.pilots.snapshot import Decision, Pilot
 from matchmaker.pilots.sources import Place
+
+_TOKEN_SECONDS: Final = 7 * 86_400.0
+"""How long a pilot may wait in its queue until it registers."""
 
 
 def handed_again(
@@ -47,14 +53,37 @@ def _handed(means: Means, place: Place, row: Row) -> str:
     """Hands a reserved pilot over; why it could not be, or nothing."""
     ad = ClassAd({"Pilot": row.key, "Queue": row.queue, "Service": row.service})
     try:
+        _give_token(means, row.key)
         means.delegator(place.system).submit(
             ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease
         )
     except LedgerError:
         raise
     except (ValueError, OSError) as error:
+        sources.forget(means.settings.pilot.reports, row.key)
         return " ".join(str(error).split()) or type(error).__name__
     return ""
+
+
+def _give_token(means: Means, key: str) -> None:
+    """Gets a pilot its own token from the binder. Raises OSError and ValueError."""
+    pilot = means.settings.pilot
+    if pilot.binder is None or pilot.token is None or pilot.reports is None:
+        return
+    tls = None if pilot.ca is None else connect.authorities([pilot.ca])
+    own = Path(pilot.token).read_text("ascii").strip()
+    place = connect.Place(address=pilot.binder, token=own, tls=tls)
+
+    async def asked() -> str:
+        async with connect.factory(place) as binder:
+            return await binder.pilot_token(key, seconds=_TOKEN_SECONDS)
+
+    try:
+        text = asyncio.run(asked())
+    except (OSError, ValueError) as error:
+        said = str(error) or type(error).__name__
+        raise ValueError(f"the binder at {pilot.binder} gave no token: {said}") from error
+    sources.give_token(pilot.reports, key, text)
 
 
 def submit(

@@ -133,6 +133,9 @@ class Script:
         ad: attributes of every pilot's ad, which jobs match.
         request: the pilot as a job: what it requests of a queue that a source describes.
         early: a pilot that fails within this many seconds of its start was lost by its queue.
+        binder: the binder that the pilots serve, ``HOST:PORT``; it is asked for a token for each.
+        token: the file with the factory's own token.
+        ca: who signed the binder's certificate.
     """
 
     script: str = _of(_text)
@@ -141,6 +144,9 @@ class Script:
     ad: ClassAd = _of(_ad, factory=ClassAd)
     request: ClassAd = _of(_ad, factory=ClassAd)
     early: float = _of(_seconds, default=300.0)
+    binder: str | None = _of(_text, default=None)
+    token: str | None = _of(_text, default=None)
+    ca: str | None = _of(_text, default=None)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -288,7 +294,9 @@ class Settings:
     deadlines: Deadlines = _part(_deadlines, factory=Deadlines)
 
 
-_PATHS: Final = frozenset({"file", "script", "reports", "ldif", "ads", "mapping", "spool"})
+_PATHS: Final = frozenset(
+    {"file", "script", "reports", "ldif", "ads", "mapping", "spool", "token", "ca"}
+)
 
 
 def read_settings(path: Path) -> Settings:
@@ -333,6 +341,11 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> Settings:
     made: Settings = _made(Settings, {"name": name, **found}, "", folder)
     if not made.queue and not made.source:
         raise SettingsError("no queue: give a table [[queue]] or [[source]]")
+    pilot = made.pilot
+    if (pilot.binder is None) != (pilot.token is None):
+        raise SettingsError("[pilot] found one of binder and token; give both or none")
+    if pilot.binder is not None and pilot.reports is None:
+        raise SettingsError("[pilot] reports is missing: each pilot's token is put there")
     names = [queue.name for queue in made.queue]
     for twice in {each for each in names if names.count(each) > 1}:
         raise SettingsError(f"two queues are called {twice!r}")

@@ -41,6 +41,7 @@ _MOST_JOBS: Final = 1_000_000
 _MOST_REPORT: Final = 65_536
 _END: Final = ".end"
 _LEND: Final = ".lend"
+_GIVEN: Final = ".token"
 
 
 class SilentError(Exception):
@@ -285,7 +286,7 @@ def reports(folder: str | None) -> Reports:
         return Reports()
     words = {}
     for name in names:
-        if not name.endswith((_END, _LEND)) and not name.startswith("."):
+        if not name.endswith((_END, _LEND, _GIVEN)) and not name.startswith("."):
             word = _word(Path(folder, name), asked=f"{name}{_END}" in names)
             if word is not None:
                 words[name] = word
@@ -320,6 +321,16 @@ def ask_to_end(folder: str, key: str) -> None:
     Path(folder, f"{key}{_END}").touch()
 
 
+def give_token(folder: str, key: str, text: str) -> None:
+    """Leaves a pilot its token, which its account alone may read. Raises OSError."""
+    new = Path(folder, f".{key}{_GIVEN}")
+    new.unlink(missing_ok=True)
+    opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(opened, "w", encoding="ascii") as file:
+        file.write(f"{text}\n")
+    new.replace(new.with_name(f"{key}{_GIVEN}"))
+
+
 def lend(folder: str, takes: Mapping[str, str], keys: Collection[str]) -> None:
     """Lets pilots take other work, each with the requirement on it; takes it back from the rest.
 
@@ -342,8 +353,8 @@ def lend(folder: str, takes: Mapping[str, str], keys: Collection[str]) -> None:
 
 
 def forget(folder: str | None, key: str) -> None:
-    """Removes what a pilot reported, and what it was asked."""
+    """Removes what a pilot reported, what it was asked, and a token that it never used."""
     if folder is not None:
-        for name in (key, f"{key}{_END}", f"{key}{_LEND}"):
+        for name in (key, f"{key}{_END}", f"{key}{_LEND}", f"{key}{_GIVEN}"):
             with contextlib.suppress(OSError):
                 Path(folder, name).unlink()
