@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -483,3 +484,55 @@ def test_hostile_text_does_not_steer_a_terminal(classad: Run, tmp_path: Path) ->
         done = classad(*words, "--ledger", tmp_path / "jobs.db")
         assert not set("\x1b\x07\u202e") & set(done.out + done.err)
         assert "Traceback" not in done.err
+
+
+def test_prune_removes_what_ended_long_ago_and_its_rooms(
+    classad: Run, world: World, here: list[object], job: list[object], tmp_path: Path
+) -> None:
+    for key in ("old", "young", "live"):
+        classad("submit", *job, *here, "--key", key)
+    classad("cancel", "old", *here)
+    world.pass_time(1000)
+    for _ in range(2):
+        classad("reconcile", *here)
+    ledger = str(here[1])
+    with contextlib.closing(Ledger(ledger)) as opened:
+        spool = SharedSpool(Path(opened.get("old").spool or f"{ledger}.spool"))
+        assert not opened.get("old").state.live
+    with contextlib.closing(sqlite3.connect(ledger)) as raw:
+        raw.execute("UPDATE transfers SET since = since - 90000 WHERE key = 'old'")
+        raw.commit()
+    (spool.root / "old" / "1").mkdir(parents=True, exist_ok=True)
+    (spool.root / ".matchmaker-spool").write_text("matchmaker 1\n")
+    tried = classad("jobs", "--prune", "1d", "--dry-run", *here)
+    assert (tried.status, tried.out) == (0, "to remove: 1 job\n")
+    done = classad("jobs", "--prune", "1d", *here, "--json")
+    assert json.loads(done.out) == {"ended": 1, "removed": 1, "troubles": {}}
+    assert not (spool.root / "old").exists()
+    assert classad("jobs", "old", *here).status == 2
+    with contextlib.closing(Ledger(ledger)) as opened:
+        assert {r.key for r in opened.recent()} == {"young", "live"}
+        assert opened.payload("old") is None
+        assert opened.payload("young") is not None
+        assert opened.history("old") == []
+    assert classad("jobs", "--prune", "soon", *here).status == 2
+    assert classad("jobs", "--dry-run", *here).status == 2
+
+
+def test_reconcile_renews_the_leases_of_its_owner(
+    classad: Run, world: World, here: list[object], job: list[object]
+) -> None:
+    world.length = 10_000.0
+    classad("submit", *job, *here, "--key", "k", "--lease", 600)
+    classad("submit", *job, *here, "--key", "other", "--lease", 600)
+    with contextlib.closing(sqlite3.connect(str(here[1]))) as raw:
+        raw.execute("UPDATE transfers SET owner = 'ana' WHERE key = 'other'")
+        raw.commit()
+    for _ in range(8):
+        world.pass_time(250)
+        assert classad("reconcile", *here, "--renew").status == 0
+    states = {
+        r["key"]: r["state"] for r in json.loads(classad("jobs", *here, "--all", "--json").out)
+    }
+    assert states["k"] in {"committed", "running"}
+    assert states["other"] in {"cancelling", "cancelled"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from matchmaker.delegation.contact import Spool
 
 
+_UNITS: Final = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+
+def _age(value: str) -> float:
+    """A length of time in seconds; raises ValueError."""
+    match = re.fullmatch(r"([0-9]{1,9})(s|min|h|d|)", value)
+    if match is None:
+        raise ValueError(f"{value!r} is no age: give a number with s, min, h or d, such as 30d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
 @click.command()
 @click.argument("key", required=False)
 @transfers.options
@@ -27,6 +39,9 @@ if TYPE_CHECKING:
               show_default=True, help="With --all: how many at most, the youngest.")  # fmt: skip
 @click.option("--stuck", is_flag=True, help="Only jobs that do not get on, and why.")
 @click.option("--check", is_flag=True, help="Look for damage, and for jobs that are missing.")
+@click.option("--prune", metavar="AGE", type=_age,
+              help="Remove jobs that ended longer ago than this, such as 30d or 12h.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --prune: only count them.")
 @click.option("--rebuild", metavar="LRMS",
               help="Make the ledger anew from this batch system and the spool.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -39,15 +54,22 @@ def command(
     stuck: bool,
     check: bool,
     rebuild: str | None,
+    prune: float | None,
+    dry_run: bool,
     as_json: bool,
 ) -> int:
     """List the jobs that were handed over and have not ended, or show the history of KEY.
 
-    Exit status 1 if there are none; with --check, if something is wrong.
+    Exit status 1 if there are none; with --check, if something is wrong; with --prune, if some
+    could not be removed.
     """
     if rebuild is not None:
         return _rebuild(place, rebuild, as_json=as_json)
+    if dry_run and prune is None:
+        raise click.UsageError("--dry-run needs --prune AGE")
     with transfers.opened(place) as ledger:
+        if prune is not None:
+            return _prune(ledger, prune, dry_run=dry_run, as_json=as_json)
         if check:
             return _check(ledger, transfers.spool_of(place, ledger), as_json=as_json)
         if key is not None:
@@ -117,6 +139,20 @@ def _check(ledger: Ledger, spool: Spool | None, *, as_json: bool) -> int:
         for line in found or ["the ledger is sound"]:
             print(printable(line))
     return 1 if found else 0
+
+
+def _prune(ledger: Ledger, age: float, *, dry_run: bool, as_json: bool) -> int:
+    from matchmaker.delegation.findings import prune
+
+    before = time.time() - age
+    gone, troubles = (ledger.count_ended(before), []) if dry_run else prune(ledger, before)
+    if as_json:
+        print_json({"removed": 0 if dry_run else gone, "ended": gone, "troubles": dict(troubles)})
+    else:
+        print(f"{'to remove' if dry_run else 'removed'}: {count(gone, 'job')}")
+    for key, why in troubles:
+        warn(f"{key}: {why}")
+    return 1 if troubles else 0
 
 
 def _rebuild(place: transfers.Place, system: str, *, as_json: bool) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from matchmaker.cli import transfers
 from matchmaker.cli.output import count, print_json, printable, waiting, warn
 
 if TYPE_CHECKING:
-    from matchmaker.delegation import Reconciliation
+    from matchmaker.delegation import Delegator, Reconciliation
 
 
 @click.command()
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--until-done", is_flag=True, help="With --every: end when no job is left but paused ones."
 )
+@click.option("--renew", is_flag=True, help="Renew the leases of your own live jobs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
 def command(
     *,
@@ -30,6 +32,7 @@ def command(
     lrms: str | None,
     every: float | None,
     until_done: bool,
+    renew: bool,
     as_json: bool,
 ) -> int:
     """Look at the batch systems, and take each job its next step.
@@ -40,7 +43,7 @@ def command(
     if until_done and every is None:
         raise click.UsageError("--until-done needs --every SECONDS")
     while True:
-        reports = _look(place, lrms, goes_on=every is not None)
+        reports = _look(place, lrms, goes_on=every is not None, renew=renew)
         for system, report in reports or ():
             _print(system, report, as_json=as_json)
         if not reports and every is None:
@@ -55,7 +58,7 @@ def command(
 
 
 def _look(
-    place: transfers.Place, lrms: str | None, *, goes_on: bool
+    place: transfers.Place, lrms: str | None, *, goes_on: bool, renew: bool
 ) -> list[tuple[str, Reconciliation]] | None:
     """One look at each batch system with live jobs, or at one; None where there is no ledger now.
 
@@ -63,13 +66,18 @@ def _look(
     """
     from matchmaker.delegation import LedgerError
 
+    def look(made: Delegator) -> Reconciliation:
+        troubles = made.renew_all() if renew else []
+        report = made.reconcile()
+        return attrs.evolve(report, troubles=(*troubles, *report.troubles))
+
     try:
         with transfers.opened(place) as ledger:
             clusters = {record.cluster for record in ledger.live()}
             live = {cluster.partition("@")[0] for cluster in clusters}
             systems = sorted(system for system in live if place.name_of(system) in clusters)
             return [
-                (system, transfers.delegator(place, ledger, system).reconcile())
+                (system, look(transfers.delegator(place, ledger, system)))
                 for system in (systems if lrms is None else [lrms])
             ]
     except LedgerError as error:

@@ -40,6 +40,7 @@ class AsyncDelegator:
     job = _awaited(Delegator.job)
     history = _awaited(Delegator.history)
     renew = _awaited(Delegator.renew)
+    renew_all = _awaited(Delegator.renew_all)
     cancel = _awaited(Delegator.cancel)
     resume = _awaited(Delegator.resume)
     acknowledge = _awaited(Delegator.acknowledge)

@@ -1,14 +1,16 @@
 """Whether a ledger is sound: its database, its rows, and the jobs that it should know.
 
-Findings are words for people. :func:`~matchmaker.delegation.reconcile.rebuild` repairs; nothing
-here does.
+Findings are words for people. :func:`~matchmaker.delegation.reconcile.rebuild` repairs; here
+:func:`prune` alone changes a ledger.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.spool import SharedSpool
 
 if TYPE_CHECKING:
     from matchmaker.delegation.contact import Spool
@@ -50,5 +52,26 @@ def unknown_to(ledger: Ledger, spool: Spool) -> list[str] | Silence:
     if isinstance(kept, Silence):
         return kept
     keys = {key for key, _ in kept}
-    damaged = {row.key for row in ledger.unreadable()}
-    return sorted(keys - damaged - {record.key for record in ledger.records(keys)})
+    return sorted(keys - ledger.known(keys))
+
+
+def prune(ledger: Ledger, before: float) -> tuple[int, list[tuple[str, str]]]:
+    """Removes the records of jobs that ended before a time, and what their spools have of them.
+
+    Gives how many are gone, and what could not be done, by key: such a record stays.
+    """
+    gone, last = 0, ""
+    troubles: list[tuple[str, str]] = []
+    while some := ledger.ended(before, after=last):
+        last = some[-1].key
+        left = []
+        for record in some:
+            done = SharedSpool(Path(record.spool)).forget(record.key, record.digest)
+            if isinstance(done, Silence):
+                troubles.append((record.key, done.reason))
+            else:
+                left.append(record)
+        gone += ledger.remove(left)
+    if gone:
+        ledger.drop_contents()
+    return gone, troubles

@@ -135,8 +135,39 @@ class Ledger:
         return _readable(self._select(*only, order=transfers.c.created.desc(), most=most))
 
     def unreadable(self) -> list[Unreadable]:
-        """Every row that is no record, because its values were changed or damaged."""
-        return [found for found in self._select() if isinstance(found, Unreadable)]
+        """Every row that is no record, because its values were changed or damaged.
+
+        The database itself looks for rows that may be such, so that a million of sound ones take
+        seconds.
+        """
+        where = (tables.suspect(),) if self.sqlite else ()
+        return [found for found in self._select(*where) if isinstance(found, Unreadable)]
+
+    def known(self, keys: Collection[str]) -> set[str]:
+        """Those of some keys that have a row, sound or not."""
+        wanted = sorted(keys)
+        found: set[str] = set()
+        with self._reading() as read:
+            for start in range(0, len(wanted), _AT_ONCE):
+                some = transfers.c.key.in_(wanted[start : start + _AT_ONCE])
+                found |= set(read.scalars(sql.select(transfers.c.key).where(some)))
+        return found
+
+    def ended(self, before: float, most: int = 1000, after: str = "") -> list[Record]:
+        """Records that have been terminal since before a time, by key, those after a key."""
+        return _readable(
+            self._select(
+                transfers.c.live == sql.false(), transfers.c.since < before,
+                transfers.c.key > after, order=transfers.c.key, most=most,
+            )
+        )  # fmt: skip
+
+    def count_ended(self, before: float) -> int:
+        """How many records have been terminal since before a time."""
+        where = (transfers.c.live == sql.false(), transfers.c.since < before)
+        with self._reading() as read:
+            query = sql.select(sql.func.count()).select_from(transfers).where(*where)
+            return int(read.scalar(query) or 0)
 
     def _select(
         self, *where: sql.ColumnElement[bool], order: Any = None, most: int | None = None
@@ -266,6 +297,31 @@ class Ledger:
                 query = sql.select(log.c.key, log.c.target).where(some).order_by(log.c.id)
                 found |= {row.key: row.target for row in read.execute(query)}
         return found
+
+    def remove(self, records: Sequence[Record]) -> int:
+        """Removes terminal records with their jobs and their log, unless they were written since.
+
+        Gives how many are gone. Their keys are free again.
+        """
+        gone: list[str] = []
+        with self._writing() as write:
+            self._check_epoch(write)
+            for record in records:
+                same = (transfers.c.key == record.key, transfers.c.revision == record.revision)
+                dead = transfers.c.live == sql.false()
+                if write.execute(transfers.delete().where(*same, dead)).rowcount == 1:
+                    gone.append(record.key)
+            for start in range(0, len(gone), _AT_ONCE):
+                some = gone[start : start + _AT_ONCE]
+                write.execute(jobs.delete().where(jobs.c.key.in_(some)))
+                write.execute(log.delete().where(log.c.key.in_(some)))
+        return len(gone)
+
+    def drop_contents(self) -> None:
+        """Removes the scripts and environments that no job names any more."""
+        used = sql.select(jobs.c.content).union(sql.select(jobs.c.environment))
+        with self._writing() as write:
+            write.execute(contents.delete().where(contents.c.digest.not_in(used)))
 
     def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
         """Replaces the live records, and those of the given keys, in a new epoch.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from types import NoneType
@@ -19,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     Index,
     Integer,
@@ -27,6 +29,8 @@ from sqlalchemy import (
     RowMapping,
     Table,
     Text,
+    func,
+    or_,
     true,
 )
 
@@ -94,6 +98,7 @@ log: Final = Table(
 Index("log_key", log.c.key, log.c.id)
 
 
+_LARGEST: Final = sys.float_info.max
 _NAMES: Final = tuple(field.name for field in attrs.fields(Record))
 _KINDS: Final = {
     name: (
@@ -103,6 +108,32 @@ _KINDS: Final = {
     for name in _NAMES
     for column in [transfers.c[name]]
 }
+
+
+def suspect() -> ColumnElement[bool]:
+    """What holds for each row of SQLite that may be no record, which is wrong in none of these."""
+    wrong: list[ColumnElement[bool]] = []
+    for name in _NAMES:
+        column = transfers.c[name]
+        kinds = {"Float": ("real", "integer"), "Text": ("text",)}.get(
+            type(column.type).__name__, ("integer",)
+        )
+        held = func.typeof(column)
+        wrong.append(held.not_in((*kinds, "null") if column.nullable else kinds))
+        if isinstance(column.type, Float):
+            wrong.append(~column.between(-_LARGEST, _LARGEST))
+        if isinstance(column.type, Boolean):
+            wrong.append(column.cast(Integer).not_in((0, 1)))
+    key = transfers.c.key
+    return or_(
+        *wrong,
+        transfers.c.state.not_in([str(state) for state in State]),
+        transfers.c.code.not_in([str(code) for code in ReasonCode]),
+        ~transfers.c.attempt.between(1, 999_999),
+        func.length(key) > 64,
+        key.op("NOT GLOB")("[A-Za-z0-9]*"),
+        key.op("GLOB")("*[^A-Za-z0-9_.-]*"),
+    )
 
 
 def row_of(record: Record) -> dict[str, Any]:
