@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import RowMapping
 
 import matchmaker as mm
 from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenError, Ledger, tables
 from matchmaker.delegation.contact import Spool
 from matchmaker.delegation.findings import check, unknown_to
 from matchmaker.delegation.observation import Phase
-from matchmaker.delegation.record import State
+from matchmaker.delegation.record import Record, State
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
 
@@ -237,7 +238,12 @@ def test_sound_rows_are_not_read_one_by_one_to_be_checked(
         raw.execute("UPDATE transfers SET code = 'NONSENSE' WHERE key = 'k7'")
     read: list[str] = []
     real = tables.record_of
-    monkeypatch.setattr(tables, "record_of", lambda row: [read.append(row["key"]), real(row)][1])
+
+    def record_of(row: RowMapping) -> Record:
+        read.append(row["key"])
+        return real(row)
+
+    monkeypatch.setattr(tables, "record_of", record_of)
     (found,) = check(ledger, world)
     assert found.startswith("k7: its row in the ledger is damaged")
     assert read == ["k7"]
