@@ -121,7 +121,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(length=500.0)
     made.now = time.time()
 
-    def delegator(place: transfers.Place, ledger: Any, system: str) -> Delegator:
+    def delegator(
+        place: transfers.Place, ledger: Any, system: str, *, parallel: int = 1
+    ) -> Delegator:
         made.name = system
         return Delegator(
             ledger, made, made, owner="ana@ui", cluster=place.cluster, clock=lambda: made.now,

@@ -536,3 +536,66 @@ def test_reconcile_renews_the_leases_of_its_owner(
     }
     assert states["k"] in {"committed", "running"}
     assert states["other"] in {"cancelling", "cancelled"}
+
+
+# --- many -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(tmp_path: Path, job: list[object]) -> list[object]:
+    """A file of jobs, and the other words."""
+    file = tmp_path / "many.ad"
+    file.write_text(
+        '[ Requirements = other.MaxWall >= 60; Arguments = "1" ]'
+        '[ Requirements = other.MaxWall >= 60; Arguments = "2"; Key = "own" ]'
+        "[ Requirements = other.MaxWall >= 600 ]"
+    )
+    return ["--jobs", file, *job[1:]]
+
+
+def test_many_jobs_are_one_command(
+    classad: Run, world: World, here: list[object], many: list[object]
+) -> None:
+    done = classad("submit", *many, *here, "--key", "run", "--json")
+    assert done.status == 1
+    assert "keys run.N" in done.err
+    rows = json.loads(done.out)
+    assert [row["key"] for row in rows] == ["run.1", "own", "run.3"]
+    assert [row.get("transfer", {}).get("state") for row in rows] == [
+        "committed",
+        "committed",
+        None,
+    ]
+    assert "no queue matches the job" in rows[2]["refused"]
+    assert world.calls["park"] == 2
+    again = classad("submit", *many, *here, "--key", "run")
+    assert again.status == 1
+    assert world.calls["park"] == 2
+    assert again.out.splitlines()[0] == "3 jobs: 2 committed, 1 refused"
+    assert "run.3  no queue matches" in again.out
+
+
+def test_nothing_of_a_file_is_handed_over_if_a_job_of_it_cannot_be(
+    classad: Run, world: World, here: list[object], many: list[object]
+) -> None:
+    file = Path(str(many[1]))
+    text = file.read_text()
+    for more, said in (
+        ('[ Key = "own" ]', "job 4: the key own is that of a job before it"),
+        ('[ Key = "a b" ]', "job 4: a key has"),
+        ("[ Arguments = 5 ]", "job 4: Arguments of the job must be a text"),
+    ):
+        file.write_text(text + more)
+        done = classad("submit", *many, *here, "--key", "run")
+        assert done.status == 2
+        assert said in done.err
+    assert world.calls["park"] == 0
+
+
+def test_many_without_a_key_say_by_which_they_are_repeated(
+    classad: Run, world: World, here: list[object], many: list[object]
+) -> None:
+    done = classad("submit", *many, *here)
+    key = done.err.rpartition("--key ")[2].strip()
+    assert classad("submit", *many, *here, "--key", key).status == 1
+    assert world.calls["park"] == 2

@@ -16,6 +16,7 @@ import attrs
 import pytest
 
 import matchmaker as mm
+from matchmaker.delegation.delegate import Order
 from matchmaker.delegation.record import (
     Deadlines,
     Invocation,
@@ -667,3 +668,25 @@ def test_a_killed_delegator_leaves_no_job_that_the_ledger_does_not_know(
 def test_deadlines_are_frozen() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Deadlines().settle = 1.0  # type: ignore[misc]
+
+
+def test_many_are_written_down_together(
+    made: mm.delegation.Delegator, world: World, script: Path, ledger: Any
+) -> None:
+    """Of each the record or its error; of two with one key the first counts."""
+    one = [Order(job=AD, script=script, key=f"k{n}") for n in range(3)]
+    other = Order(job=mm.parse_ad("[]"), script=script, key="k0")
+    gone = Order(job=AD, script="/none.sh", key="gone")
+    first, second, third, taken, same, lost = made.submit_all([*one, other, one[0], gone])
+    assert [each.key for each in (first, second, third) if isinstance(each, Record)] == [
+        "k0", "k1", "k2",
+    ]  # fmt: skip
+    assert isinstance(taken, mm.delegation.KeyTakenError)
+    assert isinstance(same, Record)
+    assert isinstance(lost, OSError)
+    assert world.calls["park"] == 3
+    assert sorted(ledger.rows) == ["k0", "k1", "k2"]
+    ledger.world, world.faults = world, {"ledger": ["", "fails"]}
+    found = made.submit_all([Order(job=AD, script=script, key="a"), one[1]])
+    assert isinstance(found[0], mm.delegation.UnfinishedError)
+    assert isinstance(found[1], Record)

@@ -392,6 +392,9 @@ class MemoryLedger:
         self._note("new", made, by)
         return made
 
+    def add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
+        return [self.add(*one) for one in wanted]
+
     def save(
         self, changes: Sequence[tuple[Record, Record]], by: str = "", *, durable: bool = True
     ) -> list[Record | None]:

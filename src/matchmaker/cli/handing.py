@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
 
 from matchmaker import ClassAd, glue
+from matchmaker.batch import NoFlagsError
 from matchmaker.batch.policy import required_policy
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import reports, transfers
 from matchmaker.cli.options import gathered
-from matchmaker.cli.output import warn
+from matchmaker.cli.output import complaint, warn
+from matchmaker.cli.queues import NoMatchError
 
 if TYPE_CHECKING:
     from matchmaker.batch import Submission
-    from matchmaker.delegation import Delegator, Record
+    from matchmaker.delegation import Record
     from matchmaker.delegation.control import Control
+    from matchmaker.delegation.delegate import Order
     from matchmaker.delegation.orders import OwnOptions
     from matchmaker.delegation.record import Invocation
 
@@ -50,7 +53,7 @@ options = gathered(
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Order:
+class OrderedJob:
     """A job as its owner orders it; its queue and flags are found later.
 
     Attributes:
@@ -79,7 +82,7 @@ class Order:
 def ordered(
     job: ClassAd, job_file: str, lrms: str, *, script: str | None, arguments: str | None = None,
     given: Sequence[str] = (),
-) -> Order:  # fmt: skip
+) -> OrderedJob:  # fmt: skip
     """Read an order: the job, its script, and how it is called.
 
     Args:
@@ -105,7 +108,7 @@ def ordered(
     if described.script is None:
         raise click.UsageError("the job names no Executable: give --script FILE, the job's script")
     content = described.script
-    return Order(
+    return OrderedJob(
         job=job, script=content if isinstance(content, bytes) else script_at(Path(content)),
         control=control, invocation=described.invocation, given=given,
         left_out=described.left_out,
@@ -113,7 +116,7 @@ def ordered(
 
 
 def over(
-    order: Order, place: transfers.Place, wish: Wish, choose: Callable[[], Submission | None]
+    order: OrderedJob, place: transfers.Place, wish: Wish, choose: Callable[[], Submission | None]
 ) -> tuple[Record, OwnOptions] | None:
     """Hands a job over, and waits until it may start; the job and its owner's options.
 
@@ -132,6 +135,8 @@ def over(
     asked = order.options()
     with transfers.opened(place) as ledger:
         made = transfers.delegator(place, ledger, order.control.lrms)
+        from matchmaker.delegation.delegate import new_key
+
         record = None
         if wish.key is not None:
             record = made.known(
@@ -143,29 +148,114 @@ def over(
             submission = choose()
             if submission is None:
                 return None
-            record, asked = submitted(made, order, submission, wish)
+            key = wish.key if wish.key is not None else new_key()
+            warn(f"key {key}")
+            wanted, asked = _with_flags(order, submission, key, wish.lease)
+            (handed,) = made.submit_all([wanted])
+            if isinstance(handed, Exception):
+                raise handed
+            record = handed
         return transfers.until_committed(made, record, wish.wait), asked
 
 
-def submitted(
-    made: Delegator, order: Order, submission: Submission, wish: Wish
-) -> tuple[Record, OwnOptions]:
-    """Hands over a job that is not known yet, with the flags that were found for it."""
-    from matchmaker.delegation.delegate import new_key
+ENDED_BADLY: Final = frozenset({"failed", "lost", "cancelled"})
+_AT_ONCE: Final = 8
+"""How many commands of the batch system run at a time."""
 
-    key = wish.key if wish.key is not None else new_key()
+
+@attrs.frozen(slots=True)
+class Outcome:
+    """What became of one of many orders: its record, or why there is none; status 1 or 2."""
+
+    key: str
+    record: Record | None
+    why: str = ""
+    status: int = 0
+
+
+def many(
+    orders: Mapping[str, OrderedJob], place: transfers.Place, wish: Wish,
+    choose: Callable[[ClassAd], Submission],
+) -> list[Outcome]:  # fmt: skip
+    """Hands many jobs over by their keys, in one process, and waits until they may start.
+
+    A key that is known goes on as it is. Jobs that differ in nothing but how they are called share
+    a choice of queue.
+
+    Args:
+        orders: the jobs by key; all are for one batch system.
+        place: the ledger and the spool.
+        wish: the lease, and how long to wait.
+        choose: finds a queue and the flags for a job; raises NoFlagsError or NoMatchError.
+
+    Raises LedgerError if the ledger cannot be opened or read.
+    """
+    first = next(iter(orders.values()))
+    chosen: dict[str, Submission | Exception] = {}
+    with transfers.opened(place) as ledger:
+        made = transfers.delegator(place, ledger, first.control.lrms, parallel=_AT_ONCE)
+        known = {record.key for record in ledger.records(orders)}
+        for key, order in orders.items():
+            kind = _kind(order.job)
+            if key not in known and kind not in chosen:
+                try:
+                    chosen[kind] = choose(order.job)
+                except (NoFlagsError, NoMatchError) as error:
+                    chosen[kind] = error
+
+        outcomes: dict[str, Outcome] = {}
+        wanted: list[Order] = []
+        for key, order in orders.items():
+            found = chosen.get(_kind(order.job))
+            try:
+                if key in known:
+                    words = order.options().words
+                    outcomes[key] = Outcome(key, made.known(
+                        key, order.job, order.script, words=words, invocation=order.invocation
+                    ))  # fmt: skip
+                elif found is None or isinstance(found, Exception):
+                    outcomes[key] = Outcome(key, None, str(found), 1)
+                else:
+                    wanted.append(_with_flags(order, found, key, wish.lease)[0])
+            except (ValueError, OSError) as error:
+                outcomes[key] = Outcome(key, None, complaint(error), 2)
+        for each, record in zip(wanted, made.submit_all(wanted), strict=True):
+            outcomes[each.key] = (
+                Outcome(each.key, None, complaint(record), 2)
+                if isinstance(record, Exception)
+                else Outcome(each.key, record)
+            )
+        there = [each.record for each in outcomes.values() if each.record]
+        now = transfers.all_committed(made, there, wish.wait)
+        return [attrs.evolve(outcomes[k], record=now.get(k, outcomes[k].record)) for k in orders]
+
+
+def _kind(job: ClassAd) -> str:
+    """The job without what says only how it is called: jobs of one kind have one queue."""
+    from matchmaker.delegation.orders import CALL
+
+    plain = job.copy()
+    for name in CALL:
+        plain.pop(name, None)
+    return str(plain)
+
+
+def _with_flags(
+    order: OrderedJob, submission: Submission, key: str, lease: float | None
+) -> tuple[Order, OwnOptions]:
+    """The order of a job that is not known yet, with the flags that were found for it."""
+    from matchmaker.delegation.delegate import Order
+
     options = order.options(submission.argv)
-    warn(f"key {key}")
     policy = required_policy(order.job, glue.scope)
-    record = made.submit(
-        order.job, order.script, submission, key=key, lease=wish.lease,
+    return Order(
+        job=order.job, script=order.script, submission=submission, key=key, lease=lease,
         policy=None if policy is TRUE else policy, words=(*options.passing, *options.words),
         ordered=order.options().words, invocation=order.invocation,
-    )  # fmt: skip
-    return record, options
+    ), options  # fmt: skip
 
 
-def explain(page: reports.Page, order: Order, options: OwnOptions) -> None:
+def explain(page: reports.Page, order: OrderedJob, options: OwnOptions) -> None:
     """Adds to a page the owner's options, and what has no effect."""
     left = (*order.left_out, *options.left_out)
     words = (*options.passing, *options.words)
@@ -180,7 +270,7 @@ def say(page: reports.Page, record: Record) -> bool:
     """Adds the job to a page; returns whether it was handed over."""
     page.data["transfer"] = transfers.record_data(record)
     page.say("key", record.key)
-    ended = str(record.state) in {"failed", "lost", "cancelled"}
+    ended = str(record.state) in ENDED_BADLY
     why = f": {record.reason}" if record.reason else ""
     page.say("state", f"{record.state}{why}")
     if record.remote_id:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from matchmaker import batch, broker
+from matchmaker import ClassAd, batch, broker
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
+from matchmaker.cli.output import complaint, count, print_json, show, table, warn
+
+if TYPE_CHECKING:
+    from matchmaker.reduction import Reduction
 
 
 @click.command()
-@click.argument("job_file", metavar="JOB")
+@click.argument("job_file", metavar="[JOB]", required=False)
 @click.argument("words", metavar="[-- FLAGS...]", nargs=-1)
+@click.option("--jobs", "jobs_file", metavar="FILE",
+              help="Many jobs in one file, in place of JOB; each by its Key, or by --key and its"
+              " number.")  # fmt: skip
 @click.option("--script", metavar="FILE",
               help="The job's script; by default the Executable of its description.")  # fmt: skip
 @click.option("--args", "arguments", metavar="TEXT",
@@ -27,7 +38,8 @@ from matchmaker.cli import handing, queues, reports, sources, submission, transf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
-    job_file: str,
+    job_file: str | None,
+    jobs_file: str | None,
     words: tuple[str, ...],
     script: str | None,
     arguments: str | None,
@@ -52,24 +64,46 @@ def command(
     FLAGS after -- are your own options for the batch system; lines such as #SBATCH of the script
     and variables such as SBATCH_ACCOUNT count as well, and what cannot count is named.
     """
-    table = batch.load_mapping(lrms, mapping)
-    job = sources.one_ad(job_file)
-    order = handing.ordered(job, job_file, lrms, script=script, arguments=arguments, given=words)
-    page = reports.Page("handed over before")
+    site = batch.load_mapping(lrms, mapping)
+    if jobs_file is not None:
+        # What stands after -- is all flags then.
+        words = (*((job_file,) if job_file is not None else ()), *words)
+    elif job_file is None:
+        raise click.UsageError("Missing argument 'JOB'; or give --jobs FILE.")
 
-    def choose() -> batch.Submission:
-        nonlocal page
+    def order_of(job: ClassAd, path: str) -> handing.OrderedJob:
+        return handing.ordered(job, path, lrms, script=script, arguments=arguments, given=words)
+
+    @cache
+    def described() -> tuple[broker.Queues, broker.Hosts]:
         inventory = sources.ads(nodes_file) if nodes_file else None
         hosts = broker.Hosts(
-            nodes=inventory, mapping=table, want=batch.Fit(want), attributes=host_attributes,
+            nodes=inventory, mapping=site, want=batch.Fit(want), attributes=host_attributes,
             submitter=submission.submitter(),
         )  # fmt: skip
-        known = queues.read(places, nodes=inventory)
+        return queues.read(places, nodes=inventory), hosts
+
+    def routed(job: ClassAd) -> tuple[broker.Queue, Reduction, batch.Submission]:
+        known, hosts = described()
         chosen, reduction, made = queues.routed(
             job, known, queue, places.at, hosts, tie=tie, rules=rules
         )
         assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
-        submission.warn_of_lines(script or job_file, order.script, made)
+        return chosen, reduction, made
+
+    if jobs_file is not None:
+        orders = _orders(jobs_file, wish.key, order_of)
+        outcomes = handing.many(orders, place, wish, lambda job: routed(job)[2])
+        return _report(outcomes, as_json=as_json)
+    assert job_file is not None  # noqa: S101 - checked above
+    job = sources.one_ad(job_file)
+    order = order_of(job, job_file)
+    page = reports.Page("handed over before")
+
+    def choose() -> batch.Submission:
+        nonlocal page
+        chosen, reduction, made = routed(job)
+        submission.warn_of_lines(script or str(job_file), order.script, made)
         page = reports.Page(f"queue {chosen.name}")
         page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
         page.reduction(reduction)
@@ -83,3 +117,60 @@ def command(
     done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1
+
+
+def _orders(
+    path: str, prefix: str | None, order_of: Callable[[ClassAd, str], handing.OrderedJob]
+) -> dict[str, handing.OrderedJob]:
+    """Reads all orders of a file, by key, before any is handed over.
+
+    Raises ValueError with the number of a job that cannot be one.
+    """
+    from matchmaker.delegation.delegate import new_key
+    from matchmaker.delegation.record import check_key
+
+    found: dict[str, handing.OrderedJob] = {}
+    start = prefix
+    for number, job in enumerate(sources.ads(path), 1):
+        named = job.eval("Key")
+        if not isinstance(named, str):
+            # Printed at once: who repeats the file without it would hand the jobs over anew.
+            start = start if start is not None else new_key()
+            named = f"{start}.{number}"
+        try:
+            key, order = check_key(named), order_of(job, path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: job {number}: {complaint(error)}") from None
+        if key in found:
+            raise ValueError(f"{path}: job {number}: the key {key} is that of a job before it")
+        found[key] = order
+    if not found:
+        raise ValueError(f"{path}: no job was found")
+    if start is not None:
+        warn(f"keys {start}.N, N the number of a job: repeat the same file with --key {start}")
+    return found
+
+
+def _report(outcomes: list[handing.Outcome], *, as_json: bool) -> int:
+    """Prints what became of many jobs. Returns the exit status."""
+    rows: list[dict[str, Any]] = []
+    for each in outcomes:
+        record = each.record
+        row: dict[str, Any] = {"key": each.key, "refused": each.why or None}
+        if record is not None:
+            row["transfer"] = transfers.record_data(record)
+        rows.append(row)
+    if as_json:
+        print_json(rows)
+    else:
+        states = Counter(str(o.record.state) if o.record else "refused" for o in outcomes)
+        print(f"{count(len(outcomes), 'job')}: ", end="")
+        print(", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+    bad = [o for o in outcomes if o.record is None or str(o.record.state) in handing.ENDED_BADLY]
+    if not as_json and bad:
+        whys = [[o.key, o.why or (transfers.short(o.record.reason) if o.record else "")]
+                for o in bad]  # fmt: skip
+        show(table(["key", "why"], whys, whole=(0,)))
+    if any(o.status == 2 for o in outcomes):
+        return 2
+    return 1 if bad else 0

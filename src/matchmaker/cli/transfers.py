@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -103,12 +103,12 @@ def opened(place: Place) -> Iterator[Ledger]:
         ledger.close()
 
 
-def delegator(place: Place, ledger: Ledger, system: str) -> Delegator:
+def delegator(place: Place, ledger: Ledger, system: str, *, parallel: int = 4) -> Delegator:
     """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
     from matchmaker.delegation import Delegator
 
     return Delegator(
-        ledger, system, place.spool or "", cluster=place.cluster, parallel=4,
+        ledger, system, place.spool or "", cluster=place.cluster, parallel=parallel,
         deadlines=deadlines_of(place),
     )  # fmt: skip
 
@@ -224,3 +224,19 @@ def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
             silent = f"; {report.silence}" if report.silence else ""
             say(f"{record.key} is {record.state}, for {span(time.time() - record.since)}{silent}")
     return record
+
+
+def all_committed(made: Delegator, records: Sequence[Record], seconds: float) -> dict[str, Record]:
+    """Looks again until all jobs may start or have ended, for `seconds` at most; by key."""
+    end = time.monotonic() + seconds
+    found = {record.key: record for record in records}
+    early = [key for key, record in found.items() if record.state in EARLY]
+    with waiting(f"{len(early)} of {len(found)} jobs may not start yet") as say:
+        while early and time.monotonic() < end:
+            time.sleep(min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
+            report = made.reconcile(early)
+            found |= {new.key: new for _, new in report.moved}
+            early = [key for key in early if found[key].state in EARLY]
+            silent = f"; {report.silence}" if report.silence else ""
+            say(f"{len(early)} of {len(found)} jobs may not start yet{silent}")
+    return found

@@ -12,7 +12,7 @@ from matchmaker._renamed import renamed
 
 if TYPE_CHECKING:
     from matchmaker.delegation.asynchronous import AsyncDelegator
-    from matchmaker.delegation.delegate import Delegator
+    from matchmaker.delegation.delegate import Delegator, Order
     from matchmaker.delegation.errors import (
         DamagedError,
         KeyTakenError,
@@ -40,6 +40,7 @@ __all__ = [
     "LedgerError",
     "NoJobError",
     "NotPossibleError",
+    "Order",
     "ReasonCode",
     "Reconciliation",
     "Record",
@@ -64,6 +65,7 @@ _MODULES: Final = {
     "LedgerError": "errors",
     "NoJobError": "errors",
     "NotPossibleError": "states",
+    "Order": "delegate",
     "Record": "record",
     "RefusedError": "errors",
     "ReasonCode": "observation",

@@ -36,6 +36,7 @@ class AsyncDelegator:
     plain: Delegator
 
     submit = _awaited(Delegator.submit)
+    submit_all = _awaited(Delegator.submit_all)
     known = _awaited(Delegator.known)
     job = _awaited(Delegator.job)
     history = _awaited(Delegator.history)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -25,7 +25,8 @@ from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool
-from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in, script_at
+from matchmaker.delegation.duties import Effect
+from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in_all, script_at
 from matchmaker.delegation.errors import (
     KeyTakenError,
     LedgerError,
@@ -53,6 +54,27 @@ if TYPE_CHECKING:
 def new_key() -> str:
     """Ten characters: with ``mm-`` and an attempt, as long a name as every batch system takes."""
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(10))
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Order:
+    """A job to be handed over: the arguments of :meth:`Delegator.submit`, by a key."""
+
+    job: ClassAd
+    script: str | Path | bytes = attrs.field(repr=False)
+    key: str
+    submission: Submission | None = None
+    lease: float | None = None
+    policy: Expr | None = None
+    words: Sequence[str] = ()
+    ordered: Sequence[str] | None = None
+    invocation: Invocation | None = None
+    directory: str | Path | None = None
+    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
+
+
+_AT_ONCE: Final = 200
+"""How many orders are written down in one transaction."""
 
 
 class Delegator:
@@ -163,51 +185,96 @@ class Delegator:
                 flags are for another system.
             NoFlagsError: the policy is too long to travel with the job.
         """
-        key = check_key(key if key is not None else self._new_key())
-        _check_lease(lease)
         own = tuple(submission) if isinstance(submission, (list, tuple)) else ()
-        found = submission if isinstance(submission, Submission) else None
-        order = self._order(
-            job, script, (*own, *words), invocation, found=found,
-            ordered=(*own, *(words if ordered is None else ordered)),
-            directory=str(directory if directory is not None else Path.cwd()),
-            environment=_environment(environment),
+        (found,) = self.submit_all([
+            Order(
+                job=job, script=script, key=key if key is not None else self._new_key(),
+                submission=submission if isinstance(submission, Submission) else None, lease=lease,
+                policy=policy, words=(*own, *words), invocation=invocation, directory=directory,
+                ordered=(*own, *(words if ordered is None else ordered)), environment=environment,
+            )
+        ])  # fmt: skip
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def submit_all(self, orders: Sequence[Order]) -> list[Record | Exception]:
+        """Hands many jobs over; of each the record, or the error that :meth:`submit` raises.
+
+        One transaction writes up to 200 orders down, and one their replies. As many commands of the
+        batch system run at a time as the delegator is given (``parallel``).
+        """
+        found: list[Record | Exception] = []
+        for start in range(0, len(orders), _AT_ONCE):
+            found += self._submit_some(orders[start : start + _AT_ONCE])
+        return found
+
+    def _submit_some(self, orders: Sequence[Order]) -> list[Record | Exception]:
+        found: dict[int, Record | Exception] = {}
+        begun: dict[int, tuple[states.Step, Payload]] = {}
+        keys = {
+            record.key: record for record in self._means.ledger.records({o.key for o in orders})
+        }
+        for number, order in enumerate(orders):
+            try:
+                first = self._begun(order, keys.get(order.key))
+            except (ValueError, OSError) as error:
+                found[number] = error
+            else:
+                if isinstance(first, Record):
+                    found[number] = first
+                else:
+                    begun[number] = first
+        state: dict[int, Record] = {}
+        try:
+            written = self._means.ledger.add_all(
+                [(made.record, payload, self._means.owner) for made, payload in begun.values()]
+            )
+            new: list[tuple[Record, Effect, Payload]] = []
+            for number, record in zip(begun, written, strict=True):
+                made, payload = begun[number]
+                if record is None:
+                    # Another wrote it since we looked, or an order before it has its key.
+                    found[number] = self._known_or_taken(made.record.key, payload)
+                else:
+                    state[number] = record
+                    new.append((record, made.effects[0], payload))
+            found |= zip(state, hand_in_all(self._means, new), strict=True)
+        except LedgerError as error:
+            for number in begun.keys() - found.keys():
+                key, known = begun[number][0].record.key, state.get(number)
+                found[number] = _unfinished(error, key, known)
+        return [found[number] for number in range(len(orders))]
+
+    def _begun(self, order: Order, known: Record | None) -> Record | tuple[states.Step, Payload]:
+        """An order's first record and its description; or the record that there is."""
+        key = check_key(order.key)
+        _check_lease(order.lease)
+        directory = str(order.directory if order.directory is not None else Path.cwd())
+        payload = self._payload(
+            order.job, order.script, order.words, order.invocation, found=order.submission,
+            ordered=order.ordered, directory=directory, environment=_environment(order.environment),
         )  # fmt: skip
-        known = self._same(key, order)
         if known is not None:
-            return known
-        metadata = {"key": key, "owner": self._means.owner, "ad": order.ad}
-        if policy is not None:
-            metadata["policy"] = encoded(policy)
-        order = attrs.evolve(order, metadata=tuple(metadata.items()))
-        spool = self._check_place(order)
+            return self._same(known, payload)
+        metadata = {"key": key, "owner": self._means.owner, "ad": payload.ad}
+        if order.policy is not None:
+            metadata["policy"] = encoded(order.policy)
+        payload = attrs.evolve(payload, metadata=tuple(metadata.items()))
+        spool = self._check_place(payload)
         made = states.begin(
-            key, self._means.clock(), self._means.deadlines, lease=lease, owner=self._means.owner,
-            cluster=self._means.cluster, digest=digest_of(order, self._means.system.name),
+            key, self._means.clock(), self._means.deadlines, lease=order.lease,
+            owner=self._means.owner, cluster=self._means.cluster,
+            digest=digest_of(payload, self._means.system.name),
             ledger=self._means.ledger.identity, spool=spool,
         )  # fmt: skip
-        return self._handed(made, order)
+        return made, payload
 
-    def _handed(self, made: states.Step, order: Payload) -> Record:
-        """Writes an order down, and submits it."""
-        key, state = made.record.key, None
+    def _known_or_taken(self, key: str, payload: Payload) -> Record | Exception:
         try:
-            written = self._means.ledger.add(made.record, order, self._means.owner)
-            if written is None:
-                # Another wrote it since we looked.
-                return self._same(key, order) or self.job(key)
-            state = str(written.state)
-            (park,) = made.effects
-            return hand_in(self._means, written, park, order) or self.job(key)
-        except LedgerError as error:
-            is_known = f"is on record as {state}" if state else "may be on record"
-            raise UnfinishedError(
-                f"{error}. The job {key} {is_known}, and may have been submitted: hand it over"
-                f" again by the same key, or let classad reconcile find out; classad jobs {key}"
-                f" shows it",
-                key,
-                state,
-            ) from error
+            return self._same(self.job(key), payload)
+        except KeyTakenError as error:
+            return error
 
     def known(
         self,
@@ -223,10 +290,10 @@ class Delegator:
         So that whoever repeats an order need not find a queue for it again. The arguments are those
         of :meth:`submit`, which raises the same for them.
         """
-        order = self._order(job, script, words, invocation)
-        return self._same(check_key(key), order)
+        known = self._means.ledger.find(check_key(key))
+        return known and self._same(known, self._payload(job, script, words, invocation))
 
-    def _order(
+    def _payload(
         self, job: ClassAd, script: str | Path | bytes, words: Sequence[str],
         invocation: Invocation | None, *, ordered: Sequence[str] | None = None,
         found: Submission | None = None, directory: str = "",
@@ -253,14 +320,11 @@ class Delegator:
             environment=tuple(sorted(environment.items())),
         )  # fmt: skip
 
-    def _same(self, key: str, order: Payload) -> Record | None:
-        """Return the record of a key; None for an unknown one.
-
-        Raises KeyTakenError if the key stands for another order.
-        """
-        known = self._means.ledger.find(key)
-        if known is None or known.digest == digest_of(order, self._means.system.name):
+    def _same(self, known: Record, order: Payload) -> Record:
+        """Return the record of a key. Raises KeyTakenError if it stands for another order."""
+        if known.digest == digest_of(order, self._means.system.name):
             return known
+        key = known.key
         before = self._means.ledger.payload(key)
         if known.cluster.partition("@")[0] != self._means.system.name:
             differs = f"it was handed over to {known.cluster}"
@@ -408,6 +472,18 @@ class Delegator:
             if written is not None:
                 return written
         raise ValueError(f"{key} is being changed by others all the time; try again")
+
+
+def _unfinished(error: LedgerError, key: str, known: Record | None) -> UnfinishedError:
+    is_known = f"is on record as {known.state}" if known is not None else "may be on record"
+    made = UnfinishedError(
+        f"{error}. The job {key} {is_known}, and may have been submitted: hand it over again by the"
+        f" same key, or let classad reconcile find out; classad jobs {key} shows it",
+        key,
+        None if known is None else str(known.state),
+    )
+    made.__cause__ = error
+    return made
 
 
 def _check_lease(seconds: float | None) -> None:

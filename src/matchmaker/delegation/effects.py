@@ -145,6 +145,31 @@ def hand_in(
     return _replied(means, record, reply)
 
 
+def hand_in_all(means: Means, wanted: Sequence[tuple[Record, Effect, Payload]]) -> list[Record]:
+    """Submits the first attempts of many jobs, and writes down what came of them at once."""
+
+    def submitted(one: tuple[Record, Effect, Payload]) -> str | Refused | Silence:
+        return _heard(lambda: _park(means, *one))
+
+    if means.parallel > 1 and len(wanted) > 1:
+        with ThreadPoolExecutor(means.parallel) as pool:
+            replies = list(pool.map(submitted, wanted))
+    else:
+        replies = [submitted(one) for one in wanted]
+    records = [record for record, _, _ in wanted]
+    now = means.clock()
+    moved = [
+        states.step(record, Observation(queue=NOT_ASKED, reply=reply), now, means.deadlines).record
+        for record, reply in zip(records, replies, strict=True)
+    ]
+    saved = means.ledger.save(list(zip(records, moved, strict=True)), means.owner, durable=False)
+    # Another has gone on with a row that is not saved: its record is what counts.
+    return [
+        new or _replied(means, record, reply) or means.ledger.get(record.key)
+        for new, record, reply in zip(saved, records, replies, strict=True)
+    ]
+
+
 def _heard(act: Callable[[], _T]) -> _T | Silence:
     """What an act gives; Silence for a defect, which must not stop the other jobs."""
     try:

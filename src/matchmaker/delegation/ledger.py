@@ -219,6 +219,10 @@ class Ledger:
         """
         return self._adds((record, payload, by))
 
+    def add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
+        """Writes new records with their jobs, as :meth:`add` does, in one transaction if it can."""
+        return self._add_all(wanted) if wanted else []
+
     def _add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
         try:
             return list(self._add(wanted))

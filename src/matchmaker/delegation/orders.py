@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -174,6 +175,13 @@ def _variables(job: ClassAd) -> Iterator[tuple[str, str]]:
         if not equals or not variable.isidentifier() or not variable.isascii():
             raise ValueError(f"{name} of the job: NAME=value was expected, not {text[:80]!r}")
         yield variable, content
+
+
+CALL: Final = (
+    *_EXECUTABLE, *_ARGUMENTS, *_ENVIRONMENT, *chain.from_iterable(_FILES.values()), *_MOVED,
+    *_WITHOUT_EFFECT, "Key",
+)  # fmt: skip
+"""The attributes of a job that say how it is called and named, and nothing of where it may run."""
 
 
 # --- options for the batch system -----------------------------------------------------------------
