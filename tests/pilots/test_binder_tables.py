@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+import sqlalchemy as sql
 
 from matchmaker.delegation import LedgerError
 from matchmaker.delegation.database import TakenError
@@ -134,6 +135,29 @@ def test_tables_of_a_newer_version_are_refused(again: Open) -> None:
         write.execute(tables.facts.update().values(value=tables.VERSION + 1))
     with pytest.raises(LedgerError, match="use a newer program"):
         again()
+
+
+def test_tables_of_the_first_version_keep_their_jobs(again: Open) -> None:
+    stored = again()
+    stored.write(moves.submit(Book(), job("a"))[1])
+    with stored._writing() as write:
+        tables.sessions.drop(write)
+        write.execute(sql.text("CREATE TABLE binder_sessions (name TEXT, subject TEXT, ad TEXT)"))
+        write.execute(sql.text("INSERT INTO binder_sessions VALUES ('s', 'site', '[]')"))
+        version = tables.facts.update().where(tables.facts.c.name == "version")
+        write.execute(version.values(value=1))
+    jobs, sessions = again().read()
+    assert ([each.id for each in jobs], sessions) == (["a"], [])
+    again().write(moves.begin(SESSION))
+    assert [each.name for each in again().read()[1]] == ["s"]
+
+
+def test_a_token_is_used_once(again: Open) -> None:
+    assert again().use("t", 100.0, now=1.0)
+    assert not again().use("t", 100.0, now=2.0)
+    assert again().use("u", 200.0, now=150.0)
+    # It has ended, and nobody is let in with it.
+    assert again().use("t", 100.0, now=150.0)
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,18 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots import connect
+from matchmaker.pilots.binder import grants
 from matchmaker.pilots.connect import Place
+from matchmaker.pilots.node.pilot import Pilot as NodePilot
+from matchmaker.pilots.node.settings import Settings
+from matchmaker.pilots.node.slots import Node, Resources
 from matchmaker.pilots.wire.connection import ClosedError, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.tokens import Scope, parted, read
 from tests.pilots.binding import Pilot, binding, place, token
 from tests.pilots.real import COMMAND, Grid, grid
+from tests.services.breakable import until
 
 JOB = parse_ad('[ Cmd = "/bin/true"; Requirements = true ]')
 
@@ -345,3 +350,51 @@ def test_a_job_finds_no_token_and_no_session(tmp_path: Path) -> None:
     assert secret not in found["tokens"]
     assert len(sessions) == 1
     assert not set(sessions) & set(found["names"])
+
+
+async def ran(made: Grid, owner: str) -> None:
+    where = Place(address=made.address, token=made.token(Scope.CLIENT, subject=owner))
+    async with connect.binder(where) as binder:
+        job = await binder.submit(JOB, "k")
+        assert (await binder.job(job.id, seconds=60)).stage == "ended"
+
+
+def test_a_pilot_tells_its_factory_whose_it_is(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+
+    def said() -> ClassAd:
+        return parse_ad(report.read_text().partition("\n")[2])
+
+    with grid(tmp_path) as made:
+        made.binder()
+        made.pilot("p", "--cpus", 1, "--report", report)
+        asyncio.run(ran(made, "ana"))
+        until(lambda: "Requirements" in said(), "that the pilot says it")
+        made.end("p")
+        takes = {
+            owner: said().eval("Requirements", ClassAd(Owner=owner))
+            for owner in ("ana", "eve", "Ana")
+        }
+        assert takes == {"ana": True, "eve": False, "Ana": False}
+
+
+def test_a_pilot_renews_what_its_token_bought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grants, "_SESSION_SECONDS", 4.0)
+
+    async def case() -> None:
+        async with binding(tmp_path, lease=1.0) as address:
+            where = Place(address=address, token=token(Scope.PILOT))
+            stop = asyncio.Event()
+            node = Node(total=Resources(cpus=1, memory=100), most=1)
+            how = Settings(place=where, directory=tmp_path, node=node, machine=ClassAd())
+            living = asyncio.create_task(NodePilot(how, print).live(stop))
+            await asyncio.sleep(6)
+            async with connect.binder(place(address)) as binder:
+                job = await binder.submit(JOB, "k")
+                assert (await binder.job(job.id, seconds=20)).stage == "ended"
+            stop.set()
+            await living
+
+    run(case())

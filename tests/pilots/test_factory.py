@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -24,7 +24,7 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Record, State, key_of
-from matchmaker.pilots import factory, running, sources
+from matchmaker.pilots import connect, factory, running, sources
 from matchmaker.pilots.means import Known, Means
 from matchmaker.pilots.policy import rule
 from matchmaker.pilots.services import (
@@ -35,6 +35,7 @@ from matchmaker.pilots.services import (
     TakenOverError,
     Wanted,
 )
+from matchmaker.pilots.settings import SettingsError
 from matchmaker.pilots.settings import settings as settings_of
 from matchmaker.pilots.snapshot import PilotState
 from matchmaker.pilots.stock import Reports, Word, pilot, settled
@@ -468,3 +469,70 @@ def test_a_pilot_that_is_paused_has_failed_and_is_cancelled(tmp_path: Path) -> N
     site.cycles(4)
     with contextlib.closing(Ledger(str(site.folder / "jobs.db"))) as ledger:
         assert ledger.get(paused.key).state in {State.CANCELLED, State.ACKNOWLEDGED}
+
+
+def test_each_pilot_gets_a_token_which_the_factory_removes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Answers:
+        async def pilot_token(self, key: str, *, seconds: float) -> str:
+            if len(asked) > 1:
+                raise ConnectionError("it is away")
+            asked.append(key)
+            return f"token of {key} for {seconds:.0f}"
+
+    @contextlib.asynccontextmanager
+    async def answers(place: connect.Place) -> AsyncIterator[Answers]:
+        assert (place.address, place.token) == ("localhost:1", "secret")
+        yield Answers()
+
+    monkeypatch.setattr(connect, "factory", answers)
+    (tmp_path / "own").write_text("secret\n")
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    pilot = 'reports = "reports"\nbinder = "localhost:1"\ntoken = "own"\nscript'
+    site = Site(tmp_path, file=FILE.replace("script", pilot, 1))
+    site.demand(3)
+    facts = site.cycles(1).service.facts
+    left = {file.name: file for file in reports.iterdir()}
+    assert left.keys() == {f"{key}.token" for key in asked}
+    for key in asked:
+        file = left[f"{key}.token"]
+        assert file.read_text() == f"token of {key} for 604800\n"
+        assert file.stat().st_mode & 0o777 == 0o600
+    # One that gets none is not handed over.
+    assert "the binder at localhost:1 gave no token: it is away" in str(facts["troubles"])
+    assert len(site.alive()) == len(asked) == 2
+    site.demand(0)
+    site.cycles(30)
+    assert site.alive() == set()
+    assert list(reports.glob("*.token")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('binder = "b:1"', "give both or none"),
+        ('binder = "b:1"\ntoken = "own"', "reports is missing: each pilot's token is put there"),
+    ],
+)
+def test_half_of_what_a_token_needs_is_refused(tmp_path: Path, given: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        settings_of(FILE.replace("script", f"{given}\nscript", 1), tmp_path)
+
+
+def test_a_pilot_of_one_owner_is_no_supply_for_another(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    site = Site(tmp_path, file=FILE.replace("script", 'reports = "reports"\nscript', 1))
+    ads = '[ Id = "{0}"; JobStatus = 1; Owner = "{0}"; AccountingGroup = "all" ]\n'
+    (tmp_path / "jobs.ads").write_text(ads.format("ana"))
+    site.cycles(1)
+    (first,) = site.alive()
+    for owner, pilots in (("ana", 1), ("eve", 2)):
+        (tmp_path / "jobs.ads").write_text(ads.format(owner))
+        (reports / first).write_text('idle\n[ Requirements = TARGET.Owner =?= "ana" ]\n')
+        site.cycles(1)
+        assert len(site.alive()) == pilots, owner

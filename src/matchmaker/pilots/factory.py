@@ -51,7 +51,10 @@ def cycle(means: Means, known: Known) -> Known:
         means.services.forget(now - _HISTORY)
     known, places, silent = _places(means, known, now)
     rows = handed_again(means, known.service, rows, records, places)
-    known, demand, quiet = _demand(means, known, rows, places, now)
+    ads = [place.queue.pilot for place in places.values()]
+    # What a pilot says of itself may ask more: whose jobs alone it takes.
+    ads += [word.ad for word in reports.words.values() if word.ad is not None]
+    known, demand, quiet = _demand(means, known, rows, ads, now)
     silent += quiet
     queues = _queues(means, places, silence, now)
     walls = {name: place.queue.wall for name, place in places.items()}
@@ -174,7 +177,7 @@ def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Pl
 
 
 def _demand(
-    means: Means, known: Known, rows: Iterable[Row], places: Mapping[str, Place], now: float
+    means: Means, known: Known, rows: Iterable[Row], pilots: Iterable[ClassAd], now: float
 ) -> tuple[Known, tuple[Demand, ...] | None, list[str]]:
     """Demand by kind, or None where a source is silent; and which were."""
     ours = {row.key for row in rows}
@@ -191,7 +194,7 @@ def _demand(
     seen = {
         job.id: (before or {}).get(job.id, min(job.queued or now, now)) for job in jobs if job.id
     }
-    names = demands.needed(place.queue.pilot for place in places.values())
+    names = demands.needed(pilots)
     found = demands.kinds(jobs, names, seen, now, before=before)
     return attrs.evolve(known, first_seen=seen), found, []
 

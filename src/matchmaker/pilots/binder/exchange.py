@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
-from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
+from matchmaker.classad import parse_ad
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.ads import MATCHING, asked
@@ -32,6 +32,7 @@ from matchmaker.pilots.binder.states import Change, Job, Session, Stage, Word, a
 from matchmaker.pilots.binder.storing import Storing
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
+from matchmaker.pilots.node.slots import for_owners
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.tokens import Scope, Token
@@ -304,7 +305,7 @@ class Exchange:
         ad = offer.ad.copy()
         session = self.book.sessions.get(offer.session)
         if session is not None and session.owners:
-            ad["Requirements"] = _for_owners(ad, session.owners.split(" "))
+            ad["Requirements"] = for_owners(ad, session.owners.split(" "))
         ad[SLOT_KEY] = offer.key
         self.slots.update(ad)
         self._offers[offer.key] = offer
@@ -435,10 +436,3 @@ class Exchange:
                 if (control := self.pilots.get(name)) is not None:
                     control.send(FrameKind.OVER)
             self.post(change)
-
-
-def _for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
-    """A slot's requirements, and that the job is of one of the owners, by their exact names."""
-    mine = " || ".join(f"TARGET.Owner =?= {ClassAd(Name=name)['Name']}" for name in owners)
-    given = f" && ({ad['Requirements']})" if "Requirements" in ad else ""
-    return parse_expr(f"({mine}){given}")

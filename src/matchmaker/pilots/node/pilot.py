@@ -19,8 +19,10 @@ from matchmaker.pilots.node.direct import Door
 from matchmaker.pilots.node.families import dividing, own_group
 from matchmaker.pilots.node.running import GRACE
 from matchmaker.pilots.node.settings import Settings, write_report
+from matchmaker.pilots.node.slots import for_owners
 from matchmaker.pilots.node.strays import adopting
 from matchmaker.pilots.node.works import Works
+from matchmaker.pilots.wire import tokens
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
@@ -53,6 +55,7 @@ class Pilot:
         self._works = Works(settings, self._tell)
         self._session = ""
         self._token = settings.place.token
+        self._renew = 0.0
         self._control: Connection | None = None
         self._lease = 60.0
         self._good_until = 0.0
@@ -129,6 +132,7 @@ class Pilot:
         self._lease = float(answer["lease"])
         # From here on the token that it began with is used up.
         self._token = answer["token"]
+        self._renew = (time.time() + tokens.read(tokens.parted(self._token)[0]).ends) / 2
         if (file := self._settings.token_file) is not None:
             with suppress(OSError):
                 await asyncio.to_thread(file.unlink)
@@ -186,6 +190,8 @@ class Pilot:
             control.send(FrameKind.BEAT, number=number)
             if time.monotonic() > self._good_until:
                 raise ClosedError("the binder was silent for a lease")
+            if time.time() > self._renew:
+                raise ClosedError("its token is old: it registers for a new one")
 
     def _allowed(self, sent: float) -> None:
         """A frame that was sent at a time was answered: jobs may run for a lease from then."""
@@ -303,7 +309,7 @@ class Pilot:
         if file is None:
             await asyncio.Event().wait()
             return
-        asked, said = file.with_name(f"{file.name}.end"), ""
+        asked, said = file.with_name(f"{file.name}.end"), ("", "")
         while True:
             state = "starting"
             if self._session:
@@ -311,14 +317,24 @@ class Pilot:
             if self._closing():
                 state = "draining"
             try:
-                if state != said:
-                    await asyncio.to_thread(write_report, file, state, self._settings.machine)
-                    said = state
+                if (state, self._works.served) != said:
+                    said = state, self._works.served
+                    await asyncio.to_thread(write_report, file, state, self._machine())
                 if asked.exists():
                     self._works.refuse("the factory asked for it")
             except OSError as error:
                 self._say(f"{file}: {error}")
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _machine(self) -> ClassAd:
+        """The ad of its machine for a factory: whose jobs alone it takes is in its requirements."""
+        ad, served = self._settings.machine.copy(), self._works.served
+        owners = tokens.read(tokens.parted(self._token)[0]).owners
+        if not owners and served and not self._settings.mixed:
+            owners = (served,)
+        if owners:
+            ad["Requirements"] = for_owners(ad, owners)
+        return ad
 
     # --- the end
 

@@ -7,6 +7,7 @@ until it has ended. All functions here are pure; ``pilot`` carries out what they
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from math import ceil
 from operator import sub
@@ -256,6 +257,17 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
             if isinstance(value, int | float) and 0 <= value < _OVER:
                 found[kind] = ceil(value)
     return Resources(**{**found, "cpus": max(1, found["cpus"])})
+
+
+def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
+    """The requirements of an ad, and that a job is of one of some owners, by their exact names.
+
+    >>> str(for_owners(ClassAd(Requirements=True), ["ana", "ben"]))
+    '(TARGET.Owner =?= "ana" || TARGET.Owner =?= "ben") && true'
+    """
+    mine = " || ".join(f"TARGET.Owner =?= {ClassAd(Name=name)['Name']}" for name in owners)
+    given = f" && ({ad['Requirements']})" if "Requirements" in ad else ""
+    return parse_expr(f"({mine}){given}")
 
 
 def _standing(node: Node) -> bool:
