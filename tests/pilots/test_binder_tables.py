@@ -199,3 +199,32 @@ def test_a_change_may_be_stored_twice(again: Open) -> None:
     table.write(change)
     assert [each.id for each in table.read()[0]] == ["a"]
     assert [each.name for each in table.read()[1]] == ["s"]
+
+
+def test_output_is_stored_by_job_and_epoch(again: Open) -> None:
+    stored = again()
+    stored.read()
+    stored.put_piece("a", 1, "out", 0, b"old")
+    stored.put_piece("a", 2, "out", 0, bytes(range(256)))
+    # Nobody knows whether the next one was stored: it comes again.
+    stored.put_piece("a", 2, "out", 256, b"more")
+    stored.put_piece("a", 2, "out", 256, b"more")
+    stored.put_piece("a", 2, "file:é", 0, b"\0")
+    assert sorted(stored.outputs()) == [
+        ("a", 1, "out", 3), ("a", 2, "file:é", 1), ("a", 2, "out", 260),
+    ]  # fmt: skip
+    assert stored.piece("a", 2, "out", 250) == bytes(range(250, 256))
+    assert stored.piece("a", 2, "out", 258) == b"re"
+    assert stored.piece("a", 2, "out", 260) == stored.piece("b", 1, "out", 0) == b""
+    stored.drop_outputs([("a", 1)])
+    assert [each[1] for each in stored.outputs()] == [2, 2]
+    stored.forget(["a"])
+    assert stored.outputs() == []
+
+
+def test_a_superseded_binder_stores_no_output(again: Open) -> None:
+    first, second = again(), again()
+    first.read()
+    second.read()
+    with pytest.raises(SupersededError, match="another binder"):
+        first.put_piece("a", 1, "out", 0, b"late")

@@ -229,7 +229,7 @@ for number in range(10_000): print(number, flush=True); time.sleep(0.01)
         assert started.seconds == before
         started.resume()
         assert not started.suspended
-        reading = asyncio.create_task(running.ends(started.stdout, 10))
+        reading = asyncio.create_task(started.stdout.read())
         found = await started.result()
         await reading
         assert "ran for the 2 s" in found.reason

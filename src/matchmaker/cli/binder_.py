@@ -181,6 +181,72 @@ def _named(job: JobFacts) -> ClassAd:
     return ad
 
 
+@command.command("output")
+@click.argument("job")
+@click.option("--out", "part", flag_value="out", help="What it printed; the default.")
+@click.option("--err", "part", flag_value="err", help="Its errors.")
+@click.option("--file", "name", metavar="NAME", help="One of its output files.")
+@click.option("--into", metavar="DIR", help="All of it, into a directory: out, err, and its files"
+              " in files/.")  # fmt: skip
+@_asks
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what there is, and its size.")
+def output(
+    *, job: str, part: str | None, name: str | None, into: str | None, place: Place, as_json: bool
+) -> int:  # fmt: skip
+    """Write to standard output what the ended JOB printed, or fetch its output files.
+
+    Exit status 1 if JOB has not ended, or if a part is not there or not whole; standard error says
+    why.
+    """
+    if sum(each is not None for each in (part, name, into)) > 1:
+        raise click.UsageError("give one of --out, --err, --file and --into")
+    whole = _asked(place, lambda found: _fetched(found, job, part, name, into, as_json=as_json))
+    return 0 if whole else 1
+
+
+async def _fetched(
+    found: Binder, id_: str, part: str | None, name: str | None, into: str | None, *, as_json: bool
+) -> bool:
+    """Fetches parts of a job's output; whether all is whole."""
+    from matchmaker.pilots.connect import parts
+
+    job = await found.job(id_)
+    if job.result is None:
+        warn(f"{id_} is {job.stage}{': ' if job.reason else ''}{job.reason}: no output is there")
+        return False
+    every = parts(job)
+    notes = job.result.eval("OutputNotes")
+    for note in notes if isinstance(notes, list) else []:
+        warn(str(note))
+    if as_json:
+        print_json({each.name: {"size": each.size, "whole": each.whole} for each in every})
+        return all(each.whole for each in every) and not isinstance(notes, list)
+    wanted = every
+    if into is None:
+        asked = f"file:{name}" if name is not None else part or "out"
+        wanted = [each for each in every if each.name == asked]
+        if not wanted:
+            warn(f"{id_} has no output file {name}")
+    well = bool(wanted)
+    for each in wanted:
+        if not each.whole:
+            well = False
+            warn(f"{each.name}: {each.stored} of {each.size} bytes are stored")
+        if into is None:
+            async for data in found.read(job, each):
+                sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            target = Path(into).joinpath(*each.path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            new = target.with_name(f".{target.name}.{os.getpid()}")
+            with new.open("xb") as file:
+                async for data in found.read(job, each):
+                    file.write(data)
+            new.replace(target)
+    return well and (into is None or not isinstance(notes, list))
+
+
 @command.command("cancel")
 @click.argument("job")
 @click.option("--reason", metavar="TEXT", default="", help="Why, for whoever looks at it.")

@@ -46,10 +46,16 @@ def _folder(given: str | None) -> Path:
               show_default=True, help="How long a pilot may be silent.")  # fmt: skip
 @click.option("--most-jobs", metavar="NUMBER", type=click.IntRange(1), default=10_000,
               show_default=True, help="How many open jobs each client may have.")  # fmt: skip
+@click.option("--most-output", metavar="MIB", type=click.FloatRange(0), default=16.0,
+              show_default=True, help="How much a job may give back of its output, of its errors,"
+              " and of its files.")  # fmt: skip
+@click.option("--most-stored", metavar="MIB", type=click.FloatRange(0), default=1024.0,
+              show_default=True, help="How much of this is stored for each client.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     *, folder: str | None, listen: str, name: str, tables: str | None, cert: str | None,
-    cert_key: str | None, lease: float, most_jobs: int, as_json: bool,
+    cert_key: str | None, lease: float, most_jobs: int, most_output: float, most_stored: float,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
     try:
@@ -73,7 +79,8 @@ def run(
         tls.load_cert_chain(cert, cert_key)
     settings = Settings(
         name=name, key=own_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
-        most_jobs=most_jobs, handled=installed(),
+        most_jobs=most_jobs, handled=installed(), most_output=int(most_output * (1 << 20)),
+        most_stored=int(most_stored * (1 << 20)),
     )  # fmt: skip
     kept = Tables(tables or place / "binder.db")
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import ssl
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.wire.connection import Connection, dial
+from matchmaker.pilots.node.output import ERR, FILE, OUT, is_path
+from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.stream import Stream
@@ -73,6 +76,7 @@ class JobFacts:
         reason: why it was cancelled, lost or given again; empty otherwise.
         result: what its pilot reported at its end; None before, and where many jobs were asked for.
         ad: its ad, where that was asked for.
+        output: how many bytes of its parts the binder has, by their names; of one job alone.
     """
 
     id: str
@@ -83,11 +87,70 @@ class JobFacts:
     reason: str
     result: ClassAd | None
     ad: ClassAd | None = None
+    output: Mapping[str, int] = MappingProxyType({})
 
     @property
     def over(self) -> bool:
         """Whether it cannot change any more."""
         return self.stage in {"ended", "cancelled", "lost"}
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class OutputPart:
+    """A part of what an ended job left: what it printed, its errors, or a file.
+
+    Attributes:
+        name: ``out``, ``err``, or ``file:`` and the name of the file.
+        size: how many bytes its pilot had.
+        stored: how many of these there are to read.
+        data: its bytes, if the result's ad holds it.
+    """
+
+    name: str
+    size: int
+    stored: int
+    data: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is there."""
+        return self.stored == self.size
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where it belongs in a directory of its own: ``out``, ``err``, or below ``files``."""
+        before, _, name = self.name.rpartition(FILE)
+        return ("files", *name.split("/")) if not before and name != self.name else (self.name,)
+
+
+def parts(job: JobFacts) -> list[OutputPart]:
+    """What there is of an ended job's output.
+
+    Names of files that lead out of a directory are left out, whatever the pilot said.
+
+    >>> done = parse_ad('[ Out = "hello"; OutputFiles = {"a", "../b"}; OutputSizes = {7, 7} ]')
+    >>> facts = JobFacts(id="1", owner="ana", key="1", stage="ended", given=1, reason="",
+    ...                  result=done, output={"file:a": 5})
+    >>> [(each.name, each.size, each.stored, each.path) for each in parts(facts)]
+    [('out', 5, 5, ('out',)), ('err', 0, 0, ('err',)), ('file:a', 7, 5, ('files', 'a'))]
+    """
+    result = job.result if job.result is not None else ClassAd()
+    found = []
+    for name, text, size in ((OUT, "Out", "OutBytes"), (ERR, "Err", "ErrBytes")):
+        number, shown = result.eval(size), result.eval(text)
+        if isinstance(number, int):
+            found.append(OutputPart(name=name, size=number, stored=job.output.get(name, 0)))
+        else:
+            data = shown.encode() if isinstance(shown, str) else b""
+            found.append(OutputPart(name=name, size=len(data), stored=len(data), data=data))
+    names, sizes = result.eval("OutputFiles"), result.eval("OutputSizes")
+    if isinstance(names, list) and isinstance(sizes, list):
+        for name, size in zip(names, sizes, strict=False):
+            if isinstance(name, str) and isinstance(size, int) and is_path(name):
+                part = f"{FILE}{name}"
+                stored = job.output.get(part, 0)
+                found.append(OutputPart(name=part, size=size, stored=stored))
+    return found
 
 
 @asynccontextmanager
@@ -177,6 +240,28 @@ class Binder:
         """
         (job,) = await self._jobs(FrameKind.ASK, seconds=seconds, jobs=[id_])
         return job
+
+    async def read(self, job: JobFacts, part: OutputPart) -> AsyncIterator[bytes]:
+        """The bytes of a part of what a job left, in pieces, as far as the binder has them.
+
+        Args:
+            job: with its result, as ``job`` gives it.
+            part: one of its ``parts``.
+
+        Raises RefusedError where the binder has deleted them meanwhile.
+        """
+        if part.data:
+            yield part.data
+        offset = len(part.data)
+        while offset < part.stored:
+            found = await self._ask(
+                FrameKind.FETCH, FrameKind.PIECE, job=job.id, name=part.name, offset=offset
+            )
+            data = b64decode(found["data"])
+            if not data:
+                raise ClosedError(f"{part.name} ends at {offset} of {part.stored} bytes")
+            yield data
+            offset += len(data)
 
     async def jobs(self, *, ads: bool = False) -> AsyncIterator[JobFacts]:
         """All jobs that the client may see, the latest first, without results.
@@ -271,5 +356,5 @@ def _job(said: dict[str, Any]) -> JobFacts:
         id=said["job"], owner=said["owner"], key=said["key"], stage=said["stage"],
         given=said["given"], reason=said["reason"],
         result=parse_ad(said["result"]) if said["result"] else None,
-        ad=parse_ad(said["ad"]) if "ad" in said else None,
+        ad=parse_ad(said["ad"]) if "ad" in said else None, output=said.get("output", {}),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.values import Value
 from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.limits import Limits
+from matchmaker.pilots.node.task import MOST_RESULT
 
 MOST_AD: Final = 192 << 10
 """How many bytes an ad may take as a text of JSON."""
@@ -22,8 +23,6 @@ MOST_SYNTAX: Final = 8 << 10
 """How many characters of it may stand outside of strings."""
 MOST_POLICY: Final = 2 << 10
 """How many characters all expressions of a slot may have, which each job's matching evaluates."""
-MOST_RESULT: Final = 32 << 10
-"""How many characters of a job's result are kept."""
 MATCHING: Final = Limits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
 """What matching an ad with all free slots may take."""
 _STEPS: Final = 2_000

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.pilots.wire.frames import Frame
+from matchmaker.pilots.wire.frames import Frame, FrameKind
 
 MOST_TEXT: Final = 1000
 """How many characters of a reason are kept."""
@@ -20,6 +20,8 @@ _FRAMES: Final = 200
 _AT_ONCE: Final = 400
 _BYTES: Final = 4096
 """How many bytes of a frame count as one frame."""
+_PIECE_BYTES: Final = 16_384
+"""And of a piece of output, which is stored and not read."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Settings:
         most_jobs: the limit on the open jobs of a client.
         most_bytes: the limit on the bytes of a client's open jobs together.
         handled: the applications, in lower case, whose pairs go through a handler.
+        most_output: the limit on the bytes of a job's output, of its errors, and of its files.
+        most_stored: the limit on the bytes of these of all jobs of an owner.
     """
 
     name: str = "binder"
@@ -49,6 +53,8 @@ class Settings:
     most_jobs: int = 10_000
     most_bytes: int = 16 << 20
     handled: frozenset[str] = frozenset()
+    most_output: int = 16 << 20
+    most_stored: int = 1 << 30
 
 
 class Pace:
@@ -62,8 +68,9 @@ class Pace:
 
     async def step(self, frame: Frame) -> None:
         """Waits until a frame may be read; at least until other tasks had their turn."""
+        bytes_ = _PIECE_BYTES if frame.kind is FrameKind.CHUNK else _BYTES
         now = time.monotonic()
         self._left = min(float(_AT_ONCE), self._left + (now - self._last) * _FRAMES)
-        self._left -= max(1.0, frame.size / _BYTES)
+        self._left -= max(1.0, frame.size / bytes_)
         self._last = now
         await asyncio.sleep(max(0.0, -self._left / _FRAMES))

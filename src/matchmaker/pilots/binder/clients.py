@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
@@ -76,6 +77,13 @@ async def _answer(
             return FrameKind.JOBS, {"jobs": [await _submit(greeting, frame, exchange, settings)]}
         case FrameKind.ASK:
             return FrameKind.JOBS, {"jobs": await _ask(greeting, frame, exchange)}
+        case FrameKind.FETCH:
+            job = _job(greeting, exchange, frame["job"])
+            if job.stage is not Stage.ENDED:
+                raise ValueError(f"the job is {job.stage}: only one that has ended has output")
+            data = await exchange.outputs.piece(job.id, frame["name"], frame["offset"])
+            size = exchange.outputs.sizes(job.id).get(frame["name"], 0)
+            return FrameKind.PIECE, {"data": b64encode(data).decode("ascii"), "size": size}
         case FrameKind.CANCEL:
             job = _job(greeting, exchange, frame["job"])
             reason = frame["reason"][:MOST_TEXT] or "its owner cancelled it"
@@ -165,7 +173,9 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
     if frame["seconds"] > 0:
         await exchange.all_ended(named, min(frame["seconds"], _MOST_SECONDS))
     found = [jobs[id_] for id_ in named if id_ in jobs]
-    return [_facts(job) for job in found] if len(ids) == 1 else list(map(_listed, found))
+    if len(ids) == 1:
+        return [{**_facts(job), "output": exchange.outputs.sizes(job.id)} for job in found]
+    return list(map(_listed, found))
 
 
 def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from matchmaker.pilots.binder.grants import token_id
 from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.holdings import Holdings
 from matchmaker.pilots.binder.joining import Offer, introduce, joined
+from matchmaker.pilots.binder.outputs import MOST_OUTPUT, MOST_STORED, Outputs
 from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage, Word, apply
 from matchmaker.pilots.binder.storing import Storing
@@ -64,11 +65,13 @@ class Exchange:
         revoked: the ids of tokens that are refused.
         open: what each client has open.
         storing: the changes that wait for the database.
+        outputs: what jobs have printed, and their files.
     """
 
     def __init__(
         self, tables: Tables, *, lease: float, clock: Callable[[], float],
         applications: Iterable[str] = (), grant: Callable[[Job], str] = lambda _: "",
+        most_output: int = MOST_OUTPUT, most_stored: int = MOST_STORED,
     ) -> None:  # fmt: skip
         """Reads the stored book.
 
@@ -78,6 +81,8 @@ class Exchange:
             clock: a monotonic clock, in seconds.
             applications: those, in lower case, whose pairs go through a handler.
             grant: makes the token that a job gets when it is given to a pilot; empty for none.
+            most_output: the limit on the bytes of each kind of a job's output.
+            most_stored: the limit on the bytes of the output of an owner's jobs together.
 
         Raises:
             LedgerError: the tables cannot be read.
@@ -105,6 +110,7 @@ class Exchange:
         self._paired_soon = asyncio.Event()
         self._more_slots = False
         self.book, change = moves.restored(*tables.read(), clock())
+        self.outputs = Outputs(tables, self.book, most=most_output, each=most_stored)
         for job in self.book.jobs.values():
             self._entered(job)
         self.post(change)
@@ -134,6 +140,7 @@ class Exchange:
             await self.storing.stored()
 
     def _entered(self, job: Job) -> None:
+        self.outputs.changed(job)
         if job.stage is Stage.QUEUED and self._turns.ad(job.owner, job.id) is None:
             if job.epoch < _QUICK_GIVINGS:
                 self._waits(job)
@@ -178,6 +185,7 @@ class Exchange:
         while True:
             await self.storing.step()
             await self._forget()
+            await self.outputs.sweep()
 
     async def _forget(self) -> None:
         old: list[str] = []
@@ -187,6 +195,7 @@ class Exchange:
             old.append(job.id)
         if old:
             self.book.forget(old)
+            self.outputs.forget(old)
             await self.storing.tried(self._tables.forget, old)
 
     # --- words

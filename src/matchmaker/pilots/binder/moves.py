@@ -68,7 +68,7 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Cha
         else:
             jobs.append(attrs.evolve(job, stage=Stage.RUNNING))
     for id_, epoch in running.items():
-        held = _held(book, name, id_, epoch)
+        held = held_by(book, name, id_, epoch)
         if held is None or held.cancel:
             words.append(Word(FrameKind.KILL, name, id_, epoch))
     return attrs.evolve(greeting, jobs=tuple(jobs), words=tuple(words))
@@ -96,7 +96,7 @@ def accepted(book: Book, name: str, id_: str, epoch: int) -> Change:
 
     The pairing and the message that cancels it use two connections, and may arrive in either order.
     """
-    job = _held(book, name, id_, epoch)
+    job = held_by(book, name, id_, epoch)
     end = Change(words=(Word(FrameKind.KILL, name, id_, epoch),))
     if job is None:
         return end
@@ -118,7 +118,7 @@ def declined(
         begun: whether the job may have run. If not, another pilot may have it, also where its
             client waits for it.
     """
-    job = _held(book, name, id_, epoch)
+    job = held_by(book, name, id_, epoch)
     if job is None:
         return Change()
     if begun or job.cancel:
@@ -128,7 +128,7 @@ def declined(
 
 def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:
     """A pilot reports the end of a job. A late report of another epoch is only acknowledged."""
-    job = _held(book, name, id_, epoch)
+    job = held_by(book, name, id_, epoch)
     said = (Word(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
         return Change(words=said)
@@ -187,7 +187,7 @@ def restored(jobs: Iterable[Job], sessions: Iterable[Session], now: float) -> tu
     return book, change
 
 
-def _held(book: Book, name: str, id_: str, epoch: int) -> Job | None:
+def held_by(book: Book, name: str, id_: str, epoch: int) -> Job | None:
     """The job, where this session has it by this giving."""
     job = book.jobs.get(id_)
     if job is None or not job.stage.held or job.session != name or job.epoch != epoch:

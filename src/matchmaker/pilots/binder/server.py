@@ -27,7 +27,7 @@ from matchmaker.pilots.binder.grants import granted, refusal, session_token
 from matchmaker.pilots.binder.joining import Offer
 from matchmaker.pilots.binder.proxy import End
 from matchmaker.pilots.binder.states import Session
-from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.binder.tables import SupersededError, Tables
 from matchmaker.pilots.wire.connection import (
     GREETING_SECONDS,
     ClosedError,
@@ -135,9 +135,11 @@ class _Binder:
             tables, lease=settings.lease, clock=time.monotonic,
             applications=settings.handled,
             grant=lambda job: granted(job, settings.key, settings.name),
+            most_output=settings.most_output, most_stored=settings.most_stored,
         )  # fmt: skip
         self._tables = tables
         self._tasks: dict[asyncio.Task[None], Connection] = {}
+        self._pieces: set[asyncio.Task[None]] = set()
         # Those of pairs too, which no task serves.
         self._open: set[_Accepted] = set()
 
@@ -160,7 +162,7 @@ class _Binder:
         for task, connection in tasks.items():
             connection.close("the binder ends")
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._pieces, return_exceptions=True)
         await self.exchange.close()
 
     async def _serve(self, connection: Connection) -> None:
@@ -194,6 +196,7 @@ class _Binder:
     async def _pilot(self, connection: Connection, greeting: Greeting) -> None:
         """The connection on which a pilot reports."""
         exchange, pace, session = self.exchange, Pace(), ""
+        storing: asyncio.Task[None] | None = None
         try:
             while True:
                 # A pilot that is silent for longer than a lease has nothing to say any more.
@@ -216,10 +219,35 @@ class _Binder:
                     await exchange.settle(moves.leave(exchange.book, session, reason))
                     connection.send(FrameKind.DONE)
                     return
+                elif frame.kind is FrameKind.CHUNK:
+                    if storing is not None and not storing.done():
+                        raise RefusedError("chunk: it came before the answer to the last one")
+                    # The storage may be slow, and heartbeats do not wait for it.
+                    storing = asyncio.create_task(self._piece(connection, session, frame))
+                    self._pieces.add(storing)
+                    storing.add_done_callback(self._pieces.discard)
                 else:
                     self._report(session, frame)
         finally:
             exchange.gone(session, connection)
+
+    async def _piece(self, connection: Connection, session: str, frame: Frame) -> None:
+        """Stores a piece of a job's output, and says how much of it is there."""
+        said = {"job": frame["job"], "epoch": frame["epoch"]}
+        try:
+            taken = await self.exchange.outputs.take(session, frame)
+        except ValueError as error:
+            connection.send(FrameKind.REFUSED, reason=str(error)[:MOST_TEXT])
+            connection.close(str(error))
+            return
+        except SupersededError as error:
+            connection.close(str(error))
+            return
+        if taken is None:
+            connection.send(FrameKind.KILL, **said)
+            return
+        size, why = taken
+        connection.send(FrameKind.STORED, **said, name=frame["name"], size=size, reason=why)
 
     def _report(self, session: str, frame: Frame) -> None:
         book = self.exchange.book

@@ -14,7 +14,19 @@ from statistics import median
 from typing import Any, Final
 
 import sqlalchemy as sql
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, RowMapping, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+)  # fmt: skip
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
@@ -68,6 +80,16 @@ revoked: Final = Table(
     metadata,
     Column("token", Text, primary_key=True),
     Column("ends", Float, nullable=False),
+)
+# Pieces of what jobs have printed and of their files; each begins at byte ``at`` of its part.
+output: Final = Table(
+    "binder_output",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("epoch", BigInteger, primary_key=True),
+    Column("part", Text, primary_key=True),
+    Column("at", BigInteger, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
 )
 
 used: Final = Table(
@@ -152,14 +174,17 @@ class Tables:
         over = frozenset(change.over)
         durable = bool(change.begun or over or any(job.detached for job in change.jobs))
         with self._writing(durable=durable) as write:
-            if _facts(write).get("turn", 0) != self._turn:
-                raise SupersededError(f"{self.place}: another binder works with these tables now")
+            self._check_turn(write)
             _delete(write, jobs.c.id, {job.id for job in change.jobs})
             if change.jobs:
                 write.execute(jobs.insert(), [_job_row(job) for job in change.jobs])
             _delete(write, sessions.c.name, over.union(each.name for each in change.begun))
             if new := [_session_row(each) for each in change.begun if each.name not in over]:
                 write.execute(sessions.insert(), new)
+
+    def _check_turn(self, write: Connection) -> None:
+        if _facts(write).get("turn", 0) != self._turn:
+            raise SupersededError(f"{self.place}: another binder works with these tables now")
 
     def read(self) -> tuple[list[Job], list[Session]]:
         """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
@@ -175,9 +200,46 @@ class Tables:
             return found, [self._session(row) for row in names]
 
     def forget(self, ids: Collection[str]) -> None:
-        """Deletes jobs."""
+        """Deletes jobs, with their output."""
         with self._writing() as write:
             _delete(write, jobs.c.id, ids)
+            _delete(write, output.c.job, ids)
+
+    def put_piece(self, job: str, epoch: int, part: str, at: int, data: bytes) -> None:
+        """Stores a piece of a job's output, in the place of all that was stored from there on.
+
+        Durable when it returns. Raises SupersededError as ``write`` does.
+        """
+        mine = (output.c.job == job) & (output.c.epoch == epoch) & (output.c.part == part)
+        with self._writing() as write:
+            self._check_turn(write)
+            write.execute(output.delete().where(mine, output.c.at >= at))
+            row = {"job": job, "epoch": epoch, "part": part, "at": at, "data": data}
+            write.execute(output.insert().values(row))
+
+    def piece(self, job: str, epoch: int, part: str, at: int) -> bytes:
+        """The rest of the piece of a job's output that has a byte; nothing beyond the end."""
+        mine = (output.c.job == job) & (output.c.epoch == epoch) & (output.c.part == part)
+        found = sql.select(output.c.at, output.c.data).where(mine, output.c.at <= at)
+        with self._reading() as read:
+            row = read.execute(found.order_by(output.c.at.desc()).limit(1)).first()
+            return b"" if row is None else bytes(row.data[at - row.at :])
+
+    def outputs(self) -> list[tuple[str, int, str, int]]:
+        """How many bytes are stored: the job, the epoch, the part and its size."""
+        parts = output.c.job, output.c.epoch, output.c.part
+        size = sql.func.sum(sql.func.length(output.c.data))
+        with self._reading() as read:
+            rows = read.execute(sql.select(*parts, size).group_by(*parts).order_by(*parts))
+            return [(row[0], row[1], row[2], int(row[3])) for row in rows]
+
+    def drop_outputs(self, pairs: Collection[tuple[str, int]]) -> None:
+        """Deletes the output of jobs by the epochs in which they ran."""
+        with self._writing() as write:
+            self._check_turn(write)
+            for job, epoch in pairs:
+                mine = (output.c.job == job) & (output.c.epoch == epoch)
+                write.execute(output.delete().where(mine))
 
     def measured(self, queue: str, submitted: float, started: float) -> None:
         """Records how long a queue took to start a pilot; keeps the latest records of each queue.

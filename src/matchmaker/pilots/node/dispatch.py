@@ -19,7 +19,8 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.running import GRACE, Running, ends, start
+from matchmaker.pilots.node.output import ERR, OUT, Printed
+from matchmaker.pilots.node.running import GRACE, Running, start, with_printed
 from matchmaker.pilots.node.task import HANDLER, Result, Task
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.stream import Stream
@@ -96,7 +97,7 @@ async def _piped(
     running = await start(task, root)
     try:
         started(running)
-        return await _carried(running, running.stdout, running.stdin, stream)
+        return await _carried(running, root, running.stdout, running.stdin, stream)
     finally:
         running.release()
 
@@ -133,9 +134,11 @@ async def _called(
             running.end(f"it did not connect to its port in {_CONNECT_SECONDS:g} s")
             return await ending
         reader, writer = called.result()
-        printed = asyncio.create_task(ends(running.stdout, task.limits.output))
-        result = await _carried(running, reader, writer, stream)
-        return attrs.evolve(result, output=await printed)
+        printed = Printed(OUT, task.limits.output, root)
+        reading = asyncio.create_task(printed.read(running.stdout))
+        result = await _carried(running, root, reader, writer, stream)
+        await reading
+        return await with_printed(result, printed)
     finally:
         running.release()
 
@@ -167,8 +170,9 @@ async def _taken(going: asyncio.Task[None], running: Running) -> None:
 
 
 async def _carried(
-    running: Running, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
-) -> Result:
+    running: Running, root: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
+    stream: Stream,
+) -> Result:  # fmt: skip
     """Passes bytes on in both directions. If the client has gone, the program is ended."""
 
     async def inwards() -> None:
@@ -190,7 +194,8 @@ async def _carried(
             await stream.end()
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(inwards())]
-    errors = asyncio.create_task(ends(running.stderr, running.task.limits.output))
+    printed = Printed(ERR, running.task.limits.output, root)
+    errors = asyncio.create_task(printed.read(running.stderr))
     going = asyncio.create_task(outwards())
     await _taken(going, running)
     # A process counts as ended when all that it printed is read.
@@ -202,4 +207,5 @@ async def _carried(
         each.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     writer.close()
-    return attrs.evolve(result, errors=await errors)
+    await errors
+    return await with_printed(result, printed)

@@ -216,6 +216,8 @@ class Pilot:
                     self._works.kill(frame["job"], frame["epoch"])
                 case FrameKind.ACKNOWLEDGE:
                     self._works.acknowledged(frame["job"], frame["epoch"])
+                case FrameKind.STORED:
+                    self._works.stored(frame)
                 case FrameKind.OVER:
                     await self._over()
                     raise ClosedError("the session is over")

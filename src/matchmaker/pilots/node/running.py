@@ -26,13 +26,13 @@ import attrs
 
 from matchmaker.pilots.node.families import Family, Group, new_group
 from matchmaker.pilots.node.keeper import remove, ungroup
+from matchmaker.pilots.node.output import ERR, OUT, Printed, collected
 from matchmaker.pilots.node.strays import KEEPERS, STARTING, end_strays
 from matchmaker.pilots.node.task import Result, Task
 
 GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
 _LOOK_SECONDS: Final = 0.5
-_PIECE: Final = 1 << 16
 _CONNECT_FILE: Final = ".binder.token"
 _PATIENCE: Final = 3.0
 """How many seconds more than the grace a keeper has."""
@@ -164,6 +164,9 @@ class Running:
             os.close(self._control)
             await asyncio.to_thread(self._family.remove)
             await asyncio.to_thread(_kept, self.directory, self.task)
+            parts, notes = await asyncio.to_thread(
+                collected, self.directory, self.task.outputs, self.task.limits.output, os.getuid()
+            )
             await asyncio.to_thread(remove, self.directory)
         KEEPERS.discard(self._keeper.pid)
         seconds, memory = self.seconds, self._memory
@@ -174,7 +177,7 @@ class Running:
         return Result(
             exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
             reason=self._reason or kept.get("problem", ""), memory=max(memory, kept["memory"]),
-            lapsed=bool(kept.get("lapsed")),
+            lapsed=bool(kept.get("lapsed")), parts=tuple(parts), notes=tuple(notes),
         )  # fmt: skip
 
     async def _watch(self) -> None:
@@ -250,7 +253,7 @@ async def start(task: Task, root: Path) -> Running:
 
 
 async def run(task: Task, root: Path, *, started: Callable[[Running], object] = id) -> Result:
-    """Runs a task without input, to its end, and keeps the ends of its output.
+    """Runs a task without input, to its end, and keeps its output.
 
     Args:
         task: what to run.
@@ -267,29 +270,32 @@ async def run(task: Task, root: Path, *, started: Callable[[Running], object] = 
         started(running)
         running.stdin.close()
         most = task.limits.output
-        kept = asyncio.gather(ends(running.stdout, most), ends(running.stderr, most))
-        output, errors = await kept
-        return attrs.evolve(await running.result(), output=output, errors=errors)
+        output, errors = Printed(OUT, most, root), Printed(ERR, most, root)
+        await asyncio.gather(output.read(running.stdout), errors.read(running.stderr))
+        return await with_printed(await running.result(), output, errors)
     finally:
         running.release()
 
 
-async def ends(reader: asyncio.StreamReader, most: int) -> bytes:
-    """The beginning and the end of the input, up to a number of bytes; the rest is counted."""
-    first, last, length = bytearray(), bytearray(), 0
-    half = most // 2
-    while data := await reader.read(_PIECE):
-        length += len(data)
-        room = half - len(first)
-        if room > 0:
-            first += data[:room]
-            data = data[room:]
-        last += data
-        del last[: max(0, len(last) - (most - half))]
-    left_out = length - len(first) - len(last)
-    if left_out:
-        return bytes(first) + f"\n[{left_out} bytes are left out]\n".encode() + bytes(last)
-    return bytes(first + last)
+async def with_printed(result: Result, *printed: Printed) -> Result:
+    """A result with what the program printed: the ends in it, the whole in parts."""
+    parts, notes = [], []
+    for each in printed:
+        try:
+            part, note = await asyncio.to_thread(each.part)
+        except OSError as error:
+            part, note = None, f"only its ends are here: {error.strerror}"
+        finally:
+            each.close()
+        parts += [part] if part is not None else []
+        notes += [note] if note else []
+        if each.name == OUT:
+            result = attrs.evolve(result, output=each.shown())
+        else:
+            result = attrs.evolve(result, errors=each.shown())
+    return attrs.evolve(
+        result, parts=(*parts, *result.parts), notes=(*notes, *result.notes)
+    )  # fmt: skip
 
 
 def disk(directory: Path, most: int) -> int:

@@ -12,10 +12,25 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.classad.values import ErrorType, Value
+from matchmaker.pilots.node.output import (
+    ERR,
+    FILE,
+    MOST_MARK,
+    MOST_SHOWN,
+    OUT,
+    Part,
+    is_path,
+    left_out,
+    shown,
+)  # fmt: skip
 
 MIB: Final = 1 << 20
 HANDLER: Final = "handler:"
 """What the words of an application begin with that is a function of Python; see ``dispatch``."""
+MOST_FILES: Final = 100
+"""How many files of a job come back."""
+MOST_RESULT: Final = 32 << 10
+"""How many characters the ad of a result may have."""
 _MOST_WORDS: Final = 10_000
 
 
@@ -31,13 +46,13 @@ class Limits:
         seconds: how long it may run; the time while it is suspended does not count.
         memory: bytes of all its processes together.
         disk: bytes of all files in its directory.
-        output: how many bytes of its output, and of its errors, are kept.
+        output: how many bytes come back of its output, of its errors, and of its files together.
     """
 
     seconds: float | None = None
     memory: int | None = None
     disk: int | None = None
-    output: int = 8192
+    output: int = MIB
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -52,6 +67,7 @@ class Task:
         files: names in its directory, and the files that are copied there.
         keep: names in its directory, and where such a file is moved at the end; a missing file, or
             one that is not a plain file, is left out.
+        outputs: the names of files in its directory that come back with its result.
         token: with which the task is a client of the binder; it is in a file of its directory,
             which ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
         until: when it is ended, or may no longer begin, unless it is allowed longer; the time of
@@ -64,6 +80,7 @@ class Task:
     limits: Limits = Limits()
     files: Mapping[str, Path] = MappingProxyType({})
     keep: Mapping[str, Path] = MappingProxyType({})
+    outputs: tuple[str, ...] = ()
     token: str = attrs.field(default="", repr=False)
     until: float | None = None
 
@@ -81,6 +98,8 @@ class Result:
         memory: the most bytes that its processes had together, measured each second.
         output: its standard output; if it was long, the beginning and the end.
         errors: its standard error, likewise.
+        parts: what comes back in pieces, beside the ad; whoever gets the result closes them.
+        notes: what does not come back, or not whole, and why.
         lapsed: whether it did not begin, or was ended, because it was not allowed longer.
     """
 
@@ -92,21 +111,35 @@ class Result:
     memory: int = 0
     output: bytes = b""
     errors: bytes = b""
+    parts: tuple[Part, ...] = attrs.field(default=(), eq=False)
+    notes: tuple[str, ...] = ()
     lapsed: bool = False
 
     def ad(self) -> ClassAd:
-        """The result as an ad, as pilots report it."""
+        """The result as an ad, as pilots report it; its texts are cut if they are too long."""
+        sizes = {part.name: part.size for part in self.parts}
+        files = {name.removeprefix(FILE): sizes[name] for name in sizes if name.startswith(FILE)}
         said: dict[str, Any] = {
             "ExitCode": self.exit, "ExitSignal": self.signal, "Reason": self.reason or None,
             "WallSeconds": round(self.seconds, 3), "CpuSeconds": round(self.cpu, 3),
-            "MemoryBytes": self.memory, "Out": _text(self.output), "Err": _text(self.errors),
+            "MemoryBytes": self.memory, "OutBytes": sizes.get(OUT), "ErrBytes": sizes.get(ERR),
+            "OutputFiles": list(files) or None, "OutputSizes": list(files.values()) or None,
         }  # fmt: skip
-        return ClassAd({name: value for name, value in said.items() if value is not None})
+        most = MOST_SHOWN
+        while True:
+            said["Out"], said["Err"] = _text(self.output, most), _text(self.errors, most)
+            said["OutputNotes"] = [note[:most] for note in self.notes if most] or None
+            ad = ClassAd({name: value for name, value in said.items() if value is not None})
+            if most == 0 or len(str(ad)) <= MOST_RESULT:
+                return ad
+            most //= 2
 
 
-def _text(data: bytes) -> str:
-    # A null byte cannot stand in a string of an ad.
-    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+def _text(data: bytes, most: int) -> str:
+    if len(data) > most + MOST_MARK:
+        first, last = data[: most // 2], data[len(data) - most // 2 :]
+        data = first + left_out(len(data) - len(first) - len(last)) + last
+    return shown(data)
 
 
 def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> Task:
@@ -115,8 +148,8 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     Args:
         id_: names it.
         ad: ``Cmd``, or ``Application`` with a name that the pilot knows; ``Arguments``, a list of
-            strings; ``Env``, a nested ad of strings; ``MaxSeconds``, ``MaxMemory`` and ``MaxDisk``
-            in MiB; ``MaxOutput`` in bytes.
+            strings; ``Env``, a nested ad of strings; ``MaxSeconds``, ``MaxMemory``, ``MaxDisk``
+            and ``MaxOutput`` in MiB; ``OutputFiles``, a list of relative paths.
         applications: the pilot's applications, and the program with its first arguments of each.
 
     Raises:
@@ -141,12 +174,12 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     env = said.get("Env", {})
     if any("=" in name or not name for name in env):
         raise TaskError("a name in Env holds =, or is empty")
-    most = Limits().output
     return Task(
         id=id_, argv=(*argv, *said.get("Arguments", ())), env=env,
+        outputs=tuple(said.get("OutputFiles", ())),
         limits=Limits(
             seconds=_limit(said, "MaxSeconds"), memory=_bytes(said, "MaxMemory"),
-            disk=_bytes(said, "MaxDisk"), output=int(min(said.get("MaxOutput", most), most)),
+            disk=_bytes(said, "MaxDisk"), output=output_bytes(said.get("MaxOutput")),
         ),
     )  # fmt: skip
 
@@ -158,6 +191,15 @@ def _limit(said: Mapping[str, Any], name: str) -> float | None:
 def _bytes(said: Mapping[str, Any], name: str) -> int | None:
     value = _limit(said, name)
     return None if value is None else int(value * MIB)
+
+
+def output_bytes(value: Value | None) -> int:
+    """How many bytes of each kind of output come back by ``MaxOutput``, without a site's limit.
+
+    >>> output_bytes(2), output_bytes(None)
+    (2097152, 1048576)
+    """
+    return int(min(value, 1 << 20) * MIB) if _is_number(value) and value > 0 else MIB
 
 
 def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval) -> dict[str, Any]:
@@ -205,6 +247,12 @@ def _is_texts(value: Value) -> bool:
     return isinstance(value, list) and len(value) <= _MOST_WORDS and all(map(_is_text, value))
 
 
+def _is_paths(value: Value) -> bool:
+    if not _is_texts(value) or not isinstance(value, list):
+        return False
+    return len(value) <= MOST_FILES and len(set(value)) == len(value) and all(map(is_path, value))
+
+
 def _is_amount(value: Value) -> bool:
     # What depends on the slot has no value yet.
     return value is UNDEFINED or (_is_number(value) and value >= 0)
@@ -214,7 +262,7 @@ def _is_limit(value: Value) -> bool:
     return _is_number(value) and value > 0
 
 
-def _is_number(value: Value) -> TypeGuard[int | float]:
+def _is_number(value: Value | None) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
@@ -227,6 +275,10 @@ _JOB: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType(
     "Application": _TEXT,
     "Arguments": (_is_texts, "a list of strings"),
     "Env": (_is_environment, 'an ad of strings, such as [ NAME = "value" ],'),
+    "OutputFiles": (
+        _is_paths,
+        f'a list of at most {MOST_FILES} relative paths without "..", each once,',
+    ),
     "JobClass": _TEXT,
     "Direct": _TRUTH,
     "MayConnect": _TRUTH,

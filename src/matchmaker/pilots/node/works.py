@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.direct import Door
 from matchmaker.pilots.node.dispatch import converse, directly
 from matchmaker.pilots.node.keeper import remove
+from matchmaker.pilots.node.output import FILE, Part
 from matchmaker.pilots.node.running import GRACE, Running, run
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node
@@ -30,6 +32,7 @@ from matchmaker.pilots.wire.stream import Stream
 _JUDGE_SECONDS: Final = 1.0
 _LAST: Final = 30.0
 """How many seconds more than their grace jobs have that cannot be killed, or removed."""
+_AGAIN_SECONDS: Final = 1.0
 _MOST_REFUSED: Final = 10_000
 
 
@@ -45,6 +48,7 @@ class Work:
         ends: why it is being ended; empty if it is not.
         returned: whether it is given back and not reported as ended.
         report: the frame that reports its end, until it is acknowledged.
+        sending: whether its processes have ended and its output is being sent.
     """
 
     epoch: int
@@ -54,6 +58,7 @@ class Work:
     ends: str = ""
     returned: bool = False
     report: tuple[FrameKind, dict[str, Any]] | None = None
+    sending: bool = False
 
 
 class Works:
@@ -82,6 +87,9 @@ class Works:
         self._refused: dict[tuple[str, int], None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._until = 0.0
+        # One piece at a time, so that a heartbeat waits for no more than one.
+        self._sending = asyncio.Lock()
+        self._sent: tuple[tuple[str, int, str], asyncio.Future[Frame | None]] | None = None
 
     def __len__(self) -> int:
         """How many jobs run, or have ended without an acknowledgement."""
@@ -106,9 +114,18 @@ class Works:
                 work.running.allow(until)
 
     def report(self) -> None:
-        """Reports each job whose end was not acknowledged."""
+        """Reports each job whose end was not acknowledged, on a new connection."""
         for work in self._works.values():
             self._report(work)
+        if self._sent is not None and not self._sent[1].done():
+            self._sent[1].set_result(None)
+
+    def stored(self, frame: Frame) -> None:
+        """Takes the answer to a piece of a job's output."""
+        if self._sent is not None and not self._sent[1].done():
+            piece, answer = self._sent
+            if piece == (frame["job"], frame["epoch"], frame["name"]):
+                answer.set_result(frame)
 
     def acknowledged(self, id_: str, epoch: int) -> None:
         """Forgets a job whose end was acknowledged."""
@@ -200,6 +217,8 @@ class Works:
             result = Result(reason=work.ends)
         except Exception as error:  # noqa: BLE001 - a job's end must be reported, whatever it was
             result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
+        if result.parts:
+            result = await self._sent_back(id_, work, result)
         if result.lapsed:
             # Another pilot may have it.
             work.returned = True
@@ -209,6 +228,58 @@ class Works:
                 await asyncio.to_thread(remove, each)
         self._become(slots.leave(self.node, id_))
         self._over(id_, work, result)
+
+    async def _sent_back(self, id_: str, work: Work, result: Result) -> Result:
+        """Sends a result's parts to the binder, which must have them before it hears of the end.
+
+        The slot is free when they are there: so no more wait than jobs run.
+        """
+        notes, there = list(result.notes), []
+        work.running, work.sending = None, True
+        try:
+            for part in () if work.returned or result.lapsed else result.parts:
+                if why := await self._send(id_, work.epoch, part):
+                    notes.append(f"{part.name}: {why}")
+                if not (why and part.name.startswith(FILE)):
+                    there.append(part)
+        except asyncio.CancelledError:
+            if not work.ends:
+                raise
+        except (OSError, ValueError) as error:
+            notes.append(f"its output could not be sent: {error}")
+        finally:
+            work.sending = False
+            for part in result.parts:
+                part.close()
+        return attrs.evolve(result, parts=tuple(there), notes=tuple(notes))
+
+    async def _send(self, id_: str, epoch: int, part: Part) -> str:
+        """Sends a part in pieces, each when the one before is stored; why it was refused, or ""."""
+        offset = 0
+        while offset < part.size:
+            data = await asyncio.to_thread(part.piece, offset)
+            if not data:
+                return f"it became shorter while it was sent: {offset} bytes"
+            async with self._sending:
+                answer = asyncio.get_running_loop().create_future()
+                self._sent = (id_, epoch, part.name), answer
+                self._tell(
+                    FrameKind.CHUNK, job=id_, epoch=epoch, name=part.name, offset=offset,
+                    data=b64encode(data).decode("ascii"),
+                )  # fmt: skip
+                try:
+                    said = await answer
+                finally:
+                    self._sent = None
+            if said is None:
+                continue
+            if said["reason"]:
+                return str(said["reason"])
+            if said["size"] == offset:
+                # The binder cannot store it now.
+                await asyncio.sleep(_AGAIN_SECONDS)
+            offset = min(max(0, said["size"]), part.size)
+        return ""
 
     def _over(self, id_: str, work: Work, result: Result) -> None:
         """Reports the end of a job, or that it is given back."""
@@ -249,7 +320,8 @@ class Works:
         work = self._works.get(id_)
         if work is not None and work.epoch == epoch:
             if work.report is None:
-                self._give_back(work, "the binder asked for its end", GRACE)
+                grace = 0.0 if work.sending else GRACE
+                self._give_back(work, "the binder asked for its end", grace)
             self._report(work)
             return
         # Its pairing may be on its way on another connection, and counts no more.
@@ -278,6 +350,15 @@ class Works:
             work.running.resume()
             work.running.end(work.ends, grace)
         elif work.handled and work.doer is not None:
+            work.doer.cancel()
+        elif work.sending and work.doer is not None:
+            # It has ended, and need not run again if the rest can be sent within the grace.
+            work.returned = work.returned and grace <= 0
+            asyncio.get_running_loop().call_later(grace, self._give_up, work)
+
+    def _give_up(self, work: Work) -> None:
+        if work.sending and work.doer is not None:
+            work.returned = True
             work.doer.cancel()
 
     async def end_all(self, reason: str, grace: float) -> None:

@@ -23,6 +23,8 @@ GREETING_BYTES: Final = 8 << 10
 """The longest frame before a peer has proven itself."""
 MOST_BYTES: Final = 256 << 10
 """The longest frame afterwards."""
+MOST_PIECE: Final = 96 << 10
+"""How many bytes of a job's output one frame carries, as text in base 64."""
 _HEAD: Final = 4
 _MOST_DIGITS: Final = 300
 _UNSTORED: Final = re.compile("[\0\ud800-\udfff]")
@@ -58,6 +60,8 @@ class FrameKind(StrEnum):
     BEAT = "beat", {"number": int}
     ALIVE = "alive", {"number": int}
     DECLINED = "declined", {"job": str, "epoch": int, "reason": str}
+    CHUNK = "chunk", {"job": str, "epoch": int, "name": str, "offset": int, "data": str}
+    STORED = "stored", {"job": str, "epoch": int, "name": str, "size": int, "reason": str}
     ENDED = "ended", {"job": str, "epoch": int, "result": str}
     LEAVE = "leave", {"reason": str}
     KILL = "kill", {"job": str, "epoch": int}
@@ -73,6 +77,8 @@ class FrameKind(StrEnum):
     WAITING = "waiting", {"job": str, "reason": str}
     SUBMIT = "submit", {"key": str, "ad": str}
     ASK = "ask", {"jobs": list, "seconds": (int, float)}
+    FETCH = "fetch", {"job": str, "name": str, "offset": int}
+    PIECE = "piece", {"data": str, "size": int}
     CANCEL = "cancel", {"job": str, "reason": str}
     JOBS = "jobs", {"jobs": list}
 
