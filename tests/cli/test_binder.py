@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from matchmaker.classad import ClassAd
 from tests.cli.conftest import COMMAND, Run
 from tests.pilots.real import Grid, grid
 
@@ -52,6 +53,40 @@ def test_jobs_from_their_submission_to_their_end(classad: Run, made: Grid, tmp_p
     other = classad("binder", "submit", job, "--json")
     gone = classad("binder", "cancel", json.loads(other.out)["job"], "--reason", "no", "--json")
     assert (json.loads(gone.out)["stage"], json.loads(gone.out)["reason"]) == ("cancelled", "no")
+
+
+def test_output_is_fetched_whole(classad: Run, made: Grid, tmp_path: Path) -> None:
+    text = "yes 12345678 | head -c 20000; echo bad >&2; mkdir d; echo x > d/y; ln -s /etc/passwd l"
+    ad = ClassAd(Cmd="/bin/sh", Arguments=["-c", text], Requirements=True, OutputFiles=["d/y", "l"])
+    (tmp_path / "long.ad").write_text(str(ad))
+    id_ = classad("binder", "submit", tmp_path / "long.ad", "--key", "k").out.strip()
+    done = classad("binder", "output", id_)
+    assert (done.status, done.out, done.err) == (
+        1,
+        "",
+        f"classad: {id_} is queued: no output is there\n",
+    )
+    classad("pilot", "--token", made.pilot_token(), "--cpus", 1, "--idle", 0.5,
+            "--dir", tmp_path / "work")  # fmt: skip
+    whole = "12345678\n" * 2222 + "12"
+    note = "classad: l: it is a link, and links are not followed\n"
+    done = classad("binder", "output", id_)
+    assert (done.status, done.out, done.err) == (0, whole, note)
+    assert classad("binder", "output", id_, "--err").out == "bad\n"
+    assert classad("binder", "output", id_, "--file", "d/y").out == "x\n"
+    done = classad("binder", "output", id_, "--file", "l")
+    assert (done.status, done.out) == (1, "")
+    assert f"{id_} has no output file l" in done.err
+    done = classad("binder", "output", id_, "--into", tmp_path / "all")
+    assert (done.status, done.err) == (1, note)
+    files = [each for each in (tmp_path / "all").rglob("*") if each.is_file()]
+    assert {str(each.relative_to(tmp_path / "all")): each.read_text() for each in files} == {
+        "out": whole, "err": "bad\n", "files/d/y": "x\n",
+    }  # fmt: skip
+    listed = json.loads(classad("binder", "output", id_, "--json").out)
+    assert listed["out"] == {"size": 20000, "whole": True}
+    done = classad("binder", "output", id_, "--err", "--into", tmp_path)
+    assert (done.status, "give one of" in done.err) == (2, True)
 
 
 def test_nobody_types_and_no_slot_comes(made: Grid, tmp_path: Path) -> None:

@@ -240,29 +240,51 @@ async def stored(made: Grid, least: int) -> tuple[str, int]:
     return sizes[-1][0], sizes[-1][1]
 
 
-def test_a_restart_of_the_binder_and_a_killed_pilot_leave_the_output_whole(tmp_path: Path) -> None:
-    """The binder is killed in mid-upload, then the pilot, whose job then runs elsewhere."""
-    text = NOISE.format(4_000_000)
-
+def test_a_restart_of_the_binder_leaves_the_output_whole(tmp_path: Path) -> None:
     async def case(made: Grid) -> None:
-        ad = python(text, MaxOutput=8)
         async with connect.binder(made.place()) as binder:
-            id_ = (await binder.submit(ad, "k")).id
+            id_ = (await binder.submit(python(NOISE.format(3_000_000), MaxOutput=4), "k")).id
         assert await stored(made, 500_000) == (id_, 1)
         made.signal("binder", signal.SIGKILL)
         made.binder()
-        assert await stored(made, 2_000_000) == (id_, 1)
+        async with connect.binder(made.place()) as binder:
+            job = await binder.job(id_, seconds=100)
+            assert (job.stage, job.given) == ("ended", 1)
+            assert hashed((await whole(binder, job))["out"]) == hashed(noise(3_000_000))
+
+    with grid(tmp_path, lease=30.0) as made:
+        made.binder()
+        made.pilot("p", "--cpus", 1)
+        bounded(case(made))
+
+
+def test_a_pilot_killed_in_mid_upload_leaves_nothing_in_the_output(tmp_path: Path) -> None:
+    # The second run prints other bytes: what came of the first is not among them.
+    text = """
+import pathlib, sys
+seen = pathlib.Path(sys.argv[1])
+first = not seen.exists()
+seen.touch()
+sys.stdout.write(("first " if first else "second") * 500_000)
+"""
+
+    async def case(made: Grid) -> None:
+        ad = python(text, MaxOutput=4)
+        ad["Arguments"] = ["-c", text, str(made.folder / "seen")]
+        async with connect.binder(made.place()) as binder:
+            id_ = (await binder.submit(ad, "k")).id
+        assert await stored(made, 500_000) == (id_, 1)
         made.signal("one", signal.SIGKILL)
         made.pilot("two", "--cpus", 1)
         async with connect.binder(made.place()) as binder:
             job = await binder.job(id_, seconds=100)
             assert (job.stage, job.given) == ("ended", 2)
-            assert hashed((await whole(binder, job))["out"]) == hashed(noise(4_000_000))
+            assert (await whole(binder, job))["out"] == b"second" * 500_000
         found = Tables(made.folder / "binder.db")
         assert [each[1] for each in found.outputs()] == [2]
         found.close()
 
-    with grid(tmp_path) as made:
+    with grid(tmp_path, lease=2.0) as made:
         made.binder()
         made.pilot("one", "--cpus", 1)
         bounded(case(made))
