@@ -112,6 +112,15 @@ def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
     assert marks(spool) == Marks(committed=True, started=True, exit=3)
 
 
+def test_the_payload_has_the_umask_of_the_order(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\numask\n", call=Invocation(umask="0067", stdout="out"))
+    job().wait(PATIENCE)
+    assert (tmp_path / "out").read_text() == "0067\n"
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_job_without_a_commit_does_not_start_and_never_will(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:

@@ -125,7 +125,7 @@ class World:
 
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
-        seconds: float, directory: str, environment: Mapping[str, str],
+        seconds: float, directory: str, environment: Mapping[str, str], umask: str = "",
     ) -> str | Refused | Silence:  # fmt: skip
         fault = self.boundary("park")
         self.parked.append((directory, environment))

@@ -44,6 +44,7 @@ def run(
     most: int,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    umask: int = -1,
 ) -> Ended:
     """Runs a program to its end.
 
@@ -53,6 +54,7 @@ def run(
         most: the most bytes that it may print, standard output and error together.
         env: its environment; by default that of this process.
         cwd: its working folder; by default that of this process.
+        umask: the bits that its new files do not get; by default those of this process.
 
     Raises:
         NoProgramError: the program does not exist.
@@ -69,6 +71,7 @@ def run(
             stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
             cwd=cwd,
+            umask=umask,
             start_new_session=True,
         )
     except FileNotFoundError as error:

@@ -80,6 +80,7 @@ class Commands:
         seconds: float,
         directory: str,
         environment: Mapping[str, str],
+        umask: str = "",
     ) -> str | Refused | Silence:
         """Submits a job by the table, with as much metadata as there is room for, shortest first.
 
@@ -114,7 +115,7 @@ class Commands:
         several = {"{words}": rest, "{metadata}": carried}
         for word in self.control.park:
             argv += several[word] if word in several else [filled(word, values)]
-        return self._submitted(argv, directory, environment)
+        return self._submitted(argv, directory, environment, int(umask, 8) if umask else -1)
 
     def sets_directory(self, words: Sequence[str]) -> bool:
         """Whether the words have an option for the directory of the job."""
@@ -122,9 +123,9 @@ class Commands:
         return not names.isdisjoint(self.control.chdir)
 
     def _submitted(
-        self, argv: list[str], directory: str, environment: Mapping[str, str]
+        self, argv: list[str], directory: str, environment: Mapping[str, str], umask: int
     ) -> str | Refused | Silence:
-        """Submits from the directory, and with the environment, of the order.
+        """Submits from the directory, and with the environment and the umask, of the order.
 
         What the batch system's own client reads, such as SLURM_CONF, is of whoever submits.
         """
@@ -135,7 +136,7 @@ class Commands:
         own = (*self.control.client, *self.control.without)
         env = {name: text for name, text in environment.items() if not name.startswith(own)}
         env |= {n: text for n, text in ours.items() if n.startswith(self.control.client or ("\0",))}
-        ended = self._run([found, *argv[1:]], env=env, cwd=directory)
+        ended = self._run([found, *argv[1:]], env=env, cwd=directory, umask=umask)
         if isinstance(ended, Silence):
             return ended
         found = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
@@ -278,12 +279,19 @@ class Commands:
         return env | {"LC_ALL": "C", **self.control.environment}
 
     def _run(
-        self, argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str = ""
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        umask: int = -1,
     ) -> Ended | Silence:
         env = self._environment() if env is None else env
         folder = Path(cwd) if cwd else None
         try:
-            return run(argv, seconds=self.seconds, most=LIMITS.describe_output, env=env, cwd=folder)
+            return run(
+                argv, seconds=self.seconds, most=LIMITS.describe_output, env=env, cwd=folder,
+                umask=umask,
+            )  # fmt: skip
         except NoProgramError:
             return Silence(f"{argv[0]}: no such command here")
         except ProgramError as error:

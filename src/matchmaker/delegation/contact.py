@@ -43,6 +43,7 @@ class BatchSystem(Protocol):
         seconds: float,
         directory: str,
         environment: Mapping[str, str],
+        umask: str = "",
     ) -> str | Refused | Silence:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
@@ -55,6 +56,8 @@ class BatchSystem(Protocol):
             directory: where the batch system's command runs.
             environment: the variables that it runs with, and gives to the job where that is its
                 way.
+            umask: the same of the bits that new files do not get, in octal; empty for this
+                process's.
 
         Returns:
             The batch system's id; Refused where it said in its own words that it will not take

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import secrets
 import socket
 import time
@@ -260,7 +261,12 @@ class Delegator:
         metadata = {"key": key, "owner": self._means.owner, "ad": payload.ad}
         if order.policy is not None:
             metadata["policy"] = encoded(order.policy)
-        payload = attrs.evolve(payload, metadata=tuple(metadata.items()))
+        call = payload.invocation
+        payload = attrs.evolve(
+            payload,
+            invocation=attrs.evolve(call, umask=call.umask or _umask()),
+            metadata=tuple(metadata.items()),
+        )
         spool = self._check_place(payload)
         made = states.begin(
             key, self._means.clock(), self._means.deadlines, lease=order.lease,
@@ -507,6 +513,16 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
     if sum(map(len, kept)) + sum(map(len, kept.values())) > LIMITS.environment:
         raise ValueError(f"the environment has more than {LIMITS.environment} characters")
     return kept
+
+
+def _umask() -> str:
+    """This process's umask, in octal; empty where it cannot be read without a change of it."""
+    try:
+        status = Path("/proc/self/status").read_text("ascii", "replace")
+    except OSError:
+        return ""
+    found = re.search(r"^Umask:\t([0-7]{4})$", status, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _system(name: str) -> BatchSystem:

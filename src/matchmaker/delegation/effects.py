@@ -216,7 +216,7 @@ def _park(
     return means.system.park(
         record.name, script, payload.words, metadata={**dict(payload.metadata), **more},
         seconds=effect.seconds, directory=payload.directory,
-        environment=dict(payload.environment),
+        environment=dict(payload.environment), umask=payload.invocation.umask,
     )  # fmt: skip
 
 
@@ -273,6 +273,6 @@ def digest_of(payload: Payload, system: str) -> str:
 
     The queue and the flags that were found for it are no part of it, nor from where it was given.
     """
-    call = attrs.evolve(payload.invocation, directory="")
+    call = attrs.evolve(payload.invocation, directory="", umask="")
     said = json.dumps([system, payload.own_words, payload.ad, attrs.astuple(call)]).encode()
     return hashlib.sha256(hashlib.sha256(said).digest() + payload.content).hexdigest()

@@ -250,6 +250,7 @@ class Invocation:
     Attributes:
         arguments: the payload's arguments.
         directory: where it runs; empty for the directory that the batch system chooses.
+        umask: the bits that its new files do not get, in octal; empty for the batch system's.
         exports: variables that it gets in any case, whatever the batch system passes on.
         stdin, stdout, stderr: files in place of those of the batch system; empty for none.
             Relative ones are in the directory.
@@ -257,6 +258,7 @@ class Invocation:
 
     arguments: tuple[str, ...] = ()
     directory: str = ""
+    umask: str = ""
     exports: tuple[tuple[str, str], ...] = ()
     stdin: str = ""
     stdout: str = ""

@@ -53,6 +53,7 @@ def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10)
         "ROOM": shlex.quote(str(room)),
         "GRACE": str(int(grace)),
         "DIRECTORY": shlex.quote(call.directory),
+        "UMASK": shlex.quote(call.umask),
         "STDIN": shlex.quote(call.stdin),
         "STDOUT": shlex.quote(call.stdout),
         "STDERR": shlex.quote(call.stderr),

@@ -7,6 +7,7 @@
 set -u
 room=@ROOM@
 directory=@DIRECTORY@
+umask=@UMASK@
 stdin=@STDIN@
 stdout=@STDOUT@
 stderr=@STDERR@
@@ -121,6 +122,7 @@ done
 trap 'pass TERM' INT QUIT
 
 # The order's own directory, files and variables, wherever and however the batch system starts a job.
+[ -z "$umask" ] || umask "$umask"
 [ -z "$directory" ] || cd "$directory" || finish 78 "$directory cannot be entered on $(uname -n)"
 if [ -n "$stdin" ]; then
 	[ -r "$stdin" ] || finish 78 "$stdin cannot be read on $(uname -n)"
