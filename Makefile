@@ -88,6 +88,8 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	$(BIN)/python -m tests.delegation.nightly $(if $(SEED),--seed $(SEED))
 	MODEL_LEASE=4 $(BIN)/python -m pytest -q tests/delegation/test_model.py -k pause
 	FACTORY_CASES=200 $(BIN)/python -m pytest -q tests/pilots/test_factory.py
+	PORTAL_ORDERS=1000 PORTAL_SEED=$(SEED) \
+		$(BIN)/python -m pytest -q tests/services/test_portal_faults.py
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
