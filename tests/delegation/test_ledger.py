@@ -17,8 +17,12 @@ import attrs
 import pytest
 
 from matchmaker.delegation import Ledger, LedgerError
+from matchmaker.delegation.database import exposed, make_private_folder
 from matchmaker.delegation.record import Invocation, Payload, Record, State
+from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
+from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.services import Services
 from tests.delegation.postgres import postgres
 from tests.delegation.world import MemoryLedger
 from tests.services.daemons import ServiceUnavailable
@@ -339,3 +343,35 @@ def test_another_kind_of_database_is_refused(place: str) -> None:
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="No such file"):
         Ledger(f"postgresql://x@/postgres?host={tmp_path}", wait=2)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_what_is_made_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """The file of SQLite, its log and shared memory, the spool, and the other tables."""
+    before = os.umask(umask)
+    try:
+        folder = tmp_path / "state" / "classad"
+        make_private_folder(folder)
+        ledger = Ledger(folder / "jobs.db")
+        services, binder = Services(str(folder / "services.db")), Tables(folder / "binder.db")
+        SharedSpool(folder / "spool").ready()
+        ledger.add(record(), JOB)
+        found = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+        for each in (ledger, services, binder):
+            each.close()
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert found.pop("spool") == 0o700
+    assert {"jobs.db", "jobs.db-wal", "jobs.db-shm", "binder.db", "services.db"} <= found.keys()
+    assert set(found.values()) == {0o600}
+
+
+def test_what_others_may_read_is_said(tmp_path: Path) -> None:
+    path = made(tmp_path / "jobs.db")
+    assert exposed(path) == ""
+    path.chmod(0o640)
+    assert "chmod 600" in exposed(path)
+    assert path.stat().st_mode & 0o777 == 0o640, "it is said, and not changed"
+    tmp_path.chmod(0o755)
+    assert "chmod 700" in exposed(tmp_path)

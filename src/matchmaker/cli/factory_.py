@@ -156,6 +156,7 @@ def _services(ledger: str | None) -> Iterator[Services]:
         ) from None
     place = transfers.ledger_at(transfers.Place(ledger, None))
     opened = Services(place)
+    transfers.say_exposed(place)
     try:
         yield opened
     finally:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from matchmaker.cli.output import print_json, printable, warn
-from matchmaker.cli.transfers import state_folder
+from matchmaker.cli.transfers import say_exposed, state_folder
 
 PORT: Final = 9675
 _HOURS: Final = 24.0
@@ -27,8 +27,15 @@ _FOLDER = click.option(
 
 
 def _folder(given: str | None) -> Path:
+    try:
+        from matchmaker.delegation.database import make_private_folder
+    except ModuleNotFoundError:
+        raise click.UsageError(
+            "the binder needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
+        ) from None
     folder = Path(given) if given is not None else state_folder() / "binder"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(folder)
+    say_exposed(folder)
     return folder
 
 
@@ -83,6 +90,7 @@ def run(
         most_stored=int(most_stored * (1 << 20)),
     )  # fmt: skip
     kept = Tables(tables or place / "binder.db")
+    say_exposed(tables or place / "binder.db")
 
     def ready(address: str) -> None:
         if as_json:

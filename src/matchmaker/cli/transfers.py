@@ -18,7 +18,7 @@ import click
 
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli.options import gathered
-from matchmaker.cli.output import table, waiting
+from matchmaker.cli.output import table, waiting, warn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,9 +84,25 @@ def ledger_at(place: Place) -> str:
     """The ledger's file or URL; the folder of the default one is made."""
     if place.ledger is not None:
         return place.ledger
+    from matchmaker.delegation.database import make_private_folder
+
     folder = state_folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(folder)
+    say_exposed(folder)
     return str(folder / "jobs.db")
+
+
+def say_exposed(*places: str | Path) -> None:
+    """Says on standard error, once, which files and folders others may read."""
+    from matchmaker.delegation.database import exposed
+
+    for place in {str(place) for place in places} - _said:
+        if "://" not in place and (said := exposed(Path(place))):
+            _said.add(place)
+            warn(said)
+
+
+_said: Final[set[str]] = set()
 
 
 @contextmanager
@@ -97,6 +113,7 @@ def opened(place: Place) -> Iterator[Ledger]:
     except ModuleNotFoundError as error:
         raise click.UsageError(str(error)) from None
     ledger = Ledger(ledger_at(place))
+    say_exposed(ledger.place)
     try:
         yield ledger
     finally:
@@ -107,6 +124,9 @@ def delegator(place: Place, ledger: Ledger, system: str, *, parallel: int = 4) -
     """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
     from matchmaker.delegation import Delegator
 
+    spool = spool_of(place, ledger)
+    if spool is not None:
+        say_exposed(spool.place)
     return Delegator(
         ledger, system, place.spool or "", cluster=place.cluster, parallel=parallel,
         deadlines=deadlines_of(place),

@@ -5,11 +5,14 @@ The settings that make SQLite durable, with one writer at a time, are here.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, get_args
 
@@ -31,6 +34,7 @@ def engine(place: str, wait: float) -> Engine:
     if "://" not in place:
         if place in {"", ":memory:"}:
             raise LedgerError(f"{place!r} is no file, and the ledger must be kept: name a file")
+        make_private(Path(place))
         url = sql.URL.create("sqlite", database=place)
         made = sql.create_engine(url, connect_args={"timeout": wait})
         _set_up_sqlite(made, wait)
@@ -51,6 +55,51 @@ def engine(place: str, wait: float) -> Engine:
         raise LedgerError(
             f"{error.name} is not installed: pip install 'classad-matchmaker[postgresql]'"
         ) from None
+
+
+def make_private(path: Path) -> None:
+    """Make a file that its owner alone may read, whatever the umask; one that is there stays.
+
+    SQLite gives its log and its shared memory, ``-wal`` and ``-shm``, the mode of the file.
+    """
+    with suppress(OSError):  # SQLite says what is wrong with the place.
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.fchmod(descriptor, 0o600)
+            os.close(descriptor)
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that its owner alone may enter, whatever the umask; one that is there stays.
+
+    Raises OSError.
+    """
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.chmod(0o700)
+
+
+def exposed(path: Path) -> str:
+    """Return a sentence for people if others may read a file or enter a folder; else nothing.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name:
+    ...     open_, private = Path(name, "open"), Path(name, "private")
+    ...     open_.touch(); open_.chmod(0o644); make_private(private)
+    ...     exposed(open_).partition(": ")[2], exposed(private)
+    ('others may read it, and it holds what is not theirs: chmod 600 makes it yours alone', '')
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return ""
+    if not mode & 0o077:
+        return ""
+    folder = stat.S_ISDIR(mode)
+    return (
+        f"{path}: others may {'look into' if folder else 'read'} it, and it holds what is not"
+        f" theirs: chmod {'700' if folder else '600'} makes it yours alone"
+    )
 
 
 def _set_up_sqlite(engine: Engine, wait: float) -> None:

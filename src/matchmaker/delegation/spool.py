@@ -212,7 +212,9 @@ def _mark(root: Path) -> None:
         return
     if root.exists() and not root.is_dir():
         raise NotADirectoryError(0, "it is a file, not a directory: name another", root)
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not root.exists():
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root.chmod(0o700)
     strange = [entry for entry in root.iterdir() if _MARKER not in entry.name]
     if strange and not marker.is_file():
         raise FileExistsError(0, "it is not empty and no spool: name another directory", root)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from matchmaker.delegation.database import make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Silence
@@ -124,7 +125,8 @@ def opened(
     called = name or settings.name
     try:
         if settings.pilot.reports is not None:
-            Path(settings.pilot.reports).mkdir(parents=True, exist_ok=True)
+            # Pilots leave their ads there, and find their tokens.
+            make_private_folder(Path(settings.pilot.reports))
         # A look at a batch system without pilots needs the spool too.
         ready = SharedSpool(settings.spool or f"{settings.ledger}.spool").ready()
         if isinstance(ready, Silence):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,5 +61,8 @@ class Settings:
 def write_report(file: Path, state: str, ad: ClassAd) -> None:
     """Writes what a pilot reports, whole: its state, and its ad. Raises OSError."""
     new = file.with_name(f".{file.name}.new")
-    new.write_text(f"{state}\n{ad}\n", encoding="utf-8")
+    new.unlink(missing_ok=True)
+    opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(opened, "w", encoding="utf-8") as stream:
+        stream.write(f"{state}\n{ad}\n")
     new.replace(file)
