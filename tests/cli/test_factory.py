@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from matchmaker.pilots.exposition import metrics, serve
-from matchmaker.pilots.services import Service, Services
+from matchmaker.pilots.services import Service, Services, Wanted
 from tests.cli.conftest import Run
 from tests.services.daemons import free_port
 
@@ -182,3 +182,24 @@ def test_a_dead_process_is_on_record(classad: Run, tmp_path: Path) -> None:
     done = classad("factory", "status", "--ledger", ledger)
     assert done.status == 1
     assert "its process is gone" in done.out
+
+
+def test_pilots_of_a_stopped_service_are_ended_or_it_is_said_why_not(
+    classad: Run, file: Path
+) -> None:
+    ledger = str(file.parent / "jobs.db")
+    classad("factory", "run", str(file), "--cycles", "1")
+    with contextlib.closing(Services(ledger)) as services:
+        (known,) = services.all()
+        taken = services.begin(attrs.evolve(known, state="running"), lambda _: True)
+        services.reserve(taken, [Wanted("main", "slurm", 2)], 1.0, iter(["p1", "p2"]).__next__)
+        services.save(attrs.evolve(taken, state="stopped"))
+    done = classad("factory", "stop", "--end-pilots", "--ledger", ledger)
+    assert done.status == 0, done.err
+    assert "2 of 2 pilots were asked to end" in done.out
+    with contextlib.closing(Services(ledger)) as services:
+        assert [one.wish for one in services.all()] == [""]
+    file.unlink()
+    done = classad("factory", "stop", "--end-pilots", "--ledger", ledger)
+    assert done.status == 1
+    assert "were not ended: its settings cannot be read" in done.err

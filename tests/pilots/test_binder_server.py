@@ -536,6 +536,30 @@ def test_a_job_that_pilots_decline_again_and_again_waits_between(tmp_path: Path)
     run(case())
 
 
+def test_a_job_that_a_policy_refuses_says_so(tmp_path: Path) -> None:
+    """A client asks for its job, which waits: the reason names the clause of the slot."""
+
+    async def asked() -> str:
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address)
+            await pilot.register()
+            slot = await pilot.slot(
+                '[ Name = "s"; Start = TARGET.Owner == "ben"; Requirements = MY.Start ]'
+            )
+            async with connect.binder(place(address)) as found:
+                job = await found.submit(
+                    parse_ad('[ Cmd = "/bin/true"; Requirements = true ]'), "k"
+                )
+                assert job.stage == "queued"
+                reason = (await found.job(job.id)).reason
+            slot.close("over")
+            pilot.close()
+            return reason
+
+    reason = asyncio.run(asked())
+    assert "TARGET.Owner" in reason or "refuse" in reason, reason
+
+
 def test_reasons_that_take_long_keep_no_job_from_the_storage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import attrs
 import pytest
@@ -194,6 +195,38 @@ def test_a_crash_at_every_point_of_a_cycle(before: int, tmp_path: Path) -> None:
         if not killed:
             break
     assert point >= 4
+
+
+def test_who_looks_while_pilots_are_submitted_finds_one_cycle(site: Site) -> None:
+    """The number of a cycle and its facts are one row, and a kill loses no submitted pilot."""
+    site.demand(2)
+    seen: list[tuple[int, float, int]] = []
+
+    def look() -> None:
+        with contextlib.closing(Services(str(site.folder / "jobs.db"))) as services:
+            (row,) = services.all()
+            seen.append((row.cycles, row.facts["at"], row.submitted))
+
+    def park(*words: Any, **named: Any) -> Any:
+        look()
+        return real(*words, **named)
+
+    real, site.world.park = site.world.park, park  # type: ignore[method-assign]
+    for number in range(1, 3):
+        at = site.world.now
+        site.cycles(1)
+        assert seen, "pilots were submitted"
+        assert {each[:2] for each in seen} == {(number, at)}
+        assert seen[-1][2] == len(site.rows())
+        seen.clear()
+        site.demand(2 + 2 * number)
+    site.world.park = real  # type: ignore[method-assign]
+    site.demand(9)
+    site.world.faults = {"park": ["killed"]}
+    with contextlib.suppress(Killed):
+        site.cycles(1)
+    look()
+    assert seen[-1][2] == len(site.rows()), "what was reserved before the kill counts"
 
 
 ACTS = st.one_of(

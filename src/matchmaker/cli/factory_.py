@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import count, print_json, printable, show, table, warn
+from matchmaker.cli.output import complaint, count, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
     from matchmaker.pilots.services import Service, Services
@@ -235,11 +235,17 @@ def _show(services: list[Service], now: float) -> None:
 def stop(
     *, name: str | None, ledger: str | None, end_pilots: bool, seconds: float, as_json: bool
 ) -> int:
-    """Stop a service after its cycle. Exit status 1 if it has not stopped in time."""
+    """Stop a service after its cycle; with --end-pilots one that has stopped, too.
+
+    Exit status 1 if it has not stopped in time, or its pilots cannot be ended.
+    """
     with _services(ledger) as services:
         from matchmaker.pilots.running import listed, the_service
 
         called = the_service(services, name)
+        known = next((one for one in listed(services, time.time()) if one.name == called), None)
+        if known is not None and known.state != "running" and end_pilots:
+            return _end_pilots(known, as_json=as_json)
         services.wish(called, "end" if end_pilots else "stop")
         end = time.monotonic() + seconds
         while True:
@@ -255,6 +261,30 @@ def stop(
     if not stopped:
         warn(f"{called} has not stopped yet; it does after its cycle")
     return 0 if stopped else 1
+
+
+def _end_pilots(known: Service, *, as_json: bool) -> int:
+    """Ends the free pilots of a service that does not run, by the settings it ran with."""
+    try:
+        settings = _settings(known.file)
+    except (OSError, ValueError) as error:
+        warn(
+            f"{known.name} does not run, and its pilots were not ended: its settings cannot be"
+            f" read: {complaint(error)}; classad cancel KEY ends each, classad jobs lists them"
+        )
+        return 1
+    from matchmaker.pilots import factory, running
+
+    with running.opened(settings, (), (), name=known.name, file=known.file) as (means, service):
+        ended = factory.end_pilots(means, service)
+        left = [row.key for row in means.services.live() if row.service == known.name]
+    if as_json:
+        print_json(_data(ended))
+    else:
+        print(printable(f"{ended.name}: {ended.state}: {ended.reason}"))
+    if left:
+        warn(f"{count(len(left), 'pilot')} end after their jobs: {' '.join(left[:5])}")
+    return 0
 
 
 @command.command("list-queues")

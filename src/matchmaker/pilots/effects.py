@@ -102,6 +102,9 @@ def submit(
         known.service, wanted, means.clock(), means.new_key,
         most=caps.pilots, most_queued=caps.queued,
     )  # fmt: skip
+    service = known.service
+    counted = attrs.evolve(service, submitted=service.submitted + len(reserved))
+    known = attrs.evolve(known, service=counted)
     made, closed = [], dict[str, str]()
     for row in reserved:
         why = closed.get(row.queue)

@@ -66,17 +66,21 @@ def cycle(means: Means, known: Known) -> Known:
     )
     known, snapshot = _same_ads(known, snapshot)
     decision = means.rule(snapshot, known.service.cycles)
-    known = beat(means, known, memory=dict(decision.memory), cycles=known.service.cycles + 1)
+    # One row has the number of a cycle and its facts: who looks while pilots are handed over must
+    # not find the facts of the cycle before.
+    facts = {
+        **_facts(snapshot, decision, places), "silent": silent, "troubles": [], "submitted": 0,
+        "ended": 0,
+    }  # fmt: skip
+    memory, cycles = dict(decision.memory), known.service.cycles + 1
+    known = beat(means, known, memory=memory, cycles=cycles, facts=facts)
     ended, troubles = end_decided(means, known.service, decision, rows, pilots)
     troubles += lend_decided(means, known.service, decision, rows)
     known, made, refused = submit(means, known, decision, places)
     troubles += refused
     troubles += renewed(means, rows, records)
-    facts = {
-        **_facts(snapshot, decision, places), "silent": silent, "troubles": troubles[:_MOST_SAID],
-        "submitted": len(made), "ended": ended,
-    }  # fmt: skip
-    return beat(means, known, facts=facts, submitted=known.service.submitted + len(made))
+    facts |= {"troubles": troubles[:_MOST_SAID], "submitted": len(made), "ended": ended}
+    return beat(means, known, facts=facts)
 
 
 def _looked(means: Means, known: Known) -> dict[str, str]:
@@ -342,13 +346,20 @@ _LOOK: Final = 2.0
 """How many seconds pass at most until a wish to stop is seen."""
 
 
+def end_pilots(means: Means, service: Service) -> Service:
+    """Ends the free pilots of a service that does not run, which this process has taken."""
+    known = Known(service=attrs.evolve(service, wish="end"))
+    return _closed(means, known, "stopped", "its pilots were ended by command")
+
+
 def _closed(means: Means, known: Known, state: str, reason: str) -> Service:
     """Writes down the end of a service; with the wish ``end``, its free pilots end first."""
     service = known.service
     if service.wish == "end":
         mine = [row for row in means.services.live() if row.service == service.name]
-        count, _ = end(means, mine)
-        reason = f"{reason}; {count} pilots were asked to end"
+        count, troubles = end(means, mine)
+        reason = f"{reason}; {count} of {len(mine)} pilots were asked to end"
+        reason = "; ".join((reason, *troubles[:3]))
     service = attrs.evolve(
         service, state=state, ended=means.clock(), beat=means.clock(), reason=reason[:500], wish=""
     )

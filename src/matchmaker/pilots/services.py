@@ -51,7 +51,8 @@ class Service:
         ended: when it stopped or failed.
         reason: why it stopped or failed.
         cycles: how many decisions it made, of all its processes.
-        submitted: how many pilots it submitted, of all its processes.
+        submitted: how many pilots it set out to submit, of all its processes: counted in the
+            transaction that reserves them, so that no kill loses any.
         facts: numbers and reasons of its last cycle, for people and monitoring.
         memory: what its next decision has to know.
     """
@@ -298,6 +299,9 @@ class Services:
                 counts[one.queue] = (there + number, queued + number)
             if made:
                 write.execute(pilots.insert(), [attrs.asdict(row) for row in made])
+                counted = servicelist.c.submitted + len(made)
+                mine = servicelist.c.name == service.name
+                write.execute(servicelist.update().where(mine).values(submitted=counted))
         return made
 
     def update(self, rows: Sequence[Row]) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+import attrs
+
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import grants, moves
 from matchmaker.pilots.binder.ads import an_ad, asked, sendable
@@ -173,9 +175,20 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
     if frame["seconds"] > 0:
         await exchange.all_ended(named, min(frame["seconds"], _MOST_SECONDS))
     found = [jobs[id_] for id_ in named if id_ in jobs]
-    if len(ids) == 1:
-        return [{**_facts(job), "output": exchange.outputs.sizes(job.id)} for job in found]
+    if len(found) == 1 == len(ids):
+        job = await _explained(found[0], exchange)
+        return [{**_facts(job), "output": exchange.outputs.sizes(job.id)}]
     return list(map(_listed, found))
+
+
+async def _explained(job: Job, exchange: Exchange) -> Job:
+    """A job that waits, with the reason: a slot's policy may refuse it, and nobody would say so."""
+    if job.stage is not Stage.QUEUED:
+        return job
+    why = await exchange.why(job.id)
+    # What brought it back to the queue is worth reading, too.
+    reason = "; ".join(filter(None, (job.reason, why)))
+    return attrs.evolve(job, reason=reason[:MOST_TEXT])
 
 
 def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:
