@@ -64,7 +64,7 @@ def test_output_is_fetched_whole(classad: Run, made: Grid, tmp_path: Path) -> No
     assert (done.status, done.out, done.err) == (
         1,
         "",
-        f"classad: {id_} is queued: no output is there\n",
+        f"classad: {id_} is queued: no pilot is connected: no output is there\n",
     )
     classad("pilot", "--token", made.pilot_token(), "--cpus", 1, "--idle", 0.5,
             "--dir", tmp_path / "work")  # fmt: skip
