@@ -385,11 +385,13 @@ def test_a_renewal_before_the_commit_is_on_record_counts(
     world.pass_time(12)
     real = SharedSpool.commit
 
-    def late(self: SharedSpool, key: str, attempt: int, seconds: float) -> Any:
+    def late(
+        self: SharedSpool, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Any:
         with pytest.MonkeyPatch.context() as again:
             again.setattr(SharedSpool, "commit", real)
             owner.renew("k", 90_000.0)
-        return real(self, key, attempt, seconds)
+        return real(self, key, attempt, seconds, length)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharedSpool, "commit", late)

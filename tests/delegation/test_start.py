@@ -223,7 +223,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
     process = job()
     until((tmp_path / "child").exists)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-    assert marks(spool) == Marks(committed=True, started=True, exit=143)
+    assert marks(spool) == Marks(committed=True, started=True, exit=143, over=True)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "child").read_text()), 0)
 
@@ -313,3 +313,38 @@ def test_the_script_is_clean_by_shellcheck(tmp_path: Path) -> None:
     done = subprocess.run([checker, "-s", "sh", str(script)], capture_output=True, text=True,
                           check=False)  # fmt: skip
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_a_lease_that_begins_with_the_start_does_not_count_the_queue(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\nexec sleep 60\n", lease=0)
+    assert spool.commit("k", 1, 60, 1) is None
+    time.sleep(1.5)
+    process = job()
+    until((tmp_path / "ran").exists)
+    assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert marks(spool) == Marks(committed=True, started=True, exit=143, over=True)
+
+
+@pytest.mark.slow
+def test_a_renewal_after_the_start_runs_from_then_on(
+    spool: SharedSpool, tmp_path: Path, job: Start
+) -> None:
+    prepare(spool, "#!/bin/sh\nwhile ! [ -e go ]; do sleep 0.1; done\n", lease=0)
+    assert spool.commit("k", 1, 60, 2) is None
+    process = job()
+    until(lambda: marks(spool).started)
+    assert spool.renew("k", 1, 60, 60) is None
+    time.sleep(2.5)
+    (tmp_path / "go").touch()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_nothing_starts_after_the_time_to_wait_for_it(spool: SharedSpool, job: Start) -> None:
+    prepare(spool, "#!/bin/sh\ntouch ran\n", lease=0)
+    assert spool.commit("k", 1, 0.01, 60) is None
+    time.sleep(0.1)
+    assert job().wait(PATIENCE) == REFUSED
+    assert marks(spool).forbidden

@@ -433,3 +433,26 @@ def test_a_signal_waits_for_the_batch_systems_word() -> None:
     for queue in (seen(sight(RUNNING), marks=killed), Observation(queue=SILENT, marks=killed)):
         late = states.step(again, queue, NOW + 30).record
         assert (late.state, late.code) == (S.FAILED, ReasonCode.SIGNAL)
+
+
+def test_a_lease_that_begins_with_the_start_leaves_out_the_queue() -> None:
+    """Ten days in the queue: the lease of a day begins when the start is seen."""
+    begun = begin("k", NOW, digest="d", lease=86_400.0, cluster="slurm", from_start=True).record
+    assert begun.lease_until == NOW + 30 * 86_400
+    later = NOW + 10 * 86_400
+    waits = attrs.evolve(begun, state=S.COMMITTED, remote_id="7", deadline=begun.lease_until)
+    assert states.step(waits, seen(sight(WAITING), marks=COMMIT), later).record.state is S.COMMITTED
+    runs = states.step(waits, seen(sight(RUNNING), marks=START), later).record
+    assert (runs.state, runs.started) == (S.RUNNING, later)
+    assert runs.lease_until == runs.deadline == later + 86_400
+    again = renewed(waits, later)
+    assert again.lease_until == later + 30 * 86_400
+    assert renewed(runs, later + 5).lease_until == later + 5 + 86_400
+    over = states.step(runs, seen(sight(RUNNING), marks=START), later + 86_401).record
+    assert (over.state, over.code) == (S.CANCELLING, ReasonCode.LEASE)
+    ended = attrs.evolve(START, exit=143, over=True)
+    itself = states.step(runs, seen(marks=ended), later + 80_000).record
+    assert (itself.state, itself.code) == (S.CANCELLING, ReasonCode.LEASE)
+    assert states.step(itself, seen(marks=ended), later + 80_001).record.code is ReasonCode.LEASE
+    never = states.step(waits, seen(sight(WAITING), marks=COMMIT), NOW + 31 * 86_400).record
+    assert (never.state, never.code) == (S.CANCELLING, ReasonCode.LEASE)

@@ -51,6 +51,8 @@ class Files:
     stopped: bool = False
     exit: int | None = None
     origin: Origin | None = None
+    length: float | None = None
+    over: bool = False
 
 
 @attrs.define
@@ -217,20 +219,27 @@ class World:
     def first(self) -> Origin | Silence | None:
         return self.signed
 
-    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
+    def commit(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
         fault = self.boundary("commit")
         files = self.files.get((key, attempt))
         if files is None:
             return BROKEN
         if fault != "nothing" and not files.committed:
             files.committed, files.lease_until = True, self.now + seconds
+            files.length = length
         return BROKEN if fault else None
 
-    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
+    def renew(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
         fault = self.boundary("renew")
         files = self.files.get((key, attempt))
+        if files is not None and length is not None and files.start:
+            seconds, length = length, None
         if files is not None and files.committed and fault != "nothing":
-            files.lease_until = self.now + seconds
+            files.lease_until, files.length = self.now + seconds, length
             files.stopped = seconds <= 0
         return BROKEN if fault or files is None else None
 
@@ -273,6 +282,8 @@ class World:
             for run in list(self.runs):
                 lease = self.files.get((run.key, run.attempt), Files()).lease_until
                 if self.now >= lease:
+                    if run.reachable and (run.key, run.attempt) in self.files:
+                        self.files[run.key, run.attempt].over = True
                     self._finish(run, 143)
                 elif self.now >= run.until:
                     self._finish(run, self.status)
@@ -299,6 +310,8 @@ class World:
             self._end(job, Phase.ENDED, 75)
         else:
             files.start = "started"
+            if files.length is not None:
+                files.lease_until = self.now + files.length
             job.phase = Phase.RUNNING
             self.starts[named[0]] += 1
             self.runs.append(Run(*named, self.now + self.length, job))
@@ -360,7 +373,7 @@ def _sight(job: Job) -> Sight:
 def _marks(files: Files) -> Marks:
     return Marks(
         files.committed, files.start == "started", files.start == "forbidden", files.exit,
-        stopped=files.stopped and files.exit is None,
+        stopped=files.stopped and files.exit is None, over=files.over,
     )  # fmt: skip
 
 

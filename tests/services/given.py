@@ -36,13 +36,17 @@ class GivenSpool(SharedSpool):
         self._give()
         return done
 
-    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        done = super().commit(key, attempt, seconds)
+    def commit(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
+        done = super().commit(key, attempt, seconds, length)
         self._give()
         return done
 
-    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        done = super().renew(key, attempt, seconds)
+    def renew(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
+        done = super().renew(key, attempt, seconds, length)
         self._give()
         return done
 

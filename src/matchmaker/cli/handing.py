@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 import click
@@ -35,6 +35,7 @@ class Wish:
 
     key: str | None
     lease: float | None
+    lease_from: Literal["start", "submit"]
     wait: float
 
 
@@ -46,6 +47,8 @@ options = gathered(
     click.option("--lease", metavar="SECONDS",
                  type=click.FloatRange(min=0, min_open=True, max=10**9),
                  help="How long the job lives without a renewal; by default two days."),
+    click.option("--lease-from", type=click.Choice(["start", "submit"]), default="start",
+                 show_default=True, help="When the lease begins."),
     click.option("--key", metavar="KEY",
                  help="The job's name in the ledger; the same again submits nothing."),
 )  # fmt: skip
@@ -150,7 +153,7 @@ def over(
                 return None
             key = wish.key if wish.key is not None else new_key()
             warn(f"key {key}")
-            wanted, asked = _with_flags(order, submission, key, wish.lease)
+            wanted, asked = _with_flags(order, submission, key, wish)
             (handed,) = made.submit_all([wanted])
             if isinstance(handed, Exception):
                 raise handed
@@ -216,7 +219,7 @@ def many(
                 elif found is None or isinstance(found, Exception):
                     outcomes[key] = Outcome(key, None, str(found), 1)
                 else:
-                    wanted.append(_with_flags(order, found, key, wish.lease)[0])
+                    wanted.append(_with_flags(order, found, key, wish)[0])
             except (ValueError, OSError) as error:
                 outcomes[key] = Outcome(key, None, complaint(error), 2)
         for each, record in zip(wanted, made.submit_all(wanted), strict=True):
@@ -241,7 +244,7 @@ def _kind(job: ClassAd) -> str:
 
 
 def _with_flags(
-    order: OrderedJob, submission: Submission, key: str, lease: float | None
+    order: OrderedJob, submission: Submission, key: str, wish: Wish
 ) -> tuple[Order, OwnOptions]:
     """The order of a job that is not known yet, with the flags that were found for it."""
     from matchmaker.delegation.delegate import Order
@@ -249,7 +252,8 @@ def _with_flags(
     options = order.options(submission.argv)
     policy = required_policy(order.job, glue.scope)
     return Order(
-        job=order.job, script=order.script, submission=submission, key=key, lease=lease,
+        job=order.job, script=order.script, submission=submission, key=key, lease=wish.lease,
+        lease_from=wish.lease_from,
         policy=None if policy is TRUE else policy, words=(*options.passing, *options.words),
         ordered=order.options().words, invocation=order.invocation,
     ), options  # fmt: skip

@@ -97,6 +97,7 @@ class Marks:
         exit: the exit status in the record of the end; None if there is no such record.
         job: the digest of the job that they are of; empty if they do not say.
         stopped: its lease was ended; said of a job that started and has no record of its end.
+        over: the job itself saw that its lease was over, and ended its payload.
     """
 
     committed: bool = False
@@ -105,6 +106,7 @@ class Marks:
     exit: int | None = None
     job: str = ""
     stopped: bool = False
+    over: bool = False
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -159,14 +161,24 @@ class Spool(Protocol):
     def first(self) -> Origin | Silence | None:
         """Whose spool it is: the ledger that signed first; None if none did."""
 
-    def commit(self, key: str, attempt: int, seconds: float) -> Silence | None:
+    def commit(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
         """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.
+
+        With a `length`, it may start within `seconds`, and then runs for that long.
 
         Lengths of time, not moments, so that the clocks of two machines need not agree.
         """
 
-    def renew(self, key: str, attempt: int, seconds: float) -> Silence | None:
-        """Makes the lease end `seconds` from now; at 0 or less at once."""
+    def renew(
+        self, key: str, attempt: int, seconds: float, length: float | None = None
+    ) -> Silence | None:
+        """Makes the lease end `seconds` from now; at 0 or less at once.
+
+        With a `length`, a payload that has started runs for that long from now, and one that has
+        not as after :meth:`commit`.
+        """
 
     def forbid(self, key: str, attempt: int) -> Silence | None:
         """Takes the exclusive record of the start if it is free, so that no payload can start.

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
@@ -66,6 +66,7 @@ class Order:
     key: str
     submission: Submission | None = None
     lease: float | None = None
+    lease_from: Literal["start", "submit"] = "start"
     policy: Expr | None = None
     words: Sequence[str] = ()
     ordered: Sequence[str] | None = None
@@ -142,6 +143,7 @@ class Delegator:
         *,
         key: str | None = None,
         lease: float | None = None,
+        lease_from: Literal["start", "submit"] = "start",
         policy: Expr | None = None,
         words: Sequence[str] = (),
         ordered: Sequence[str] | None = None,
@@ -164,6 +166,7 @@ class Delegator:
                 caller's own, as ``words``.
             key: the job's name in the ledger; by default a new one.
             lease: how many seconds the job lives after its owner last renewed it.
+            lease_from: ``start``, and the lease begins when the payload starts, or ``submit``.
             policy: what the job requires of its queue's policy, which travels with it.
             words: the caller's own options for the batch system's command.
             ordered: these options as they are part of the order, if ``words`` leave some of them
@@ -191,6 +194,7 @@ class Delegator:
             Order(
                 job=job, script=script, key=key if key is not None else self._new_key(),
                 submission=submission if isinstance(submission, Submission) else None, lease=lease,
+                lease_from=lease_from,
                 policy=policy, words=(*own, *words), invocation=invocation, directory=directory,
                 ordered=(*own, *(words if ordered is None else ordered)), environment=environment,
             )
@@ -273,6 +277,7 @@ class Delegator:
             owner=self._means.owner, cluster=self._means.cluster,
             digest=digest_of(payload, self._means.system.name),
             ledger=self._means.ledger.identity, spool=spool,
+            from_start=order.lease_from == "start",
         )  # fmt: skip
         return made, payload
 
@@ -360,16 +365,20 @@ class Delegator:
         """
         _check_lease(seconds)
         record = self._update(
-            key, lambda known: states.renewed(known, self._means.clock(), seconds)
+            key,
+            lambda known: states.renewed(
+                known, self._means.clock(), seconds, self._means.deadlines
+            ),
         )
         if record.state in {State.COMMITTED, State.RUNNING}:
             spool = self._means.spool_of(record.spool)
             left = record.lease_until - self._means.clock()
+            length = record.lease if record.from_start else None
             answer = None
             if record.state is State.COMMITTED:
                 # Its commit may not be on record yet, and the lease would begin with the old one.
-                answer = spool.commit(key, record.attempt, left)
-            answer = answer or spool.renew(key, record.attempt, left)
+                answer = spool.commit(key, record.attempt, left, length)
+            answer = answer or spool.renew(key, record.attempt, left, length)
             if isinstance(answer, Silence):
                 raise UnansweredError(
                     f"{key}: the ledger has the new lease, and the job may still end by the one "

@@ -186,7 +186,8 @@ def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
         case Act.CANCEL:
             return means.system.cancel(effect.remote_id, effect.name)
         case Act.COMMIT:
-            return spool.commit(record.key, record.attempt, effect.seconds)
+            length = record.lease if record.from_start else None
+            return spool.commit(record.key, record.attempt, effect.seconds, length)
         case Act.FORBID:
             return spool.forbid(record.key, record.attempt)
         case Act.STOP:

@@ -122,6 +122,7 @@ def _again(s: Situation) -> _Changes:
         "remote_submitted": None,
         "absent_since": None,
         "seen": None,
+        "started": None,
         "hold_until": s.now + s.deadlines.hold,
         **_why_again(s),
     }
@@ -208,7 +209,7 @@ def _stopped(s: Situation) -> bool:
     never = s.marks_known and not s.marks.committed and not s.marks.started
     # On a node that is lost it goes on until its lease is over, whatever the batch system says.
     ended = s.marks.started and s.ended is not None and s.marks.stopped
-    return s.gone and (never or s.lease_over or ended)
+    return s.gone and (never or s.spent or ended)
 
 
 def _how_it_stopped(s: Situation) -> _Changes:

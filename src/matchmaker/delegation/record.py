@@ -125,6 +125,7 @@ class Deadlines:
         hold: how long a submitted job cannot start by itself.
         margin: how long before the end of the hold nothing is committed any more.
         lease: how long a job runs after its owner last renewed it, in seconds.
+        queue: how long a job whose lease begins with its start may wait for that.
         cancel: after how long a request to end a job is repeated.
         silence: how long nothing may be seen of a job before it counts as stuck.
         attempts: how often a job is submitted before it is paused; each time only if it has not
@@ -140,6 +141,7 @@ class Deadlines:
     hold: float = attrs.field(default=900.0, validator=_positive)
     margin: float = attrs.field(default=60.0, validator=_positive)
     lease: float = attrs.field(default=172_800.0, validator=_positive)
+    queue: float = attrs.field(default=2_592_000.0, validator=_positive)
     cancel: float = attrs.field(default=30.0, validator=_positive)
     silence: float = attrs.field(default=600.0, validator=_positive)
     attempts: int = attrs.field(default=8, validator=_positive)
@@ -179,7 +181,10 @@ class Record:
         deadline: by when something is to have happened; of live states only.
         hold_until: until when the submitted job cannot start by itself.
         lease: how many seconds the lease was given for.
-        lease_until: when it ends.
+        lease_until: when it ends; until the start of a lease that begins with it, by when that
+            must be.
+        from_start: whether the lease begins when the payload starts.
+        started: when the start was seen.
         remote_id: the batch system's id; empty if none is known.
         remote_submitted: when the batch system says that it was submitted, by its own clock.
         seen: when it was last seen alive in the queue.
@@ -208,6 +213,8 @@ class Record:
     hold_until: float
     lease: float
     lease_until: float
+    from_start: bool = False
+    started: float | None = None
     remote_id: str = ""
     remote_submitted: float | None = None
     seen: float | None = None
@@ -218,6 +225,11 @@ class Record:
     code: ReasonCode | None = None
     tries: int = 1
     retry_at: float = 0.0
+
+    def until(self, now: float, deadlines: Deadlines, length: float) -> float:
+        """The end of a lease of `length` from now on, or of the wait for its start."""
+        waits = self.from_start and self.started is None
+        return now + (max(length, deadlines.queue) if waits else length)
 
     @property
     def name(self) -> str:

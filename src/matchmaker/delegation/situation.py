@@ -156,9 +156,21 @@ class Situation:
         return self.now >= self.record.hold_until - self.deadlines.margin
 
     @property
+    def spent(self) -> bool:
+        """Whether no payload of it can be running any more, by its lease.
+
+        What is not in the queue starts no more, so that a lease that begins with the start has been
+        over for sure since its length after that.
+        """
+        since = self.record.absent_since
+        if self.lease_over or since is None or not self.record.from_start:
+            return self.lease_over
+        return self.gone and self.now >= since + self.record.lease
+
+    @property
     def lease_over(self) -> bool:
         """Whether the owner has been silent for longer than the lease."""
-        return self.now >= self.record.lease_until
+        return self.now >= self.record.lease_until or self.marks.over
 
 
 def _same_time(one: float | None, other: float | None) -> bool:
@@ -171,7 +183,7 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
     Moments that lie ahead, after a clock went back, are now. ``seen`` is written only now and then,
     so that a look at ten thousand jobs that goes well writes nothing.
     """
-    record = _at(record, now)
+    record = _at(record, now, deadlines)
     situation = Situation(record, seen, now, deadlines)
     changes: dict[str, object] = {}
     chosen = situation.chosen
@@ -188,6 +200,8 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
         changes = {n: v for n, v in changes.items() if getattr(record, n) != v}
     elif situation.absent and record.absent_since is None:
         changes["absent_since"] = now
+    if record.state.live and record.from_start and record.started is None:
+        changes.update(_begun(record, situation, now))
     soon = now + deadlines.cancel
     if situation.unexplained and record.deadline is not None and record.deadline > soon:
         # By then the batch system should say why it ended the payload.
@@ -195,7 +209,19 @@ def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines)
     return attrs.evolve(record, **changes) if changes else record  # type: ignore[arg-type]
 
 
-def _at(record: Record, now: float) -> Record:
+def _begun(record: Record, situation: Situation, now: float) -> dict[str, object]:
+    """The lease that begins with the start, which is seen now."""
+    if not situation.marks.started:
+        return {}
+    until = min(now + record.lease, record.lease_until)
+    ends_with_it = record.state in {State.COMMITTED, State.RUNNING}
+    return {
+        "started": now, "lease_until": until,
+        "deadline": until if ends_with_it else record.deadline,
+    }  # fmt: skip
+
+
+def _at(record: Record, now: float, deadlines: Deadlines) -> Record:
     """The record by a clock that may have gone back since it was written."""
     if record.since <= now and (record.absent_since or now) <= now and (record.seen or now) <= now:
         return record
@@ -208,5 +234,6 @@ def _at(record: Record, now: float) -> Record:
         hold_until=record.hold_until - back,
         retry_at=record.retry_at - back,
         deadline=None if record.deadline is None else record.deadline - back,
-        lease_until=min(record.lease_until, now + record.lease),
+        started=None if record.started is None else min(record.started, now),
+        lease_until=min(record.lease_until, record.until(now, deadlines, record.lease)),
     )

@@ -128,22 +128,31 @@ class SharedSpool:
         return _origin(self.root / _FIRST)
 
     @_or_silence
-    def commit(self, key: str, attempt: int, seconds: float) -> None:
-        """Lets the payload start, with a lease of ``seconds`` from now; again: no change."""
+    def commit(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
+        """Lets the payload start, with a lease of ``seconds`` from now; again: no change.
+
+        With a ``length``, it may start within ``seconds``, and then runs for that long.
+        """
         room = self._there(key, attempt)
         if not (room / "lease").exists():
             _sync(room / "payload")
             _sync(room.parent)
             _FOLDERS(self.root)
             with contextlib.suppress(FileExistsError):
-                _lease(room, seconds, os.link)
+                _lease(room, seconds, os.link, length)
 
     @_or_silence
-    def renew(self, key: str, attempt: int, seconds: float) -> None:
-        """Makes the lease end ``seconds`` from now; at 0 or less at once. None without a commit."""
+    def renew(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
+        """Makes the lease end ``seconds`` from now; at 0 or less at once. None without a commit.
+
+        With a ``length``, a payload that has started runs for that long from now, and one that has
+        not as after ``commit``.
+        """
         room = self._there(key, attempt)
         if (room / "lease").exists():
-            _lease(room, seconds, os.replace)
+            if length is not None and (room / "start").exists():
+                seconds, length = length, None
+            _lease(room, seconds, os.replace, length)
 
     @_or_silence
     def forbid(self, key: str, attempt: int) -> None:
@@ -239,6 +248,7 @@ def _marks(room: Path) -> Marks | Silence:
     return Marks(
         job=_job(there)[0],
         stopped=granted.strip() == "0",
+        over="over" in there,
         committed="lease" in there,
         started=bool(by) and by != "forbidden",
         forbidden=by == "forbidden",
@@ -296,13 +306,17 @@ def _first_word(path: Path) -> str:
     return text.split(" ", 1)[0] if text.endswith("\n") else "?"
 
 
-def _lease(room: Path, seconds: float, place: Callable[[Path, Path], object]) -> None:
+def _lease(
+    room: Path, seconds: float, place: Callable[[Path, Path], object], length: float | None
+) -> None:
     """A lease of ``seconds`` from now by the clock of the storage, which gives a new file its time.
 
     The commit places it by a link, which only the first can make, and a renewal by a rename.
-    The text is for how long at most a job goes on while the storage is silent.
+    The text is for how long at most a job goes on while the storage is silent; with a ``length``,
+    how long it runs from its start.
     """
-    with _beside(room / "lease", f"{max(0, round(seconds))}\n".encode()) as made:
+    text = f"{max(0, round(seconds))}" if length is None else f"{max(1, round(length))} start"
+    with _beside(room / "lease", f"{text}\n".encode()) as made:
         now = made.stat().st_mtime
         until = now + seconds if seconds > 0 else now - 1
         os.utime(made, (until, until))

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Starts one job at most once, while its lease lasts; POSIX sh. Records are in the directory $room:
 #   lease  the job may start, until this file's time of change    end  the exit status; by a rename
+#          its text: for how many seconds; with "start" behind it, counted from the start
+#   over   the lease was over, and the job was ended
 #   start  exclusive: "started" or "forbidden", and by whom
 # Exit statuses besides the payload's: 75 it may not start, 78 the records, or the directory and files of
 # the order, cannot be used.
@@ -39,7 +41,7 @@ take() {
 # Whether the lease lasts, by the clock of the storage: 0 yes, 1 no, 2 the storage does not answer.
 lasts() {
 	touch "$room/beat" 2>/dev/null || return 2
-	read -r granted 2>/dev/null <"$room/lease" || return 2
+	read -r granted begins 2>/dev/null <"$room/lease" || return 2
 	[ -n "$(find "$room/lease" -newer "$room/beat" 2>/dev/null)" ]
 }
 
@@ -59,6 +61,7 @@ finish() {
 
 # Without leave it never starts: the record says so to whoever would commit it now.
 granted=0
+begins=''
 [ -e "$room/lease" ] || { take forbidden; say "$room: not committed, it does not start"; exit 75; }
 lasts || { take forbidden; say "$room: its lease is over, it does not start"; exit 75; }
 take started || { say "$room: another start has the record"; exit 75; }
@@ -91,17 +94,20 @@ watch() {
 	[ "$every" -le 30 ] || every=30
 	[ "$every" -ge 1 ] || every=1
 	silent=0
+	ran=0
 	while :; do
 		sleep "$every" & nap=$!
 		wait "$nap"
+		ran=$((ran + every))
 		lasts
 		case $? in
-		0) silent=0 ;;
+		0) silent=0; [ "$begins" != start ] || [ "$ran" -lt "$granted" ] || break ;;
 		1) break ;;
 		*) silent=$((silent + every)); [ "$silent" -lt "$granted" ] || break ;;
 		esac
 	done
 	trap '' ALRM
+	touch "$room/over" 2>/dev/null
 	for signal in TERM KILL; do
 		processes=$(family "$self")
 		# shellcheck disable=SC2086 # a list of numbers

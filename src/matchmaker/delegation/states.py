@@ -53,15 +53,17 @@ def _deadline(record: Record, now: float, deadlines: Deadlines) -> float | None:
 def begin(
     key: str, now: float, deadlines: Deadlines = DEFAULT, *, lease: float | None = None,
     owner: str = "", cluster: str = "", digest: str = "", ledger: str = "", spool: str = "",
+    from_start: bool = False,
 ) -> Step:  # fmt: skip
     """A new record, and the submission that is due once it is written down."""
     length = deadlines.lease if lease is None else lease
     record = Record(
         key=key, owner=owner, cluster=cluster, digest=digest, ledger=ledger, spool=spool,
         created=now, since=now,
-        hold_until=now + deadlines.hold, lease=length, lease_until=now + length,
+        hold_until=now + deadlines.hold, lease=length, lease_until=now, from_start=from_start,
         retry_at=now + deadlines.pause(1),
     )  # fmt: skip
+    record = attrs.evolve(record, lease_until=record.until(now, deadlines, length))
     record = attrs.evolve(record, deadline=_deadline(record, now, deadlines))
     return Step(record, (_park(record, deadlines),))
 
@@ -160,7 +162,9 @@ def wish_end(record: Record) -> Record:
     return attrs.evolve(record, cancel_wanted=True) if record.state.live else record
 
 
-def renewed(record: Record, now: float, seconds: float | None = None) -> Record:
+def renewed(
+    record: Record, now: float, seconds: float | None = None, deadlines: Deadlines = DEFAULT
+) -> Record:
     """The record with a lease from now on, of `seconds` or as long as before.
 
     Raises NotPossibleError for a job that has ended or is being ended, and for one that is absent
@@ -174,7 +178,7 @@ def renewed(record: Record, now: float, seconds: float | None = None) -> Record:
             f"seen again"
         )
     length = record.lease if seconds is None else seconds
-    made = attrs.evolve(record, lease=length, lease_until=now + length)
+    made = attrs.evolve(record, lease=length, lease_until=record.until(now, deadlines, length))
     ends_with_it = made.state in {_S.COMMITTED, _S.RUNNING}
     return attrs.evolve(made, deadline=made.lease_until) if ends_with_it else made
 

@@ -55,8 +55,10 @@ def _handed(means: Means, place: Place, row: Row) -> str:
     try:
         _give_token(means, row.key)
         means.delegator(place.system).submit(
-            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease
-        )
+            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease,
+            # A factory that is gone leaves no pilots that start weeks later.
+            lease_from="submit",
+        )  # fmt: skip
     except LedgerError:
         raise
     except (ValueError, OSError) as error:
