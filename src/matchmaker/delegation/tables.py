@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import attrs
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -29,9 +30,9 @@ from sqlalchemy import (
     RowMapping,
     Table,
     Text,
+    event,
     func,
     or_,
-    true,
 )
 
 from matchmaker.delegation.database import columns
@@ -57,13 +58,16 @@ transfers: Final = Table(
     *columns(Record, key="key"),
     Column("live", Boolean, nullable=False),
 )
-Index(
-    "transfers_live",
-    transfers.c.cluster,
-    transfers.c.created,
-    sqlite_where=transfers.c.live == true(),
-    postgresql_where=transfers.c.live == true(),
-)
+# By its text: an Index with a condition for PostgreSQL imports all of that dialect, which takes a
+# command that uses SQLite 20 ms.
+for _dialect, _true in (("sqlite", "1"), ("postgresql", "true")):
+    event.listen(
+        transfers,
+        "after_create",
+        DDL(  # type: ignore[no-untyped-call]
+            f"CREATE INDEX transfers_live ON transfers (cluster, created) WHERE live = {_true}"
+        ).execute_if(dialect=_dialect),
+    )
 Index("transfers_created", transfers.c.created)
 Index("transfers_state", transfers.c.state, transfers.c.created)
 
