@@ -195,13 +195,13 @@ def made(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("version", "do"), [(9, "use a newer program"), (1, "end its jobs with")])
+@pytest.mark.parametrize(("version", "do"), [(9, "use a newer program"), (2, "end its jobs with")])
 def test_a_ledger_of_another_version_is_refused(tmp_path: Path, version: int, do: str) -> None:
     path = made(tmp_path / "jobs.db")
     with sqlite3.connect(path) as connection:
         changed = "UPDATE delegation_facts SET value = ? WHERE name = 'version'"
         connection.execute(changed, (version,))
-    with pytest.raises(LedgerError, match=f"a ledger of version {version}; .* version 2: {do}"):
+    with pytest.raises(LedgerError, match=f"a ledger of version {version}; .* version 3: {do}"):
         Ledger(path)
 
 

@@ -39,7 +39,7 @@ from matchmaker.delegation.database import columns
 from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import Invocation, Payload, Record, State, Transition, key_of
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables; a ledger of another one is refused."""
 
 metadata: Final = MetaData()
