@@ -17,9 +17,10 @@ import click
 from matchmaker.cli.output import print_json, printable, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matchmaker import ClassAd
+    from matchmaker.pilots.node.accounts import Accounts
     from matchmaker.pilots.node.pilot import Pilot
     from matchmaker.pilots.node.slots import Policy
     from matchmaker.pilots.store.worker import Worker
@@ -42,6 +43,10 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--mix-owners", "mixed", is_flag=True,
               help="Take jobs of several owners, who then share this account. By default the first"
               " job's owner gets the pilot, unless its token names owners."
+)  # fmt: skip
+@click.option("--run-as", metavar="ACCOUNT[,ACCOUNT…]",
+              help="Run each job under one of these accounts, which no other job has then; for"
+              " root. They must be for jobs alone: all their processes are ended after a job."
 )  # fmt: skip
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
               help="Who signed the binder's certificate, in PEM.")  # fmt: skip
@@ -76,9 +81,9 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, at: str | None, store_url: str | None, token_file: str | None, ca: str | None,
-    mixed: bool, apps: tuple[str, ...], ad_file: str | None, policy_file: str | None,
-    cpus: int | None, most: int | None, foreground: int, idle: float | None,
-    wall: float | None, least: float,
+    mixed: bool, run_as: str | None, apps: tuple[str, ...], ad_file: str | None,
+    policy_file: str | None, cpus: int | None, most: int | None, foreground: int,
+    idle: float | None, wall: float | None, least: float,
     folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
     report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -88,6 +93,8 @@ def command(
     no file behind. With --store, exit status 1 if parameters failed too often.
     """
     wall = _wall(wall)
+    if store_url is not None and run_as is not None:
+        raise click.UsageError("--run-as is for jobs of a binder, not for --store")
     if store_url is not None:
         return _store(
             store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, report=report,
@@ -118,7 +125,14 @@ def command(
     doors = None if direct is None else doorway(direct, cert, cert_key)
     began = time.monotonic()
     ends = None if wall is None else time.time() + wall
-    with own_directory(folder) as root:
+    accounts = None if run_as is None else _accounts(run_as, applications, token_file)
+    if accounts is not None:
+        most = min(most or len(accounts), len(accounts) - foreground)
+        if most < 1:
+            raise click.UsageError(f"--run-as: more accounts than --foreground {foreground}")
+    with own_directory(folder, passable=accounts is not None) as root:
+        if accounts is not None:
+            accounts.admits(root)
         has = describe.resources(root, os.environ)
         if cpus is not None:
             has = attrs.evolve(has, cpus=cpus)
@@ -127,7 +141,8 @@ def command(
             least=least, doors=doors, report=None if report is None else Path(report),
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
-            ca=None if ca is None else Path(ca), mixed=mixed,
+            ca=None if ca is None else Path(ca), mixed=mixed or accounts is not None,
+            accounts=accounts,
             token_file=None if from_input else Path(token_file),
         )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn), root))
@@ -136,6 +151,21 @@ def command(
     else:
         print(printable(f"the pilot has ended: {ended}"))
     return 0
+
+
+def _accounts(
+    names: str, applications: Mapping[str, tuple[str, ...]], token_file: str
+) -> Accounts:  # fmt: skip
+    """The accounts for jobs. Raises ValueError for what would give them the pilot's rights."""
+    from matchmaker.pilots.node.accounts import Accounts
+    from matchmaker.pilots.node.task import HANDLER
+
+    for name, words in applications.items():
+        if words[0].startswith(HANDLER):
+            raise ValueError(f"--run-as: the handler {name} would run as root; name a program")
+    if token_file != "-" and Path(token_file).stat().st_mode & 0o077:  # noqa: S105 - a place
+        raise ValueError(f"{token_file}: others may read this token: chmod 600 it")
+    return Accounts([name for name in names.split(",") if name])
 
 
 def _wall(given: float | None) -> float | None:

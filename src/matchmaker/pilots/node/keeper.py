@@ -31,6 +31,8 @@ _SUBREAPER = 36
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _GRACE = 5.0
 _UNGROUP = 2.0
+_VACATE = 5.0
+_NO_NEW_PRIVILEGES = 38
 _LAPSED = "nobody allowed it longer"
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -61,7 +63,11 @@ def main() -> None:
     group = Path(said["group"]) if said["group"] else None
     until: float | None = said["until"]
     lapsed = until is not None and time.monotonic() >= until
-    pid, problem = (0, _LAPSED) if lapsed else _begun(said["argv"], said["env"], group)
+    under: dict[str, Any] | None = said.get("account")
+    if under is not None:
+        # Held until this process has ended, and not by the program.
+        os.set_inheritable(under["lock"], False)
+    pid, problem = (0, _LAPSED) if lapsed else _begun(said["argv"], said["env"], group, under)
     result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem, "lapsed": lapsed}
     alone = False
     if pid:
@@ -83,6 +89,8 @@ def main() -> None:
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(result).encode())
     if alone:
+        if under is not None:
+            vacate(under["user"], under["group"])
         remove(directory)
     if home is not None and held is not None:
         # The pilot may have died since; where it lives its lock keeps this from removing anything.
@@ -164,9 +172,15 @@ def ungroup(group: Path) -> None:
             time.sleep(0.01)
 
 
-def _begun(argv: list[str], env: dict[str, str], group: Path | None) -> tuple[int, str]:
+def _begun(
+    argv: list[str], env: dict[str, str], group: Path | None, account: Mapping[str, Any] | None
+) -> tuple[int, str]:
     """Starts the program; its number, or 0 and why it could not be started."""
     heard, say = os.pipe2(os.O_CLOEXEC)
+    if account is not None:
+        for number in range(3):
+            # So that the program can open /dev/stdout.
+            os.fchown(number, account["user"], account["group"])
     pid = os.fork()
     if not pid:
         try:
@@ -175,6 +189,8 @@ def _begun(argv: list[str], env: dict[str, str], group: Path | None) -> tuple[in
                 raise OSError("its control group is not there")  # noqa: TRY301 - said below
             for number in (*_ASKED, signal.SIGCHLD, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
+            if account is not None:
+                _become(account)
             os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell would read the words
         except BaseException as error:  # noqa: BLE001 - nothing may leave the child alive
             with contextlib.suppress(OSError):
@@ -187,6 +203,56 @@ def _begun(argv: list[str], env: dict[str, str], group: Path | None) -> tuple[in
         os.waitpid(pid, 0)
         return 0, f"{argv[0][:200]}: {problem}"
     return pid, ""
+
+
+def _become(account: Mapping[str, Any]) -> None:
+    """Gives up all rights for those of an account, for good. Raises OSError."""
+    os.setgroups(account["groups"])
+    os.setresgid(*3 * (account["group"],))
+    os.setresuid(*3 * (account["user"],))
+    # Programs such as crontab and at would leave something that runs in a later job's time.
+    if ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+        raise OSError("the kernel cannot keep programs from other rights (no_new_privs)")
+
+
+def as_account(user: int, group: int, script: str, *words: str, at: str = "/") -> int:
+    """Runs a script of the shell as an account, by root, in a directory; gives its status."""
+    import subprocess
+
+    made = subprocess.Popen(  # noqa: S603 - scripts of ours, and paths
+        ["/bin/sh", "-c", script, "sh", *words], user=user, group=group, extra_groups=(), cwd=at,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}, start_new_session=True,
+    )  # fmt: skip
+    return made.wait()
+
+
+def processes_of(user: int) -> list[int]:
+    """The processes of an account by its number, without those that have ended."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/status"):
+        # Its owner in the file system is root's where a program is not dumpable.
+        with contextlib.suppress(OSError, ValueError):
+            said = dict(line.partition(":")[::2] for line in place.read_text().splitlines())
+            if str(user) in said["Uid"].split() and said["State"].split()[0] not in "ZX":
+                found.append(int(place.parent.name))
+    return found
+
+
+def vacate(user: int, group: int) -> str:
+    """Kills all processes of an account, by root; why some are left, or an empty text.
+
+    The account kills them all at once, also those that are being started (``kill(2)``, -1).
+    """
+    until = time.monotonic() + _VACATE
+    while left := processes_of(user):
+        if time.monotonic() > until:
+            return f"its processes could not be ended: {left[:5]}"
+        as_account(user, group, "kill -s KILL -- -1")
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return ""
 
 
 def _watched(
@@ -318,6 +384,8 @@ def remove(directory: Path) -> None:
         with contextlib.suppress(OSError):
             directory.unlink()
         return
+    if _removed_as_owner(directory, directory.lstat()):
+        return
     at = _emptied(directory, directory)
     while at:
         folder = at.pop()
@@ -326,6 +394,27 @@ def remove(directory: Path) -> None:
             folder.rmdir()
     with contextlib.suppress(OSError):
         directory.rmdir()
+
+
+def _removed_as_owner(directory: Path, found: os.stat_result) -> bool:
+    """Whether root found another account's directory, which is removed with the rights of that.
+
+    Its processes could put links in the place of what root is about to change.
+    """
+    if os.geteuid() != 0 or found.st_uid == 0:
+        return False
+    with contextlib.suppress(OSError):
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(opened).st_uid == found.st_uid:
+                os.fchmod(opened, stat.S_IRWXU)
+        finally:
+            os.close(opened)
+        # It need not be able to come here by itself.
+        script = "chmod -R u+rwx .; find . -mindepth 1 -delete"
+        as_account(found.st_uid, found.st_gid, script, at=str(directory))
+        directory.rmdir()
+    return True
 
 
 def _emptied(folder: Path, top: Path) -> list[Path]:
@@ -337,6 +426,8 @@ def _emptied(folder: Path, top: Path) -> list[Path]:
             with contextlib.suppress(OSError):
                 if not entry.is_dir(follow_symlinks=False):
                     Path(entry.path).unlink()
+                    continue
+                if _removed_as_owner(Path(entry.path), entry.stat(follow_symlinks=False)):
                     continue
                 Path(entry.path).chmod(stat.S_IRWXU)
                 found.append(Path(entry.path).rename(top / secrets.token_hex(8)))

@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.pilots.node.families import Family, Group, new_group
-from matchmaker.pilots.node.keeper import remove, ungroup
+from matchmaker.pilots.node.keeper import remove, ungroup, vacate
 from matchmaker.pilots.node.output import ERR, OUT, Printed, collected
 from matchmaker.pilots.node.strays import KEEPERS, STARTING, end_strays
 from matchmaker.pilots.node.task import Result, Task
@@ -163,9 +163,16 @@ class Running:
             self._closed = True
             os.close(self._control)
             await asyncio.to_thread(self._family.remove)
+            account = self.task.account
+            if account is not None:
+                await asyncio.to_thread(vacate, account.user, account.group)
             await asyncio.to_thread(_kept, self.directory, self.task)
             parts, notes = await asyncio.to_thread(
-                collected, self.directory, self.task.outputs, self.task.limits.output, os.getuid()
+                collected,
+                self.directory,
+                self.task.outputs,
+                self.task.limits.output,
+                os.getuid() if account is None else account.user,
             )
             await asyncio.to_thread(remove, self.directory)
         KEEPERS.discard(self._keeper.pid)
@@ -223,18 +230,23 @@ async def start(task: Task, root: Path) -> Running:
         home = str(directory)
         more = {"CLASSAD_BINDER_TOKEN": f"{home}/{_CONNECT_FILE}"} if task.token else {}
         STARTING.add(home)
-        said = {
+        said: dict[str, Any] = {
             "argv": task.argv, "control": control, "status": status_end,
             "group": "" if group is None else str(group), "until": task.until,
             "env": {"PATH": _PATH, "HOME": home, "TMPDIR": home, **task.env, **more},
         }  # fmt: skip
+        passed = [control, status_end]
+        if (account := task.account) is not None:
+            said["account"] = attrs.asdict(account)
+            said["env"] = {"USER": account.name, "LOGNAME": account.name, **said["env"]}
+            passed.append(account.lock)
         # A file, since the words of a command are bounded.
         told = await asyncio.to_thread(_written, said)
         opened.append(told)
         keeper = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", *_keeper_words(), str(told),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, pass_fds=(control, status_end, told), cwd=directory,
+            stderr=asyncio.subprocess.PIPE, pass_fds=(*passed, told), cwd=directory,
             start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
         running = Running(task, directory, keeper, control=control_end, status=status, group=group)
@@ -339,6 +351,10 @@ def _filled(directory: Path, task: Task) -> None:
         opened = os.open(directory / _CONNECT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "w", encoding="ascii") as file:
             file.write(f"{task.token}\n")
+    if (account := task.account) is not None:
+        # The last one is the directory: until then the account cannot enter it.
+        for path in (*directory.iterdir(), directory):
+            os.chown(path, account.user, account.group, follow_symlinks=False)
 
 
 def _written(said: object) -> int:

@@ -10,6 +10,7 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.connect import Place
+from matchmaker.pilots.node.accounts import Accounts
 from matchmaker.pilots.node.direct import Wall
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import Task
@@ -31,6 +32,7 @@ class Settings:
         report: the file in which a factory looks for its state; None for no factory.
         doors: where clients may talk to it directly; None for nowhere.
         token_file: the file with its token, which it removes when the token is used.
+        accounts: those that jobs run under, each under its own; None for the pilot's account.
         mixed: whether it takes jobs of several owners though its token names none; its jobs then
             share its account, or run under accounts of their own.
         ca: the authority that signed the binder's certificate, in PEM; None without one.
@@ -49,6 +51,7 @@ class Settings:
     ca: Path | None = None
     token_file: Path | None = None
     mixed: bool = False
+    accounts: Accounts | None = None
 
     def granted(self, task: Task, token: str) -> Task:
         """A task that gets the binder's address, and a token for it."""

@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.classad.values import ErrorType, Value
+from matchmaker.pilots.node.accounts import Account
 from matchmaker.pilots.node.output import (
     ERR,
     FILE,
@@ -70,6 +71,7 @@ class Task:
         outputs: the names of files in its directory that come back with its result.
         token: with which the task is a client of the binder; it is in a file of its directory,
             which ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
+        account: the account that it runs under; None for the pilot's own.
         until: when it is ended, or may no longer begin, unless it is allowed longer; the time of
             ``time.monotonic``. None for never.
     """
@@ -82,6 +84,7 @@ class Task:
     keep: Mapping[str, Path] = MappingProxyType({})
     outputs: tuple[str, ...] = ()
     token: str = attrs.field(default="", repr=False)
+    account: Account | None = None
     until: float | None = None
 
 

@@ -7,6 +7,7 @@ binder, and decides when a pilot ends.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
+from matchmaker.pilots.node.accounts import Account
 from matchmaker.pilots.node.direct import Door
 from matchmaker.pilots.node.dispatch import converse, directly
 from matchmaker.pilots.node.keeper import remove
@@ -29,6 +31,7 @@ from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.stream import Stream
 
+_log: Final = logging.getLogger(__name__)
 _JUDGE_SECONDS: Final = 1.0
 _LAST: Final = 30.0
 """How many seconds more than their grace jobs have that cannot be killed, or removed."""
@@ -49,6 +52,7 @@ class Work:
         returned: whether it is given back and not reported as ended.
         report: the frame that reports its end, until it is acknowledged.
         sending: whether its processes have ended and its output is being sent.
+        account: the account that it runs under; None for the pilot's own.
     """
 
     epoch: int
@@ -59,6 +63,7 @@ class Work:
     returned: bool = False
     report: tuple[FrameKind, dict[str, Any]] | None = None
     sending: bool = False
+    account: Account | None = None
 
 
 class Works:
@@ -165,12 +170,14 @@ class Works:
                 door.close()
             self._over(id_, work, Result(reason=str(error)))
             return not frame["stream"]
-        taken = slots.take(self.node, id_, ad)
-        if taken is None:
+        taken, accounts = slots.take(self.node, id_, ad), self._settings.accounts
+        account = None if taken is None or accounts is None else accounts.take()
+        if taken is None or (accounts is not None and account is None):
             reason = "its slot was taken meanwhile"
             connection.send(FrameKind.DECLINED, **fields, reason=reason)
             return True
-        self._works[id_] = work = Work(epoch)
+        made = attrs.evolve(made, account=account)
+        self._works[id_] = work = Work(epoch, account=account)
         owner = ad.eval("Owner")
         self.served = self.served or (owner if isinstance(owner, str) else "")
         self._become(taken)
@@ -183,10 +190,22 @@ class Works:
                 running.end(work.ends, 0.0)
             self._settle()
 
+        doing = self._begun(made, ad, frame, connection, door, started=started)
+        work.handled = made.argv[0].startswith(HANDLER)
+        work.doer = doer = asyncio.create_task(self._do(id_, work, doing), name=id_)
+        self._tasks.add(doer)
+        doer.add_done_callback(self._tasks.discard)
+        return not frame["stream"]
+
+    def _begun(
+        self, made: Task, ad: ClassAd, frame: Frame, connection: Connection, door: Door | None, *,
+        started: Callable[[Running], object],
+    ) -> Awaitable[Result]:  # fmt: skip
+        """A job's run: alone, or with a client who comes to its door or through the binder."""
         root = self._settings.directory
         doing: Awaitable[Result]
         if "key" in frame.fields and door is not None:
-            came = door.client(id_, bytes.fromhex(frame["key"]))
+            came = door.client(frame["job"], bytes.fromhex(frame["key"]))
             doing = directly(made, root, came, ad, started=started)
         elif frame["stream"]:
             if door is not None:
@@ -196,11 +215,7 @@ class Works:
             doing = converse(made, root, stream, ad, started=started)
         else:
             doing = run(made, root, started=started)
-        work.handled = made.argv[0].startswith(HANDLER)
-        work.doer = doer = asyncio.create_task(self._do(id_, work, doing), name=id_)
-        self._tasks.add(doer)
-        doer.add_done_callback(self._tasks.discard)
-        return not frame["stream"]
+        return doing
 
     def _task(self, frame: Frame, ad: ClassAd) -> Task:
         made = task(frame["job"], ad, self._settings.applications)
@@ -226,8 +241,22 @@ class Works:
             # No other job has a directory, and none that begins now has one of these names.
             for each in _entries(self._settings.directory):
                 await asyncio.to_thread(remove, each)
+        if work.account is not None:
+            await self._clear(work.account)
         self._become(slots.leave(self.node, id_))
         self._over(id_, work, result)
+
+    async def _clear(self, account: Account) -> None:
+        """Clears the account of a job that has ended; one that stays unclear gets no other job."""
+        accounts = self._settings.accounts
+        if accounts is None or not (
+            problem := await asyncio.to_thread(accounts.leave, account, self._settings.directory)
+        ):
+            return
+        _log.warning("an account gets no job any more: %s", problem)
+        self.node = attrs.evolve(self.node, most=self.node.most - 1)
+        if self.node.most < 1:
+            self.refuse(f"no account is left for jobs: {problem}")
 
     async def _sent_back(self, id_: str, work: Work, result: Result) -> Result:
         """Sends a result's parts to the binder, which must have them before it hears of the end.
