@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from matchmaker import parse_ad
+from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
+from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import RefusedError
 from matchmaker.delegation.orders import OwnOptions, invocation_of, own_options
+from tests.delegation.world import MemoryLedger
 
 SLURM = load_control("slurm")
 HERE = Path("/home/ana")
@@ -184,3 +188,23 @@ def test_what_cannot_be_read_is_said(text: str, error: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         invocation_of(parse_ad(f"[ {text} ]"), HERE, "")
     assert error in str(raised.value)
+
+
+def test_lines_and_variables_count_for_whoever_hands_over(tmp_path: Path) -> None:
+    """Not for the command alone; from another environment the order is the same."""
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\necho 17\n")
+    sbatch.chmod(0o755)
+    ledger = MemoryLedger()
+    made = Delegator(
+        cast("Any", ledger), Commands(SLURM, environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}),
+        tmp_path / "spool",
+    )  # fmt: skip
+    script = b"#!/bin/sh\n#SBATCH --time=5 --qos=long\n"
+    job, variables = parse_ad("[]"), {"SBATCH_TIMELIMIT": "9"}
+    first = made.submit(job, script, ["-n2"], key="k", environment=variables)
+    assert ledger.payloads["k"].words == ("--time=9", "--qos=long", "-n", "2")
+    assert made.submit(job, script, ["-n2"], key="k", environment={}) == first
+    with pytest.raises(RefusedError, match="a key is one job"):
+        made.submit(job, b"#!/bin/sh\n#SBATCH -a 1-2\n", key="other")
+    assert ledger.find("other") is None

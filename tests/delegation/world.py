@@ -16,6 +16,7 @@ from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
+from matchmaker.delegation.orders import OwnOptions
 from matchmaker.delegation.record import Payload, Record, Transition, Unreadable, key_of
 
 BROKEN = Silence("the command failed")
@@ -121,6 +122,12 @@ class World:
 
     def refusal(self, words: Sequence[str], folder: Path) -> str:
         return ""
+
+    def own_options(
+        self, script: bytes, environment: Mapping[str, str], given: Sequence[str],
+        found: Sequence[str] = (),
+    ) -> OwnOptions:  # fmt: skip
+        return OwnOptions(words=tuple(given))
 
     def sets_directory(self, words: Sequence[str]) -> bool:
         return False

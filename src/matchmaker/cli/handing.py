@@ -143,7 +143,7 @@ def over(
         record = None
         if wish.key is not None:
             record = made.known(
-                wish.key, order.job, order.script, words=asked.words, invocation=order.invocation
+                wish.key, order.job, order.script, words=order.given, invocation=order.invocation
             )
         if record is not None:
             warn(f"key {record.key}: handed over before, and not submitted again")
@@ -212,9 +212,9 @@ def many(
             found = chosen.get(_kind(order.job))
             try:
                 if key in known:
-                    words = order.options().words
                     outcomes[key] = Outcome(key, made.known(
-                        key, order.job, order.script, words=words, invocation=order.invocation
+                        key, order.job, order.script, words=order.given,
+                        invocation=order.invocation,
                     ))  # fmt: skip
                 elif found is None or isinstance(found, Exception):
                     outcomes[key] = Outcome(key, None, str(found), 1)
@@ -254,8 +254,8 @@ def _with_flags(
     return Order(
         job=order.job, script=order.script, submission=submission, key=key, lease=wish.lease,
         lease_from=wish.lease_from,
-        policy=None if policy is TRUE else policy, words=(*options.passing, *options.words),
-        ordered=order.options().words, invocation=order.invocation,
+        policy=None if policy is TRUE else policy, words=order.given,
+        invocation=order.invocation,
     ), options  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence
+from matchmaker.delegation.orders import OwnOptions, own_options
 from matchmaker.delegation.readers.reading import UnreadableError
 from matchmaker.delegation.record import PREFIX
 
@@ -116,6 +117,13 @@ class Commands:
         for word in self.control.park:
             argv += several[word] if word in several else [filled(word, values)]
         return self._submitted(argv, directory, environment, int(umask, 8) if umask else -1)
+
+    def own_options(
+        self, script: bytes, environment: Mapping[str, str], given: Sequence[str],
+        found: Sequence[str] = (),
+    ) -> OwnOptions:  # fmt: skip
+        """An owner's options by the table; raises RefusedError."""
+        return own_options(self.control, script, environment, given, found)
 
     def sets_directory(self, words: Sequence[str]) -> bool:
         """Whether the words have an option for the directory of the job."""

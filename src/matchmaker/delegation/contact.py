@@ -14,6 +14,7 @@ from typing import Protocol
 import attrs
 
 from matchmaker.delegation.observation import Answer, Refused, Silence
+from matchmaker.delegation.orders import OwnOptions
 from matchmaker.delegation.record import Payload
 
 
@@ -28,6 +29,16 @@ class BatchSystem(Protocol):
         """Why a job with these words, whose script is in a folder, cannot be submitted from here.
 
         Empty where it may be. Asked before anything is written down; asks no other machine.
+        """
+
+    def own_options(
+        self, script: bytes, environment: Mapping[str, str], given: Sequence[str],
+        found: Sequence[str] = (),
+    ) -> OwnOptions:  # fmt: skip
+        """An owner's options: those given, those of variables, and those in lines of the script.
+
+        Raises RefusedError for one that cannot be honoured, and for a given one that contradicts
+        those ``found`` for the job.
         """
 
     def sets_directory(self, words: Sequence[str]) -> bool:

@@ -69,7 +69,6 @@ class Order:
     lease_from: Literal["start", "submit"] = "start"
     policy: Expr | None = None
     words: Sequence[str] = ()
-    ordered: Sequence[str] | None = None
     invocation: Invocation | None = None
     directory: str | Path | None = None
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
@@ -146,7 +145,6 @@ class Delegator:
         lease_from: Literal["start", "submit"] = "start",
         policy: Expr | None = None,
         words: Sequence[str] = (),
-        ordered: Sequence[str] | None = None,
         invocation: Invocation | None = None,
         directory: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -168,9 +166,9 @@ class Delegator:
             lease: how many seconds the job lives after its owner last renewed it.
             lease_from: ``start``, and the lease begins when the payload starts, or ``submit``.
             policy: what the job requires of its queue's policy, which travels with it.
-            words: the caller's own options for the batch system's command.
-            ordered: these options as they are part of the order, if ``words`` leave some of them
-                out or add others; by default ``words``.
+            words: the caller's own options for the batch system's command. Those in lines of the
+                script, such as ``#SBATCH``, and in variables, such as ``SBATCH_ACCOUNT``, count as
+                well (:func:`~matchmaker.delegation.orders.own_options`).
             invocation: the script's arguments, files and variables. By default it has none, and
                 runs in ``directory``, unless words say in which directory it runs.
             directory: from where the batch system's command submits; by default from here.
@@ -179,9 +177,9 @@ class Delegator:
 
         Raises:
             OSError: the script cannot be read.
-            RefusedError: a job cannot be submitted from here as it is: a word is no option of the
-                batch system's command, the command is missing, or the spool cannot be used.
-                Nothing was written down.
+            RefusedError: a job cannot be submitted from here as it is: an option is none of the
+                batch system's command or cannot be honoured, the command is missing, or the spool
+                cannot be used. Nothing was written down.
             KeyTakenError: the key stands for another order; the message says in what it differs.
             UnfinishedError: the ledger failed once the job was, or may have been, written down. It
                 has the job's key and state; hand it over again by that key.
@@ -196,7 +194,7 @@ class Delegator:
                 submission=submission if isinstance(submission, Submission) else None, lease=lease,
                 lease_from=lease_from,
                 policy=policy, words=(*own, *words), invocation=invocation, directory=directory,
-                ordered=(*own, *(words if ordered is None else ordered)), environment=environment,
+                environment=environment,
             )
         ])  # fmt: skip
         if isinstance(found, Exception):
@@ -258,7 +256,7 @@ class Delegator:
         directory = str(order.directory if order.directory is not None else Path.cwd())
         payload = self._payload(
             order.job, order.script, order.words, order.invocation, found=order.submission,
-            ordered=order.ordered, directory=directory, environment=_environment(order.environment),
+            directory=directory, environment=_environment(order.environment),
         )  # fmt: skip
         if known is not None:
             return self._same(known, payload)
@@ -306,8 +304,7 @@ class Delegator:
 
     def _payload(
         self, job: ClassAd, script: str | Path | bytes, words: Sequence[str],
-        invocation: Invocation | None, *, ordered: Sequence[str] | None = None,
-        found: Submission | None = None, directory: str = "",
+        invocation: Invocation | None, *, found: Submission | None = None, directory: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Payload:  # fmt: skip
         text = dumps(job)
@@ -315,19 +312,22 @@ class Delegator:
             raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
         content = script if isinstance(script, bytes) else script_at(Path(script).absolute())
         path = "" if isinstance(script, bytes) else str(Path(script).absolute())
-        own = tuple(words if ordered is None else ordered)
-        every = (*self._flags(found), *words)
+        system, flags = self._means.system, self._flags(found)
+        options = system.own_options(content, environment, words, flags)
+        every = (*flags, *options.passing, *options.words)
         for word in every:
             if not word.isprintable():
                 raise ValueError(f"no word for a command: {word[:80]!r}")
         if sum(map(len, every)) > LIMITS.words:
             raise ValueError(f"the words for the command have more than {LIMITS.words} characters")
         if invocation is None:
-            sets = self._means.system.sets_directory(every)
+            sets = system.sets_directory(every)
             invocation = Invocation(directory="" if sets else directory)
         return Payload(
             ad=text, script=path, content=content, invocation=invocation,
-            own_words=own, words=every, directory=directory,
+            # The order is the same from another environment, and with other flags.
+            own_words=system.own_options(content, {}, words).words, words=every,
+            directory=directory,
             environment=tuple(sorted(environment.items())),
         )  # fmt: skip
 
