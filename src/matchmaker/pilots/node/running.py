@@ -32,7 +32,11 @@ from matchmaker.pilots.node.task import Result, Task
 
 GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
+NOT_STARTED: Final = "it could not be started"
+NOT_KEPT: Final = "its output could not be written"
+"""How reasons begin that are this node's: its disk is full, perhaps."""
 _LOOK_SECONDS: Final = 0.5
+_PIECE: Final = 1 << 16
 _CONNECT_FILE: Final = ".binder.token"
 _PATIENCE: Final = 3.0
 """How many seconds more than the grace a keeper has."""
@@ -264,27 +268,34 @@ async def start(task: Task, root: Path) -> Running:
     return running
 
 
-async def run(task: Task, root: Path, *, started: Callable[[Running], object] = id) -> Result:
+async def run(
+    task: Task, root: Path, *, started: Callable[[Running], object] = id, output: Path | None = None
+) -> Result:
     """Runs a task without input, to its end, and keeps its output.
 
     Args:
         task: what to run.
         root: where its directory is made.
         started: called with it as soon as it runs, so that it may be suspended or ended.
+        output: a file for its whole standard output, of which the result has nothing then.
 
-            Never raises because of the task: the result says what happened.
+    Never raises because of the task: the result says what happened.
     """
     try:
         running = await start(task, root)
     except OSError as error:
-        return Result(reason=f"it could not be started: {error}")
+        return Result(reason=f"{NOT_STARTED}: {error}")
     try:
         started(running)
         running.stdin.close()
         most = task.limits.output
-        output, errors = Printed(OUT, most, root), Printed(ERR, most, root)
-        await asyncio.gather(output.read(running.stdout), errors.read(running.stderr))
-        return await with_printed(await running.result(), output, errors)
+        errors = Printed(ERR, most, root)
+        if output is not None:
+            await asyncio.gather(_save(running, output), errors.read(running.stderr))
+            return await with_printed(await running.result(), errors)
+        shown = Printed(OUT, most, root)
+        await asyncio.gather(shown.read(running.stdout), errors.read(running.stderr))
+        return await with_printed(await running.result(), shown, errors)
     finally:
         running.release()
 
@@ -308,6 +319,18 @@ async def with_printed(result: Result, *printed: Printed) -> Result:
     return attrs.evolve(
         result, parts=(*parts, *result.parts), notes=(*notes, *result.notes)
     )  # fmt: skip
+
+
+async def _save(running: Running, target: Path) -> None:
+    """Writes the output to a file; where that cannot be, ends the task."""
+    try:
+        with target.open("wb") as file:
+            while data := await running.stdout.read(_PIECE):
+                await asyncio.to_thread(file.write, data)
+    except OSError as error:
+        running.end(f"{NOT_KEPT}: {error}")
+        while await running.stdout.read(_PIECE):
+            pass
 
 
 def disk(directory: Path, most: int) -> int:
