@@ -93,6 +93,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
+	STORE_TASKS=5000 STORE_CASES=5000 $(BIN)/python -m pytest -q tests/pilots/store
 	PAIRS=10000 $(BIN)/python -m pytest -q tests/pilots/test_crossing.py
 	BINDER_LIES=200000 $(BIN)/python -m pytest -q tests/pilots/test_binder_liars.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task

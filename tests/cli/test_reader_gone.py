@@ -59,6 +59,7 @@ LINES: dict[str, tuple[object, ...]] = {
     "publish": ("--ce", EXAMPLES / "atlfarm006.ad", "--site", "S"),
     "reduce": (JOB, *QUEUES),
     "store demand": (EXAMPLES / "store",),
+    "store retry": ("{}/failed",),
     "store status": (EXAMPLES / "store",),
     "submit": ("{}/job.ad", "--ce", "{}/ce.ad", "--lrms", "slurm", "--script", "{}/job.sh",
                "--key", "run-7", "--ledger", "{}/jobs.db"),
@@ -122,6 +123,9 @@ def test_no_subcommand_minds_that_nobody_reads(
     (tmp_path / "grid.toml").write_text(FACTORY)
     (tmp_path / "store" / "work").mkdir(parents=True)
     (tmp_path / "store" / "plan.toml").write_text('command = ["true"]\nparameters = "1"\n')
+    (tmp_path / "failed" / "work" / "a").mkdir(parents=True)
+    (tmp_path / "failed" / "work" / "a" / "failed1.a.b").touch()
+    (tmp_path / "failed" / "plan.toml").write_text('command = ["true"]\nparameters = "1"\n')
     if name in ("factory status", "factory stop"):
         assert classad("factory", "run", tmp_path / "grid.toml", "--cycles", "1").status == 0
     if name in ("jobs", "renew", "resume", "cancel", "reconcile", "acknowledge"):

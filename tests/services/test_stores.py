@@ -19,6 +19,7 @@ from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.worker import plan_of
 from tests.cli.conftest import COMMAND
 from tests.services.daemons import START_SECONDS, free_port
+from tests.services.test_remote_stores import run, tasks_on
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -120,6 +121,27 @@ def test_of_many_that_put_a_claim_one_has_it(pool: str) -> None:
         made = list(threads.map(create, range(24)))
     assert made.count(True) == 1
     assert store.read("work/shuf1148.arff/active90") == b"pilot %d" % made.index(True)
+
+
+def test_what_cannot_be_run_is_said(pool: str, tmp_path: Path) -> None:
+    store = bucket(f"{pool}/odd")
+    assert store.create(
+        "plan.toml", b'command = ["touch", "votes{parameter}.txt"]\nparameters = "1"'
+    )
+    for path in ("good/data", "good/", "my data/x", "deep/sub/x", "README"):
+        assert store.create(f"work/{path}", b"x")
+    done = run("pilot", "--store", store.url, "--dir", tmp_path / "node")
+    assert (done.returncode, "all else is done; 1 stored" in done.stdout) == (1, True), done.stderr
+    assert {line.removeprefix("classad: ") for line in done.stderr.splitlines()} == {
+        "work/my data is left out: rename it; an input's name has letters, digits, _ . + - only",
+        "work/deep is left out: sub is a folder; it may hold plain files only",
+        "work/README is left out: it is a file; an input is a folder",
+    }
+
+
+def test_a_list_of_tasks_is_put_there_and_done(pool: str, tmp_path: Path) -> None:
+    tasks_on(f"{pool}/list", tmp_path)
+    assert bucket(f"{pool}/list").read("work/tasks/3.out") == b"3\n"
 
 
 def test_what_is_refused_is_said(pool: str, monkeypatch: pytest.MonkeyPatch) -> None:

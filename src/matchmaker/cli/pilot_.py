@@ -34,9 +34,18 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               help="Where the binder is.")  # fmt: skip
 @click.option("--store", "store_url", metavar="URL",
               help="Without a binder: claim work on this storage, a directory or s3://, gs://, az://,"
-              " sftp://, davs://; of the other options --slots, --idle, --wall, --dir, --report"
-              " count."
+              " sftp://, davs://; of the other options --tasks, --node, --failures, --slots,"
+              " --idle, --wall, --dir, --report count."
 )  # fmt: skip
+@click.option("--tasks", "tasks_file", metavar="FILE",
+              help="With --store: put this list of tasks into the store as tasks.csv, unless it is"
+              " there; - reads standard input.")  # fmt: skip
+@click.option("--node", metavar="NAME",
+              help="With --store: by which failures are counted; this machine by default."
+)  # fmt: skip
+@click.option("--failures", metavar="NUMBER", type=click.IntRange(0), default=10, show_default=True,
+              help="With --store: end after so many parameters in a row failed here and on no other"
+              " node; 0 for never.")  # fmt: skip
 @click.option("--token", "token_file", metavar="FILE", envvar="CLASSAD_BINDER_TOKEN",
               help="The file with the pilot's token, which is removed when it is used; - for"
               " standard input.")  # fmt: skip
@@ -80,17 +89,18 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *, at: str | None, store_url: str | None, token_file: str | None, ca: str | None,
-    mixed: bool, run_as: str | None, apps: tuple[str, ...], ad_file: str | None,
-    policy_file: str | None, cpus: int | None, most: int | None, foreground: int,
-    idle: float | None, wall: float | None, least: float,
+    *, at: str | None, store_url: str | None, tasks_file: str | None, node: str | None,
+    failures: int, token_file: str | None, ca: str | None, mixed: bool, run_as: str | None,
+    apps: tuple[str, ...], ad_file: str | None, policy_file: str | None, cpus: int | None,
+    most: int | None, foreground: int, idle: float | None, wall: float | None, least: float,
     folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
     report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run jobs on this node for a binder, or what a storage holds, until nothing is left to do.
 
     A pilot whose time is over, or that gets SIGTERM, gives its jobs back, and leaves no process and
-    no file behind. With --store, exit status 1 if parameters failed too often.
+    no file behind. With --store, exit status 1 if parameters failed too often, the node
+    seems to be bad, or something in the store cannot be run.
     """
     wall = _wall(wall)
     if store_url is not None and run_as is not None:
@@ -98,7 +108,7 @@ def command(
     if store_url is not None:
         return _store(
             store_url, slots=most or 1, idle=idle, wall=wall, folder=folder, report=report,
-            as_json=as_json,
+            as_json=as_json, tasks=tasks_file, node=node, failures=failures,
         )  # fmt: skip
     if at is None or token_file is None:
         raise click.UsageError("give --binder and --token, or --store")
@@ -193,7 +203,7 @@ async def _live(pilot: Pilot, root: Path) -> str:
 
 def _store(
     url: str, *, slots: int, idle: float | None, wall: float | None, folder: str | None,
-    report: str | None, as_json: bool,
+    report: str | None, as_json: bool, tasks: str | None, node: str | None, failures: int,
 ) -> int:  # fmt: skip
     """Works on a store, without a binder."""
     from collections import Counter
@@ -204,30 +214,47 @@ def _store(
     from matchmaker.pilots.node.families import dividing, own_group
     from matchmaker.pilots.node.home import own_directory
     from matchmaker.pilots.node.strays import adopting
+    from matchmaker.pilots.store.protocol import History
     from matchmaker.pilots.store.urls import opened
-    from matchmaker.pilots.store.worker import Worker, plan_of
+    from matchmaker.pilots.store.worker import NodeName, Worker, plan_of, send_tasks
+
+    said: set[str] = set()
+
+    def warn_once(text: str) -> None:
+        """What all slots say of the store, and what the storage answers again and again."""
+        if text not in said:
+            said.add(text)
+            warn(text)
 
     with storage():
         place = opened(url)
+        if tasks is not None:
+            send_tasks(place, sys.stdin.buffer.read() if tasks == "-" else Path(tasks).read_bytes())
         plan = plan_of(place)
     began = time.monotonic()
     with own_directory(folder) as root, storage(), adopting(), dividing(own_group()):
+        here, history = NodeName.of(node), History()
         workers = [
-            Worker(place, plan, root / f"slot{number}", idle=idle, warn=warn)
+            Worker(
+                place, plan, root / f"slot{number}", idle=idle, warn=warn_once, node=here,
+                failures=failures, history=history,
+            )
             for number in range(slots)
         ]  # fmt: skip
         asyncio.run(_together(workers, wall, None if report is None else Path(report)))
     counts: Counter[str] = Counter()
     for worker in workers:
         counts.update(attrs.asdict(worker.tally, filter=lambda field, _: field.name != "ended"))
-    counts["given_up"] = max(worker.tally.given_up for worker in workers)
-    ended = workers[0].tally.ended
+    for each in ("given_up", "failed_here", "refused"):
+        counts[each] = max(getattr(worker.tally, each) for worker in workers)
+    ended = history.leaving or workers[0].tally.ended
     if as_json:
         print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3), **counts})
     else:
-        said = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
-        print(printable("; ".join([f"the pilot has ended: {ended}", *said])))
-    return 1 if counts["given_up"] else 0
+        shown = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
+        print(printable("; ".join([f"the pilot has ended: {ended}", *shown])))
+    bad = history.leaving or counts["given_up"] or counts["failed_here"] or counts["refused"]
+    return 1 if bad else 0
 
 
 async def _together(workers: Sequence[Worker], wall: float | None, report: Path | None) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import attrs
 import click
 
-from matchmaker.cli.output import count, plain, print_json, printable, show, table
+from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 
 
 @contextmanager
@@ -18,10 +18,13 @@ def storage() -> Iterator[None]:
 
     try:
         yield
-    except* StoreError as group:
-        error: BaseException = group
+    except (StoreError, BaseExceptionGroup) as raised:
+        error: BaseException = raised
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        if not isinstance(error, StoreError):
+            raise
+        # A handler of `except*` would wrap this in a group of its own.
         raise click.ClickException(str(error)) from None
 
 
@@ -54,19 +57,49 @@ def demand_(*, url: str, as_json: bool) -> int:
     return 0
 
 
+@command.command("retry")
+@click.argument("url")
+@click.argument("parameters", nargs=-1, metavar="[PARAMETER]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def retry_(*, url: str, parameters: tuple[str, ...], as_json: bool) -> int:
+    """Forget failures, so that pilots try these parameters again on any node.
+
+    Without PARAMETER all that failed and have no result. Exit status 1 if there was none.
+    """
+    from matchmaker.pilots.store.status import retry
+    from matchmaker.pilots.store.urls import opened
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = opened(url)
+        plan = plan_of(store)
+        if unknown := set(parameters) - set(plan.parameters):
+            raise click.UsageError(f"{min(unknown)!r} is no parameter of {url}")
+        found = retry(store, plan, parameters)
+    if as_json:
+        print_json([{"input": input_, "parameter": parameter} for input_, parameter in found])
+    else:
+        print(f"{count(len(found), 'parameter')} may be tried again")
+    return 0 if found else 1
+
+
 @command.command("status")
 @click.argument("url")
 @click.option("--claims", "with_claims", is_flag=True, help="List who runs what.")
+@click.option("--failures", "with_failures", is_flag=True,
+              help="List what failed, on which nodes, and why at last.")  # fmt: skip
 @click.option("--wide", metavar="NUMBER", type=click.IntRange(1, 1000), default=50,
               show_default=True, help="Letters of a picture.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status_(*, url: str, with_claims: bool, wide: int, as_json: bool) -> int:
+def status_(
+    *, url: str, with_claims: bool, with_failures: bool, wide: int, as_json: bool
+) -> int:  # fmt: skip
     """Show what of each input is free, claimed and done.
 
     URL is a directory or s3://, gs://, az://, sftp://, davs://. In the picture each letter is a
-    part of the parameters: # done, > running, ? claimed by a pilot that is silent, ! failed too
-    often, . free.
-    Exit status 1 as long as results are missing.
+    part of the parameters: # done, > running, ? claimed by a pilot that is silent, x failed and
+    free for other nodes, ! given up after failures on several nodes, . free.
+    Exit status 1 as long as results are missing, or something in the store cannot be run.
     """
     from matchmaker.pilots.store.status import status
     from matchmaker.pilots.store.urls import opened
@@ -74,28 +107,50 @@ def status_(*, url: str, with_claims: bool, wide: int, as_json: bool) -> int:
 
     with storage():
         store = opened(url)
-        found = status(store, plan_of(store), wide=wide)
+        found = status(
+            store, plan_of(store), wide=wide, read=with_claims or with_failures or as_json
+        )
+    for each in found.refused:
+        warn(each)
     if as_json:
         print_json({
             "done": found.all_done, "inputs": list(map(attrs.asdict, found.rows)),
             "claims": list(map(attrs.asdict, found.claims)),
+            "failures": list(map(attrs.asdict, found.failures)), "refused": list(found.refused),
         })  # fmt: skip
         return 0 if found.all_done else 1
     if not found.rows:
         print("no inputs")
-    elif with_claims:
+        return 0 if found.all_done else 1
+    if with_claims:
         rows = [
             [c.input, c.parameter, c.epoch, c.by or "", f"{c.age:.0f}", "silent" if c.stale else ""]
             for c in found.claims
         ]
         show(table(["input", "parameter", "epoch", "by", "seconds", ""], rows, right=(2, 4)))
-    else:
+    if with_failures:
+        rows = [
+            [
+                f.input,
+                f.parameter,
+                f.nodes,
+                f.runs,
+                "given up" if f.given_up else "",
+                f.problem or "",
+            ]
+            for f in found.failures
+        ]
+        show(table(["input", "parameter", "nodes", "runs", "", "problem"], rows, right=(2, 3)))
+    if not with_claims and not with_failures:
         show(table(
-            ["input", "done", "running", "silent", "failed", "free", ""],
-            [[r.input, r.done, r.running, r.stale, r.given_up, r.free, r.picture]
+            ["input", "done", "running", "silent", "failed", "given up", "free", ""],
+            [[r.input, r.done, r.running, r.stale, r.failed, r.given_up, r.free, r.picture]
              for r in found.rows],
-            right=range(1, 6), whole=(0, 6),
+            right=range(1, 7), whole=(0, 7),
         ))  # fmt: skip
         done, all_ = sum(r.done for r in found.rows), sum(r.parameters for r in found.rows)
-        print(f"{done} of {count(all_, 'result')}; {count(len(found.claims), 'claim')}")
+        said = [f"{done} of {count(all_, 'result')}", count(len(found.claims), "claim")]
+        if found.failures:
+            said.append(f"{count(len(found.failures), 'failed parameter')} (--failures)")
+        print("; ".join(said))
     return 0 if found.all_done else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -13,6 +13,8 @@ from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.plan import Plan
 from matchmaker.pilots.store.protocol import Operation, Outcome, Steps, StoreError, Tally, Unsure
 from matchmaker.pilots.store.standing import Claim, Entry
+
+Fault = Literal["run", "start", "node"]
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -41,12 +43,14 @@ class Trouble:
 @attrs.define(slots=True)
 class _Pilot:
     name: str
+    node: str
     steps: Steps
     tally: Tally
     operation: Operation
     ready: float = 0.0
     claim: protocol.Work | None = None
     renews: bool = True
+    bad: bool = False
 
 
 @attrs.define
@@ -57,6 +61,8 @@ class World:
         folders: whether a finished input is moved, as on a disk, or marked, as in a bucket.
         runs: each run that began.
         together: the most runs of one parameter at once.
+        failed: of each input and parameter, on which nodes it failed, and how often.
+        most: how many failures in a row make a pilot leave.
         problems: what may never happen.
     """
 
@@ -73,17 +79,23 @@ class World:
     runs: list[Claim] = attrs.Factory(list)
     completed: list[Claim] = attrs.Factory(list)
     results: list[str] = attrs.Factory(list)
+    failed: dict[tuple[str, str], Counter[str]] = attrs.Factory(dict)
+    most: int = 10
+    fault: Fault = "run"
     killed: int = 0
     listings: int = 0
     together: int = 0
     old: dict[str, list[list[Entry]]] = attrs.Factory(dict)
     problems: list[str] = attrs.Factory(list)
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, node: str | None = None, *, bad: bool = False) -> None:
+        """Begins a pilot, on a node of its own by default; on a bad one each run fails."""
         tally = Tally()
-        me = protocol.Pilot(nonce=name, label="host", pause=3.0)
+        me = protocol.Pilot(
+            nonce=name, label="host", node=node or name, pause=3.0, failures=self.most
+        )  # fmt: skip
         steps = protocol.pilot(self.plan, me, Random(name), tally)
-        self.pilots.append(_Pilot(name, steps, tally, next(steps), self.now))
+        self.pilots.append(_Pilot(name, me.node, steps, tally, next(steps), self.now, bad=bad))
 
     def live(self, most: int = 200_000) -> None:
         """Until no pilot is left."""
@@ -104,7 +116,9 @@ class World:
             self.killed += 1
             return
         send: Callable[[], Operation]
-        if isinstance(pilot.operation, protocol.Own | protocol.Pause | protocol.Work):
+        if isinstance(
+            pilot.operation, protocol.Own | protocol.Pause | protocol.Say | protocol.Work
+        ):
             answer = self.local(pilot)
             if answer is None:
                 return
@@ -136,6 +150,8 @@ class World:
         match pilot.operation:
             case protocol.Own():
                 return self.now
+            case protocol.Say():
+                return ""
             case protocol.Pause():
                 return self.random.random() >= self.trouble.gone
             case protocol.Work() as work if pilot.claim is None:
@@ -154,8 +170,10 @@ class World:
                 pilot.claim = None
                 if self.random.random() < self.trouble.gone:
                     return Outcome()
-                if self.random.random() < self.trouble.failed:
-                    return Outcome(problem="it failed")
+                if pilot.bad or self.random.random() < self.trouble.failed:
+                    where = work.claim.input, work.claim.parameter
+                    self.failed.setdefault(where, Counter())[pilot.node] += 1
+                    return Outcome(problem="it failed", fault=self.fault)
                 self.completed.append(work.claim)
                 return Outcome(result=pilot.name)
         raise AssertionError(pilot.operation)
@@ -205,8 +223,12 @@ class _Storage:
     def now(self, _: str) -> float:
         return self.world.now
 
-    def inputs(self) -> list[str]:
-        return [name for name in self.world.inputs if name not in self.world.finished]
+    def inputs(self) -> list[Entry]:
+        world = self.world
+        return [Entry(each, 0.0, "folder") for each in world.inputs if each not in world.finished]
+
+    def prepare(self, name: str) -> None:
+        assert name in self.world.inputs
 
     def listing(self, name: str) -> list[Entry] | None:
         return self.world.listing(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import time
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND
+from matchmaker.pilots.store import protocol
+from tests.cli.conftest import COMMAND, run_here
 
 PARAMETERS = 40
 
@@ -95,39 +98,76 @@ def test_a_pilot_that_is_ended_gives_its_work_back(store: Path, tmp_path: Path) 
     assert left_running(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["active1", "votes1.txt"])
-def test_a_name_that_no_file_has_keeps_no_pilot_busy(store: Path, name: str) -> None:
-    """A folder where a claim or a result goes: what is lost in each round is nothing to do."""
+@pytest.mark.parametrize("name", ["active1", "votes1.txt", "data"])
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_no_plain_file_is_said(store: Path, tmp_path: Path, name: str, kind: str) -> None:
+    """In the place of a claim or a result, or among the input's files: nothing could be done."""
     (store / "plan.toml").write_text(
         'command = ["touch", "votes{parameter}.txt"]\nparameters = "1-2"\n'
     )
-    (store / "work" / "input" / name).mkdir()
-    pilot = subprocess.run(
-        [*COMMAND, "pilot", "--store", str(store), "--json", "--idle", "1"],
-        capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in pilot.stderr
+    place = store / "work" / "input" / name
+    (store / "work" / "other").mkdir()
+    if kind == "link":
+        place.symlink_to(store / "plan.toml")
+    else:
+        (Path.mkdir if kind == "folder" else os.mkfifo)(place)
+    pilot = run_here("pilot", "--store", store, "--dir", tmp_path / "node", "--json")
     told = json.loads(pilot.stdout)
-    assert told["ended"] == "idle"
-    assert told["stored"] == 1
-    assert told["listings"] < 30
-    assert (store / "work" / "input" / "votes2.txt").is_file()
+    assert (pilot.returncode, told["ended"], told["refused"]) == (1, "all else is done", 1)
+    assert told["stored"] == 2
+    said = {"folder": "a folder", "link": "a symbolic link", "pipe": "a pipe, a socket or a device"}
+    assert f"work/input is left out: {name} is {said[kind]}" in pilot.stderr
+    assert len(pilot.stderr.splitlines()) == 1
+    status = run_here("store", "status", store)
+    assert status.returncode == 1
+    assert f"work/input: {name} is {said[kind]}" in status.stderr
 
 
-def test_a_pilot_that_loses_every_claim_ends_when_it_is_told_to(store: Path) -> None:
-    (store / "plan.toml").write_text(
-        'command = ["touch", "votes{parameter}.txt"]\nparameters = "1-2"\n'
-    )
-    (store / "work" / "input" / "active1").mkdir()
-    pilot = begun(store, "pilot")
-    try:
-        while not (store / "work" / "input" / "votes2.txt").exists():
-            assert pilot.poll() is None
-            time.sleep(0.01)
-        pilot.send_signal(signal.SIGTERM)
-        told, errors = pilot.communicate(timeout=20)
-    finally:
-        pilot.kill()
-        pilot.wait()
-    assert not errors
-    assert json.loads(told)["ended"] == "stopped"
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("my data", "rename it"),
+        ("-rf", "rename it"),
+        ("link", "is a symbolic link"),
+        ("file", "is a file"),
+    ],
+)
+def test_what_is_no_input_is_said(store: Path, tmp_path: Path, name: str, said: str) -> None:
+    place = store / "work" / name
+    (store / "work" / "input").rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    if name == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        (Path.touch if name == "file" else Path.mkdir)(place)
+    pilot = run_here("pilot", "--store", store, "--dir", tmp_path / "node")
+    assert (pilot.returncode, "all else is done" in pilot.stdout) == (1, True)
+    assert f"work/{name} is left out: " in pilot.stderr
+    assert said in pilot.stderr
+    status = run_here("store", "status", store)
+    assert (status.returncode, said in status.stderr) == (1, True)
+
+
+def test_a_disk_that_stays_full_ends_the_pilot(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_wait", lambda _: 0.0)
+    write = os.write
+
+    def full(file: int, data: bytes) -> int:
+        if str(store) in str(Path(f"/proc/self/fd/{file}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", full)
+    pilot = run_here("pilot", "--store", store, "--dir", tmp_path / "node")
+    assert (pilot.returncode, pilot.stdout) == (2, "")
+    assert "No space left on device (6 tries)" in pilot.stderr.splitlines()[-1]
+    assert not list(store.rglob("active*"))
+
+
+def test_a_store_that_cannot_be_written_is_one_line(store: Path, tmp_path: Path) -> None:
+    (store / "pilots").touch()
+    pilot = run_here("pilot", "--store", store, "--slots", 2, "--dir", tmp_path / "node")
+    assert (pilot.returncode, pilot.stdout, len(pilot.stderr.splitlines())) == (2, "", 1)
+    assert f"{store}/pilots" in pilot.stderr

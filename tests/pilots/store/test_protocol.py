@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from matchmaker.pilots.store.plan import Plan
-from tests.pilots.store.simulated import Trouble, World
+from matchmaker.pilots.store.standing import standing
+from tests.pilots.store.simulated import Fault, Trouble, World
 
 CASES = int(os.environ.get("STORE_CASES", "200"))
 rates = st.sampled_from([0.0, 0.01, 0.1, 0.3])
@@ -105,8 +106,100 @@ def test_what_always_fails_is_given_up(seed: int, pilots: int, attempts: int) ->
     assert world.problems == []
     assert world.results == []
     assert world.finished == set()
-    assert all((tally.ended, tally.given_up) == ("given up", 3) for tally in world.ended)
-    assert len(world.runs) <= 3 * (attempts + pilots)
+    last = world.ended[-1]
+    if pilots + 1 >= attempts:
+        assert (last.ended, last.given_up, last.failed_here) == ("given up", 3, 0)
+    else:
+        ended = "what is left failed on this node"
+        assert (last.ended, last.given_up, last.failed_here) == (ended, 0, 3)
+    assert len(world.runs) <= 3 * attempts * (pilots + 1)
+
+
+@settings(max_examples=CASES, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), trouble=troubles, failed=st.sampled_from([0.1, 0.5, 1.0]),
+    nodes=st.integers(1, 3), pilots=st.integers(1, 3), attempts=st.integers(1, 3),
+)  # fmt: skip
+def test_failures_count_by_node_and_none_is_lost(  # noqa: PLR0917 - each is drawn
+    seed: int, trouble: Trouble, failed: float, nodes: int, pilots: int, attempts: int
+) -> None:
+    world = World(
+        Plan(command=("f",), parameters=tuple("abcd"), ttl=20.0, again=60.0, attempts=attempts),
+        Random(seed), attrs.evolve(trouble, failed=failed), folders=False, inputs=["i"],
+    )  # fmt: skip
+    for number in range(nodes * pilots):
+        world.begin(f"p{number}", f"n{number % nodes}")
+    world.live()
+    assert world.problems == []
+    world.trouble = Trouble()
+    found = standing(world.plan, world.listing("i") or ())
+    for parameter in world.plan.parameters:
+        happened = world.failed.get(("i", parameter), Counter())
+        noted = Counter(found.failures.get(parameter, {}))
+        # Who was killed may not have noted its last.
+        assert noted <= happened
+        assert (happened - noted).total() <= world.killed
+        assert (parameter in found.given_up) == (
+            len(noted) >= attempts and parameter not in found.done
+        )
+
+
+@settings(max_examples=CASES, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), trouble=troubles, parameters=st.integers(1, 30),
+    bad=st.integers(1, 3), most=st.sampled_from([0, 1, 3, 10]),
+    fault=st.sampled_from(["run", "start", "node"]),
+)  # fmt: skip
+def test_one_bad_node_costs_no_parameter(  # noqa: PLR0917 - each is drawn
+    seed: int, trouble: Trouble, parameters: int, bad: int, most: int, fault: Fault
+) -> None:
+    plan = Plan(command=("f",), parameters=tuple(map(str, range(parameters))), ttl=20.0,
+                again=60.0, attempts=2)  # fmt: skip
+    world = World(plan, Random(seed), trouble, inputs=["i"], most=most, fault=fault)
+    for number in range(bad):
+        world.begin(f"bad{number}", "bad", bad=True)
+    world.begin("first")
+    world.live()
+    world.trouble = Trouble()
+    world.begin("badlast", "bad", bad=True)
+    world.begin("last")
+    world.live()
+    assert world.problems == []
+    assert len(world.results) == parameters
+    assert all(tally.given_up == 0 for tally in world.ended)
+    if fault != "run":
+        assert world.put("work/i/failed", b"") is (world.finished != {"i"})
+        assert sum(sum(each.values()) for each in world.failed.values()) <= bad + 1
+    elif most:
+        # Each of its pilots leaves after so many, or where nothing is left for it.
+        assert sum(sum(each.values()) for each in world.failed.values()) <= (bad + 1) * (
+            most - 1 + plan.attempts * most
+        )
+
+
+@settings(max_examples=CASES // 2, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), pilots=st.integers(1, 4), parameters=st.integers(1, 40),
+    fault=st.sampled_from(["run", "start", "node"]),
+)  # fmt: skip
+def test_on_a_single_node_all_ends_also_where_nothing_works(
+    seed: int, pilots: int, parameters: int, fault: Fault
+) -> None:
+    plan = Plan(command=("f",), parameters=tuple(map(str, range(parameters))))
+    world = World(plan, Random(seed), Trouble(), inputs=["i"], fault=fault)
+    for number in range(pilots):
+        world.begin(f"p{number}", "one", bad=True)
+    world.live()
+    assert (world.problems, world.results, world.finished) == ([], [], set())
+    assert len(world.ended) == pilots
+    for tally in world.ended:
+        assert tally.given_up == 0
+        if fault != "run":
+            assert (tally.ended, tally.failed) == ("it could not start a program", 0)
+        elif tally.ended != "too many failures in a row":
+            assert (tally.ended, tally.failed_here) == (
+                "what is left failed on this node", parameters
+            )  # fmt: skip
 
 
 def test_one_listing_a_round_not_one_a_claim() -> None:

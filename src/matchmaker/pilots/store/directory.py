@@ -21,9 +21,9 @@ import attrs
 
 from matchmaker.classad.formats.files import plain
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import CLAIM, FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.plan import CLAIM, FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError, Unsure
-from matchmaker.pilots.store.standing import Entry
+from matchmaker.pilots.store.standing import Entry, Kind
 
 _PASSING: Final = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOSPC,
@@ -63,27 +63,23 @@ class Directory:
         with suppress(OSError):
             (self.root / PILOTS / nonce).unlink()
 
-    def inputs(self, *, finished: bool = False) -> list[str]:
-        folder = self.root / (FINISHED if finished else WORK)
-        with _said(folder):
-            try:
-                found = os.scandir(folder)
-            except FileNotFoundError:
-                if finished:
-                    return []
-                raise
-            with found:
-                return sorted(
-                    each.name for each in found
-                    if sound_name(each.name) and each.is_dir(follow_symlinks=False)
-                )  # fmt: skip
+    def inputs(self, *, finished: bool = False) -> list[Entry] | None:
+        return self._entries(self.root / (FINISHED if finished else WORK))
+
+    def prepare(self, input_: str) -> None:
+        at = self.root / WORK / input_
+        with _said(at):
+            at.mkdir(parents=True, exist_ok=True)
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
-        """The files of an input, in one pass; what goes meanwhile is left out.
+        return self._entries(self.root / (FINISHED if finished else WORK) / input_)
+
+    @staticmethod
+    def _entries(folder: Path) -> list[Entry] | None:
+        """What is in a folder, in one pass; what goes meanwhile is left out.
 
         Only claims are asked for their time: on NFS each is a request.
         """
-        folder = self.root / (FINISHED if finished else WORK) / input_
         made: list[Entry] = []
         with _said(folder):
             try:
@@ -93,10 +89,9 @@ class Directory:
             with found:
                 for each in found:
                     with suppress(FileNotFoundError):
-                        if each.is_file(follow_symlinks=False):
-                            claim = each.name.startswith(CLAIM)
-                            time = each.stat(follow_symlinks=False).st_mtime if claim else 0.0
-                            made.append(Entry(each.name, time))
+                        claim = each.name.startswith(CLAIM)
+                        time = each.stat(follow_symlinks=False).st_mtime if claim else 0.0
+                        made.append(Entry(each.name, time, _kind(each)))
         return made
 
     def read(self, path: str) -> bytes | None:
@@ -197,6 +192,14 @@ class Directory:
                         f"{target} is there already: move it away, so that {source} can go there"
                     ) from None
                 raise
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir(follow_symlinks=False) else "other"
 
 
 def _linked(beside: Path, at: Path) -> bool:

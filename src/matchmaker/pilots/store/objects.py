@@ -19,9 +19,9 @@ from obstore import exceptions
 from obstore.store import from_url
 
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError, Unsure
-from matchmaker.pilots.store.standing import Entry
+from matchmaker.pilots.store.standing import Entry, Kind
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -71,26 +71,42 @@ class Bucket:
         with suppress(StoreError):
             self.remove(f"{PILOTS}/{nonce}")
 
-    def inputs(self, *, finished: bool = False) -> list[str]:
-        """The prefixes below ``work`` without a marker, or those with one."""
+    def inputs(self, *, finished: bool = False) -> list[Entry]:
+        """What is below ``work`` without a marker, or with one."""
         with _said(self.url):
             marked = {
                 str(each["path"]).rpartition("/")[2]
                 for each in obstore.list_with_delimiter(self.objects, f"{FINISHED}/")["objects"]
             }
-            found = obstore.list_with_delimiter(self.objects, f"{WORK}/")["common_prefixes"]
-            names = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
-        return sorted(filter(sound_name, names & marked if finished else names - marked))
+            found = obstore.list_with_delimiter(self.objects, f"{WORK}/")
+        kinds: dict[str, Kind] = {
+            str(each["path"]).rpartition("/")[2]: "file" for each in found["objects"]
+        }
+        kinds |= {
+            prefix.rstrip("/").rpartition("/")[2]: "folder" for prefix in found["common_prefixes"]
+        }
+        return [
+            Entry(name, 0.0, kind)
+            for name, kind in kinds.items()
+            if name and (name in marked) == finished
+        ]
+
+    def prepare(self, input_: str) -> None:
+        """Does nothing: a bucket has no folders."""
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
         prefix = f"{WORK}/{input_}/"
+        made: list[Entry] = []
+        folders: dict[str, None] = {}
         with _said(prefix):
-            return [
-                Entry(name, about["last_modified"].timestamp())
-                for batch in obstore.list(self.objects, prefix, chunk_size=_MOST_LISTED)
-                for about in batch
-                if "/" not in (name := str(about["path"]).removeprefix(prefix))
-            ]
+            for batch in obstore.list(self.objects, prefix, chunk_size=_MOST_LISTED):
+                for about in batch:
+                    name, below, _ = str(about["path"]).removeprefix(prefix).partition("/")
+                    if below:
+                        folders[name] = None
+                    elif name:
+                        made.append(Entry(name, about["last_modified"].timestamp()))
+        return made + [Entry(name, 0.0, "folder") for name in folders]
 
     def read(self, path: str) -> bytes | None:
         with _said(path):

@@ -25,8 +25,11 @@ class Store(Protocol):
     def now(self, nonce: str) -> float:
         """The storage's time, in seconds since 1970."""
 
-    def inputs(self, *, finished: bool = False) -> list[str]:
-        """The names of the inputs that are not finished, or of those that are."""
+    def inputs(self, *, finished: bool = False) -> Iterable[Entry] | None:
+        """What is in ``work/`` and not finished, or what is; None if there is no such folder."""
+
+    def prepare(self, input_: str) -> None:
+        """Makes an input's folder, unless it exists."""
 
     def listing(self, input_: str, *, finished: bool = False) -> Iterable[Entry] | None:
         """The files of an input; None if it does not exist."""

@@ -1,21 +1,30 @@
-"""The plan of a store, and the names of claims and results. Reads no storage.
+"""The plan of a store, and the names of claims, notes and results. Reads no storage.
 
 A plan is the text of ``plan.toml`` at the top of a store. Each folder below ``work/`` is an input;
-the command runs once for each input and parameter.
+the command runs once for each input and parameter. Instead of parameters a store may have a list of
+tasks, ``tasks.csv``; then each task is a parameter, and the one input is ``work/tasks``.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
 
 PLAN: Final = "plan.toml"
+LIST: Final = "tasks.csv"
 WORK: Final = "work"
+TASKS: Final = "tasks"
+"""The input of a list of tasks."""
 FINISHED: Final = "finished"
 PILOTS: Final = "pilots"
 CLAIM: Final = "active"
@@ -23,11 +32,17 @@ FAILURE: Final = "failed"
 MOST_PARAMETERS: Final = 1_000_000
 MOST_PLAN: Final = 1 << 20
 """Bytes of a plan."""
+MOST_LIST: Final = 1 << 28
+"""Bytes of a list of tasks."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}\Z", re.ASCII)
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z", re.ASCII)
 _RANGE: Final = re.compile(r"(\d{1,9})-(\d{1,9})\Z", re.ASCII)
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
+_COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z", re.ASCII)
+_NOTE: Final = re.compile(rf"{FAILURE}([^.]+)\.([0-9a-z]+)\.[0-9a-z]+\Z", re.ASCII)
+_QUOTED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*\Z""")
+"""What shlex splits: it takes a second for a few thousand lines, this for a few million."""
 
 
 class PlanError(ValueError):
@@ -40,26 +55,34 @@ class Plan:
 
     Attributes:
         command: the words; ``{input}`` and ``{parameter}`` stand for the folder's name and the
-            parameter.
-        parameters: in the plan's order, each once.
-        result: the name of the file that the program leaves, with ``{parameter}``.
+            parameter, and ``{column}`` for a task's value. Empty if each task is a command line.
+        parameters: in the plan's order, each once; the names of the tasks, where there are some.
+        result: the name of the result, with ``{parameter}``.
+        stdout: whether the result is what the program prints, and no file that it leaves.
+        shell: whether ``/bin/sh`` reads a task's command line.
         executable: the path in the store of a program that is fetched first; it is put beside the
             input's files under its last name. None if the command is on the node.
         ttl: seconds after which a claim that was not renewed may be taken over.
         again: seconds for which a pilot that finds nothing free sees the same claim before it runs
             it a second time.
-        attempts: how often a parameter may fail.
+        attempts: on how many nodes a parameter may fail; also how often on one of them.
         seconds: how long one run may take; None without limit.
+        columns: of the list of tasks; empty if each task is a command line.
+        tasks: each task's command line, or its values by columns; None without a list.
     """
 
     command: tuple[str, ...]
     parameters: tuple[str, ...]
     result: str = "votes{parameter}.txt"
+    stdout: bool = False
+    shell: bool = False
     executable: str | None = None
     ttl: float = 180.0
     again: float = 180.0
     attempts: int = 3
     seconds: float | None = None
+    columns: tuple[str, ...] = ()
+    tasks: Mapping[str, str | tuple[str, ...]] | None = attrs.field(default=None, repr=False)
 
     @cached_property
     def results(self) -> Mapping[str, str]:
@@ -77,8 +100,27 @@ class Plan:
         >>> plan.words("a.arff", "7")
         ('./f', '-c7', 'a.arff')
         """
-        fields = {"input": input_, "parameter": parameter}
+        task = None if self.tasks is None else self.tasks[parameter]
+        if isinstance(task, str):
+            return ("/bin/sh", "-c", task) if self.shell else tuple(shlex.split(task))
+        fields = {**dict(zip(self.columns, task or (), strict=True)),
+                  "input": input_, "parameter": parameter}  # fmt: skip
         return tuple(_FIELD.sub(lambda found: fields[found[1]], word) for word in self.command)
+
+
+def note_of(parameter: str, node: str, random: Random) -> str:
+    """A new name for the note of a failure: pilots that fail at once do not share one."""
+    return f"{FAILURE}{parameter}.{node}.{random.getrandbits(32):08x}"
+
+
+def failure_of(name: str) -> tuple[str, str] | None:
+    """The parameter and the node of a note of a failure; None for another name.
+
+    >>> failure_of("failed407.5ae1.0c3d"), failure_of("votes407.txt")
+    (('407', '5ae1'), None)
+    """
+    found = _NOTE.match(name)
+    return None if found is None else (found[1], found[2])
 
 
 def claim_of(parameter: str, epoch: int) -> str:
@@ -99,32 +141,63 @@ def sound_name(name: str) -> bool:
     return _NAME.match(name) is not None and name != ".."
 
 
-def read_plan(text: str) -> Plan:
-    r"""The plan of ``plan.toml``.
+_KEYS: Final = (
+    "command", "parameters", "result", "stdout", "shell", "executable", "ttl", "again", "attempts",
+    "seconds",
+)  # fmt: skip
+
+
+def read_plan(text: str, tasks: str | None = None) -> Plan:
+    r"""The plan of ``plan.toml`` and ``tasks.csv``.
 
     Args:
         text: TOML with ``command`` (a list of strings), ``parameters`` (``"63-1063"``,
             ``"1,5,10-20"``, or a list), and what else a Plan has, by the same names.
+        tasks: the list of tasks, in place of parameters: CSV with a header if there is a command,
+            else one command line each. None if there is none.
 
     Raises:
         PlanError: it is not TOML, a key is missing or unknown, or a value is not allowed.
 
     >>> read_plan('command = ["echo", "{parameter}"]\nparameters = "1-3,7"').parameters
     ('1', '2', '3', '7')
+    >>> plan = read_plan("", "./fit -c 7\n./fit -c 8 'my data'\n")
+    >>> plan.words("tasks", "2"), plan.result_of("2")
+    (('./fit', '-c', '8', 'my data'), '2.out')
     """
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{PLAN} is no TOML: {error}") from None
-    unknown = given.keys() - {field.name for field in attrs.fields(Plan)}
+    unknown = given.keys() - set(_KEYS)
     if unknown:
-        names = ", ".join(field.name for field in attrs.fields(Plan))
-        raise PlanError(f"{PLAN}: unknown key {min(unknown)[:60]!r}; the keys are {names}")
-    for key in ("command", "parameters"):
-        if key not in given:
-            raise PlanError(f"{PLAN}: {key} is missing")
-    made = {**given, "command": _command(given["command"]),
-            "parameters": tuple(dict.fromkeys(_parameters(given["parameters"])))}  # fmt: skip
+        raise PlanError(
+            f"{PLAN}: unknown key {min(unknown)[:60]!r}; the keys are {', '.join(_KEYS)}"
+        )
+    made = dict(given)
+    for key in ("stdout", "shell"):
+        if not isinstance(given.get(key, False), bool):
+            raise PlanError(f"{PLAN}: {key} is neither true nor false")
+    if tasks is None:
+        for key in ("command", "parameters"):
+            if key not in given:
+                more = f", and there is no {LIST}" if key == "parameters" else ""
+                raise PlanError(f"{PLAN}: {key} is missing{more}")
+        made["parameters"] = tuple(dict.fromkeys(_parameters(given["parameters"])))
+    else:
+        if "parameters" in given:
+            raise PlanError(f"{PLAN} has parameters, and there is {LIST}: keep one of them")
+        made.setdefault("stdout", "result" not in given)
+        made.setdefault("result", "{parameter}.out")
+        made["columns"], made["tasks"] = _tasks(tasks, by_columns="command" in given)
+        made["parameters"] = tuple(made["tasks"])
+    if given.get("shell") and (tasks is None or "command" in given):
+        raise PlanError(
+            f'{PLAN}: shell is for command lines in {LIST}; here write command = ["sh", "-c", …]'
+        )
+    made["command"] = (
+        _command(given["command"], made.get("columns", ())) if "command" in given else ()
+    )
     for key in ("ttl", "again", "seconds"):
         if key in given:
             made[key] = _number(key, given[key])
@@ -132,7 +205,7 @@ def read_plan(text: str) -> Plan:
         made["attempts"] = int(_number("attempts", given["attempts"]))
     if "executable" in given and not _sound_path(given["executable"]):
         raise PlanError(f"{PLAN}: executable is no path in the store such as bin/program")
-    _check_result(given.get("result", Plan(command=(), parameters=()).result))
+    _check_result(made.get("result", Plan(command=(), parameters=()).result))
     return Plan(**made)
 
 
@@ -140,18 +213,81 @@ def _sound_path(given: Any) -> bool:
     return isinstance(given, str) and all(map(sound_name, given.split("/")))
 
 
-def _command(given: Any) -> tuple[str, ...]:
+def _command(given: Any, columns: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(given, list) or not given or not all(isinstance(w, str) for w in given):
         raise PlanError(f'{PLAN}: command is no list of strings such as ["./run", "{{parameter}}"]')
+    known = ("input", "parameter", *columns)
     for word in given:
         for name in _FIELD.findall(word):
-            if name not in {"input", "parameter"}:
+            if name not in known:
+                *most, last = (f"{{{each}}}" for each in known)
                 raise PlanError(
-                    f"{PLAN}: {{{name[:40]}}} in command; {{input}} and {{parameter}} are known"
+                    f"{PLAN}: {{{name[:40]}}} in command; {', '.join(most)} and {last} are known"
                 )
         if "\0" in word:
             raise PlanError(f"{PLAN}: a word of command holds a null byte")
     return tuple(given)
+
+
+def _tasks(
+    text: str, *, by_columns: bool
+) -> tuple[tuple[str, ...], Mapping[str, str | tuple[str, ...]]]:
+    """The columns and the tasks of a list; a task without a name has the number of its line."""
+    if "\0" in text:
+        raise PlanError(f"{LIST} holds a null byte")
+    columns: tuple[str, ...] = ()
+    made: dict[str, str | tuple[str, ...]] = {}
+    if by_columns:
+        records = _records(text)
+        _, columns = next(records, (0, ()))
+        _check_columns(columns)
+        named = columns[0] == "name"
+        for number, record in records:
+            if len(record) != len(columns):
+                raise PlanError(
+                    f"{LIST}, line {number}: {len(record)} values; the header has {len(columns)}"
+                )
+            name = record[0] if named else str(number)
+            if not _PARAMETER.match(name):
+                raise PlanError(
+                    f"{LIST}, line {number}: name {name[:60]!r}: give letters, digits, _ and -"
+                )
+            if name in made:
+                raise PlanError(f"{LIST}, line {number}: there is a task {name} already")
+            made[name] = record
+    else:
+        for number, line in enumerate(text.split("\n"), 1):
+            line = line.strip()  # noqa: PLW2901 - the rest is no part of the command
+            if line and not line.startswith("#"):
+                if not _QUOTED.match(line):
+                    raise PlanError(f"{LIST}, line {number}: a quote is open: {line[:60]!r}")
+                made[str(number)] = line
+    if not made:
+        raise PlanError(f"{LIST} has no tasks")
+    if len(made) > MOST_PARAMETERS:
+        raise PlanError(f"{LIST}: more than {MOST_PARAMETERS} tasks")
+    return columns, MappingProxyType(made)
+
+
+def _records(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The records of CSV that are not empty, and in which line each begins."""
+    reader, number = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    try:
+        for record in reader:
+            if record:
+                yield number, tuple(record)
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise PlanError(f"{LIST}, line {number}: {error}") from None
+
+
+def _check_columns(columns: tuple[str, ...]) -> None:
+    for each in columns or ("",):
+        if not _COLUMN.match(each) or each in {"input", "parameter"} or columns.count(each) > 1:
+            raise PlanError(
+                f"{LIST}: {each[:60]!r} in the first line, which names the columns for the command"
+                f" of {PLAN}: give letters, digits and _, each name once, not input or parameter"
+            )
 
 
 def _parameters(given: Any) -> Iterable[str]:

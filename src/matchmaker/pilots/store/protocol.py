@@ -6,20 +6,23 @@ them, repeat or lose operations; ``worker`` carries the operations out on real s
 
 These rules always hold. A result is stored only whole and only once. A claim is created only if it
 does not exist, and only its creator removes it. Nobody waits for a pilot that has died, only for
-the end of its claim's time to live.
+the end of its claim's time to live. Each failure is a file of its own, whose name has the node; so
+none is lost where pilots fail at once, and one bad node counts as one, however often it fails.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
+from collections.abc import Set as AbstractSet
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
 from matchmaker.pilots.store.places import Store
-from matchmaker.pilots.store.plan import FAILURE, WORK, Plan
-from matchmaker.pilots.store.standing import COPIES, Claim, Standing, standing
+from matchmaker.pilots.store.plan import TASKS, WORK, Plan, note_of
+from matchmaker.pilots.store.standing import COPIES, Claim, Standing, inputs_of, standing
 
 TRIES: Final = 6
 """How often an operation is tried that nobody knows the end of."""
@@ -50,6 +53,13 @@ class Pause:
 
 
 @attrs.frozen(slots=True)
+class Say:
+    """Tells people something; once, however often it is said."""
+
+    text: str
+
+
+@attrs.frozen(slots=True)
 class Work:
     """Runs the command while it renews the claim; answers an Outcome."""
 
@@ -61,7 +71,7 @@ class Work:
 
 Asked = Callable[[Store], Any]
 """Calls one method of the storage; the pilot gets what it gives."""
-Operation = Asked | Own | Pause | Work
+Operation = Asked | Own | Pause | Say | Work
 Steps = Generator[Operation, Any, Any]
 
 
@@ -72,15 +82,24 @@ class Outcome:
     Attributes:
         result: the file to store, or None.
         problem: why there is none; empty if the pilot is to end and gives the work back.
+        fault: what failed: the run; the start of the program; or the node, before that.
     """
 
     result: Any = None
     problem: str = ""
+    fault: Literal["run", "start", "node"] = "run"
 
 
 @attrs.define(slots=True)
 class Tally:
-    """What a pilot has done. ``ended`` says why it ended."""
+    """What a pilot has done.
+
+    Attributes:
+        given_up: parameters that failed on too many nodes.
+        failed_here: others that failed too often on this node, and wait for another.
+        refused: what in the store cannot be run, and was said.
+        ended: why the pilot ended.
+    """
 
     stored: int = 0
     duplicates: int = 0
@@ -90,7 +109,24 @@ class Tally:
     lost: int = 0
     listings: int = 0
     given_up: int = 0
+    failed_here: int = 0
+    refused: int = 0
     ended: str = ""
+
+
+@attrs.define(slots=True)
+class History:
+    """What the slots of a pilot learn about their node.
+
+    Attributes:
+        worked: whether any run had a result.
+        row: the parameters, with their inputs, that failed here since then, and on no other node.
+        leaving: why the pilot leaves; empty as long as it stays.
+    """
+
+    worked: bool = False
+    row: dict[tuple[str, str], None] = attrs.Factory(dict)
+    leaving: str = ""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -99,17 +135,51 @@ class Pilot:
 
     Attributes:
         nonce: no other pilot has it.
-        label: its host and process, for people.
+        label: its node and process, for people.
+        node: names the node in the notes of failures; letters and digits.
         idle: after how many seconds without anything to do it ends; None for never.
         pause: seconds between two looks when there is nothing to do.
         fresh: after how many seconds a listing is too old to claim from.
+        failures: how many parameters that failed here in a row, and nowhere else, make it leave;
+            0 for never.
+        history: shared by the slots of a pilot.
     """
 
     nonce: str
     label: str
+    node: str
     idle: float | None = None
     pause: float = 5.0
     fresh: float = 60.0
+    failures: int = 10
+    history: History = attrs.Factory(History)
+
+
+@attrs.frozen(slots=True)
+class _View:
+    """An input as a pilot sees it.
+
+    Attributes:
+        found: how far it is.
+        fresh: free parameters that never failed on this node.
+        tried: free parameters that may be tried here again.
+        claims: those of parameters that may be tried here.
+    """
+
+    found: Standing
+    fresh: list[str]
+    tried: list[str]
+    claims: Mapping[str, Mapping[int, float]]
+
+    @classmethod
+    def of(cls, found: Standing, node: str, attempts: int, hidden: AbstractSet[str]) -> _View:
+        own = {p: nodes[node] for p, nodes in found.failures.items() if node in nodes}
+        barred = {p for p, failed in own.items() if failed >= attempts} | hidden
+        return cls(
+            found, [p for p in found.free if p not in own and p not in hidden],
+            [p for p in found.free if p in own and p not in barred],
+            {p: epochs for p, epochs in found.claims.items() if p not in barred},
+        )  # fmt: skip
 
 
 def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
@@ -124,162 +194,279 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
     Raises:
         StoreError: the storage gave no answer, often.
     """
-    seen: dict[Claim, float] = {}
-    idle_since: float | None = None
-    barren = 0
-    while True:
-        now: float = yield from _sure(lambda store: store.now(me.nonce))
-        own: float = yield Own()
-        states = yield from _look(plan, random, tally)
-        claims = _choose(plan, states, now, seen, random)
-        if all(not (each.free or each.claims) for each in states.values()):
-            tally.given_up = sum(len(each.given_up) for each in states.values())
-            tally.ended = "given up" if tally.given_up else "all is done"
-            return
-        before = tally.stored + tally.duplicates + tally.failed
-        if claims:
-            batch = _batch(plan, me, tally, states=states, claims=claims, now=now)
-            if not (yield from batch):
+    return _Session(plan, me, random, tally).live()
+
+
+@attrs.define(slots=True)
+class _Session:
+    """The life of a pilot, and what it remembers."""
+
+    plan: Plan
+    me: Pilot
+    random: Random
+    tally: Tally
+    seen: dict[Claim, float] = attrs.Factory(dict)
+    refused: set[str] = attrs.Factory(set)
+    unneeded: Counter[tuple[str, str]] = attrs.Factory(Counter)
+
+    def live(self) -> Steps:
+        me, tally, random = self.me, self.tally, self.random
+        idle_since: float | None = None
+        barren = 0
+        if self.plan.tasks is not None:
+            yield from _sure(lambda store: store.prepare(TASKS))
+        while True:
+            if me.history.leaving:
+                tally.ended = me.history.leaving
                 return
-        if tally.stored + tally.duplicates + tally.failed > before:
-            idle_since, barren = None, 0
-            continue
-        idle_since = own if idle_since is None else idle_since
-        if me.idle is not None and own - idle_since >= me.idle:
-            tally.ended = "idle"
-            return
-        # Claims that others had are soon in a listing. Those of which none ever is to be had, as a
-        # folder has the claim's name, must not keep a pilot busy.
-        barren += 1
-        wait = min(me.pause, _wait(barren - 1)) if claims else me.pause
-        if not (yield Pause(wait * random.uniform(0.7, 1.3))):
-            tally.ended = "stopped"
-            return
+            now: float = yield from _sure(lambda store: store.now(me.nonce))
+            own: float = yield Own()
+            views: Mapping[str, _View] = yield from self.look()
+            claims = self.choose(views, now)
+            if not any(each.fresh or each.tried or each.claims for each in views.values()):
+                self.over(views)
+                return
+            before = tally.stored + tally.duplicates + tally.failed
+            if claims and not (yield from self.batch(views, claims, now)):
+                return
+            if tally.stored + tally.duplicates + tally.failed > before:
+                idle_since, barren = None, 0
+                continue
+            idle_since = own if idle_since is None else idle_since
+            if me.idle is not None and own - idle_since >= me.idle:
+                tally.ended = "idle"
+                return
+            # Claims that others had are soon in a listing.
+            barren += 1
+            wait = min(me.pause, _wait(barren - 1)) if claims else me.pause
+            if not (yield Pause(wait * random.uniform(0.7, 1.3))):
+                tally.ended = "stopped"
+                return
 
+    def over(self, views: Mapping[str, _View]) -> None:
+        """Says why nothing is left for this pilot."""
+        tally = self.tally
+        tally.given_up = sum(len(each.found.given_up) for each in views.values())
+        tally.failed_here = sum(
+            self.unneeded[each, parameter] < TRIES
+            for each, view in views.items()
+            for parameter in (*view.found.free, *view.found.claims)
+        )
+        if tally.failed_here:
+            tally.ended = "what is left failed on this node"
+        elif tally.given_up:
+            tally.ended = "given up"
+        else:
+            tally.ended = "all else is done" if self.refused else "all is done"
 
-def _look(plan: Plan, random: Random, tally: Tally) -> Steps:
-    """Lists inputs until one has something free; those that are done are moved aside."""
-    names: list[str] = yield from _sure(lambda store: store.inputs())
-    random.shuffle(names)
-    states: dict[str, Standing] = {}
-    for name in names:
-        found: Standing | None = yield from _stands(plan, name, tally)
-        if found is not None:
-            states[name] = found
-            if found.free:
+    def look(self) -> Steps:
+        """Lists inputs until one has something new; those that are done are moved aside."""
+        entries = yield from _sure(lambda store: store.inputs())
+        if entries is None:
+            raise StoreError(f"there is no folder {WORK}; each folder in it is an input")
+        names, refused = inputs_of(self.plan, entries)
+        yield from self.refuse(refused)
+        self.random.shuffle(names)
+        views: dict[str, _View] = {}
+        for name in names:
+            found: Standing | None = yield from self.stands(name)
+            if found is None:
+                continue
+            hidden = {
+                p for (at, p), times in self.unneeded.items() if at == name and times >= TRIES
+            }
+            views[name] = _View.of(found, self.me.node, self.plan.attempts, hidden)
+            if views[name].fresh:
                 break
-    return states
+        return views
 
+    def listed(self, name: str) -> Steps:
+        entries = yield from _sure(lambda store: store.listing(name))
+        self.tally.listings += 1
+        return None if entries is None else standing(self.plan, entries)
 
-def _stands(plan: Plan, name: str, tally: Tally) -> Steps:
-    """How far an input is; None where it is moved aside, by this pilot perhaps."""
-    entries = yield from _sure(lambda store: store.listing(name))
-    tally.listings += 1
-    found = None if entries is None else standing(plan, entries)
-    if found is not None and found.all_done:
-        yield from _sure(lambda store: store.finish(name))
-        return None
-    return found
+    def stands(self, name: str) -> Steps:
+        """How far an input is; None where it is moved aside, by this pilot perhaps, or refused."""
+        found: Standing | None = yield from self.listed(name)
+        if found is not None and found.all_done:
+            # The one input of a list of tasks is made by pilots: none would know that it was moved.
+            if self.plan.tasks is None:
+                yield from _sure(lambda store: store.finish(name))
+            return None
+        if found is not None and found.odd:
+            yield from self.refuse([
+                f"{WORK}/{name} is left out: {each}; it may hold plain files only"
+                for each in found.odd[:3]
+            ])  # fmt: skip
+            return None
+        return found
 
+    def refuse(self, sentences: list[str]) -> Steps:
+        for each in sentences:
+            yield Say(each)
+        self.refused.update(sentences)
+        self.tally.refused = len(self.refused)
 
-def _choose(
-    plan: Plan, states: Mapping[str, Standing], now: float, seen: dict[Claim, float], random: Random
-) -> list[Claim]:
-    """What to try: what is free, else what nobody renews, else what others run for long."""
-    # In random order, so that pilots seldom try the same.
-    current = [
-        Claim(name, each, found.next_epoch(each))
-        for name, found in states.items()
-        for each in random.sample(list(found.claims), len(found.claims))
-    ]
-    first = {claim: seen.get(claim, now) for claim in current}
-    seen.clear()
-    seen.update(first)
-    for name, found in states.items():
-        if found.free:
-            return [Claim(name, each, 1) for each in random.sample(found.free, len(found.free))]
-    left = [c for c in current if not states[c.input].living(c.parameter, now, plan.ttl)]
-    if left:
-        return left
-    return [
-        claim for claim in current
-        if now - seen[claim] >= plan.again
-        and states[claim.input].living(claim.parameter, now, plan.ttl) < COPIES
-    ][:1]  # fmt: skip
+    def choose(self, views: Mapping[str, _View], now: float) -> list[Claim]:
+        """What to try: what is new, nobody renews, failed here, or others run for long."""
+        ttl, random, seen = self.plan.ttl, self.random, self.seen
+        # In random order, so that pilots seldom try the same.
+        current = [
+            Claim(name, each, view.found.next_epoch(each))
+            for name, view in views.items()
+            for each in random.sample(list(view.claims), len(view.claims))
+        ]
+        first = {claim: seen.get(claim, now) for claim in current}
+        seen.clear()
+        seen.update(first)
+        for name, view in views.items():
+            if view.fresh:
+                return [Claim(name, p, 1) for p in random.sample(view.fresh, len(view.fresh))]
+        left = [c for c in current if not views[c.input].found.living(c.parameter, now, ttl)]
+        if left:
+            return left
+        tried = [Claim(name, each, 1) for name, view in views.items() for each in view.tried]
+        if tried:
+            return random.sample(tried, len(tried))
+        return [
+            claim for claim in current
+            if now - seen[claim] >= self.plan.again
+            and views[claim.input].found.living(claim.parameter, now, ttl) < COPIES
+        ][:1]  # fmt: skip
 
+    def batch(self, views: Mapping[str, _View], claims: list[Claim], now: float) -> Steps:
+        """Claims and runs one after the other, as long as the listing is good for it.
 
-def _batch(
-    plan: Plan, me: Pilot, tally: Tally, *, states: Mapping[str, Standing], claims: list[Claim],
-    now: float,
-) -> Steps:  # fmt: skip
-    """Claims and runs one after the other, as long as the listing is good for it.
+        Gives False where the pilot is to end.
+        """
+        misses, most = 0, max(_MISSES, len(self.plan.parameters) // _WORTH)
+        began: float = yield Own()
+        for claim in claims:
+            ran = yield from self.one(claim, views[claim.input].found, now)
+            if self.me.history.leaving:
+                self.tally.ended = self.me.history.leaving
+                return False
+            if ran is None:
+                self.tally.ended = "stopped"
+                return False
+            misses += not ran
+            if misses >= most or (yield Own()) - began > self.me.fresh:
+                return True
+        return True
 
-    Gives False where the pilot is to end.
-    """
-    misses, most = 0, max(_MISSES, len(plan.parameters) // _WORTH)
-    began: float = yield Own()
-    for claim in claims:
-        ran = yield from _one(plan, me, tally, claim=claim, found=states[claim.input], now=now)
-        if ran is None:
-            tally.ended = "stopped"
+    def one(self, claim: Claim, found: Standing, now: float) -> Steps:
+        """Claims, runs, hands in. True where it ran, False where another has it, None to end."""
+        tally, parameter = self.tally, claim.parameter
+        path = f"{WORK}/{claim.input}/{claim.name}"
+        data = f"{self.me.label} {self.me.nonce}\n".encode()
+        if not (yield from _claimed(path, data)):
+            tally.lost += 1
             return False
-        misses += not ran
-        if misses >= most or (yield Own()) - began > me.fresh:
-            return True
-    return True
+        result = f"{WORK}/{claim.input}/{self.plan.result_of(parameter)}"
+        # Between the listing and the claim another may have stored it, and even moved all aside.
+        if not (yield from _sure(lambda store: store.needed(claim.input, result))):
+            yield from _removed(path, data)
+            tally.lost += 1
+            self.unneeded[claim.input, parameter] += 1
+            if self.unneeded[claim.input, parameter] == TRIES:
+                # Servers of WebDAV leave out of listings what is no plain file.
+                yield from self.refuse([
+                    f"{result} is there, but in no listing: remove it, if it is a link or a pipe"
+                ])  # fmt: skip
+            return False
+        if claim.epoch > 1:
+            if found.living(parameter, now, self.plan.ttl):
+                tally.repeated += 1
+            else:
+                tally.taken_over += 1
+        outcome: Outcome = yield Work(claim, path, data, found.files)
+        if outcome.result is not None:
+            if (yield from _sure(lambda store: store.publish(result, outcome.result))):
+                tally.stored += 1
+            else:
+                tally.duplicates += 1
+            self.me.history.worked = True
+            self.me.history.row.clear()
+        elif outcome.problem:
+            others = found.failures.get(parameter, {}).keys()
+            if not (yield from self.failed(claim, outcome, others)):
+                yield from _removed(path, data)
+                return None
+        yield from _removed(path, data)
+        return True if outcome.result is not None or outcome.problem else None
 
-
-def _one(
-    plan: Plan, me: Pilot, tally: Tally, *, claim: Claim, found: Standing, now: float
-) -> Steps:  # fmt: skip
-    """Claims, runs, hands in. True where it ran, False where another has it, None to end."""
-    path = f"{WORK}/{claim.input}/{claim.name}"
-    data = f"{me.label} {me.nonce}\n".encode()
-    if not (yield from _claimed(path, data)):
-        tally.lost += 1
-        return False
-    result = f"{WORK}/{claim.input}/{plan.result_of(claim.parameter)}"
-    # Between the listing and the claim another may have stored it, and even moved all aside.
-    if not (yield from _sure(lambda store: store.needed(claim.input, result))):
-        yield from _sure(lambda store: store.remove(path))
-        tally.lost += 1
-        return False
-    if claim.epoch > 1:
-        if found.living(claim.parameter, now, plan.ttl):
-            tally.repeated += 1
-        else:
-            tally.taken_over += 1
-    outcome: Outcome = yield Work(claim, path, data, found.files)
-    if outcome.result is not None:
-        if (yield from _sure(lambda store: store.publish(result, outcome.result))):
-            tally.stored += 1
-        else:
-            tally.duplicates += 1
-    elif outcome.problem:
-        tally.failed += 1
-        number = found.failures.get(claim.parameter, 0) + 1
-        note = f"{WORK}/{claim.input}/{FAILURE}{claim.parameter}.{number}"
+    def failed(self, claim: Claim, outcome: Outcome, others: AbstractSet[str]) -> Steps:
+        """Notes a failure. False where it is the node's, as nothing ever started here."""
+        me, history = self.me, self.me.history
+        if outcome.fault == "node" or (outcome.fault == "start" and not history.worked):
+            history.leaving = "it could not start a program"
+            first = outcome.problem.partition("\n")[0]
+            yield Say(
+                f"{claim.input}, {claim.parameter} could not be started: {first}; the pilot leaves,"
+                " and others may run it"
+            )
+            return False
+        self.tally.failed += 1
+        note = f"{WORK}/{claim.input}/{note_of(claim.parameter, me.node, self.random)}"
         text = f"{me.label}\n{outcome.problem}\n".encode()
         yield from _sure(lambda store: store.create(note, text))
-    yield from _sure(lambda store: store.remove(path))
-    return True if outcome.result is not None or outcome.problem else None
+        if not others - {me.node}:
+            history.row[claim.input, claim.parameter] = None
+        if me.failures and len(history.row) >= me.failures:
+            yield from self.compare()
+        if me.failures and len(history.row) >= me.failures and not history.leaving:
+            history.leaving = "too many failures in a row"
+            yield Say(
+                f"the last {len(history.row)} parameters failed here, and on no other node: is"
+                f" something missing on {me.label.split()[0]}? The pilot leaves, and others may run"
+                " them"
+            )
+        return True
+
+    def compare(self) -> Steps:
+        """Forgets, of the failures in a row, those that other nodes have had since."""
+        row = self.me.history.row
+        for name in dict.fromkeys(name for name, _ in row):
+            found: Standing | None = yield from self.listed(name)
+            for each in [each for each in row if each[0] == name]:
+                if found is None or found.failures.get(each[1], {}).keys() - {self.me.node}:
+                    row.pop(each, None)
 
 
 def _claimed(path: str, data: bytes) -> Steps:
     """Whether this pilot has the claim. What was broken off is tried again, and then read back."""
-    doubt = False
+    problem = ""
     for attempt in range(TRIES):
         try:
             made = yield lambda store: store.create(path, data)
-        except Unsure:
-            doubt = True
+        except Unsure as error:
+            problem = str(error)
             yield Pause(_wait(attempt))
             continue
-        if made or not doubt:
+        if made or not problem:
             return made
         break
     # What stands there is what counts: with this pilot's nonce it was won.
-    return (yield from _sure(lambda store: store.read(path))) == data
+    there = yield from _sure(lambda store: store.read(path))
+    if there is None and attempt == TRIES - 1:
+        raise StoreError(f"{problem} ({TRIES} tries)")
+    return there == data
+
+
+def _removed(path: str, data: bytes) -> Steps:
+    """Removes this pilot's claim. After an error it may be gone, and the name another's by now."""
+    problem = ""
+    for attempt in range(TRIES):
+        if problem and (yield from _sure(lambda store: store.read(path))) != data:
+            return
+        try:
+            yield lambda store: store.remove(path)
+        except Unsure as error:
+            problem = str(error)
+            yield Pause(_wait(attempt))
+        else:
+            return
+    raise StoreError(f"{problem} ({TRIES} tries)")
 
 
 def _sure(operation: Asked) -> Steps:
@@ -291,7 +478,7 @@ def _sure(operation: Asked) -> Steps:
         except Unsure as error:
             problem = str(error)
         yield Pause(_wait(attempt))
-    raise StoreError(problem)
+    raise StoreError(f"{problem} ({TRIES} tries)")
 
 
 def _wait(attempt: int) -> float:

@@ -16,9 +16,9 @@ from typing import Protocol
 import attrs
 
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK, sound_name
+from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError
-from matchmaker.pilots.store.standing import Entry
+from matchmaker.pilots.store.standing import Entry, Kind
 
 
 @attrs.frozen(slots=True)
@@ -26,7 +26,7 @@ class Found:
     """What a server says of a file or a folder: its name, and its time in seconds since 1970."""
 
     name: str
-    folder: bool
+    kind: Kind
     modified: float
 
 
@@ -82,21 +82,23 @@ class Remote:
         with suppress(StoreError):
             self.remove(f"{PILOTS}/{nonce}")
 
-    def inputs(self, *, finished: bool = False) -> list[str]:
-        try:
-            found = self.files.folder(FINISHED if finished else WORK)
-        except FileNotFoundError:
-            if finished:
-                return []
-            raise StoreError(f"{self.url}: it has no folder {WORK}") from None
-        return sorted(each.name for each in found if each.folder and sound_name(each.name))
+    def inputs(self, *, finished: bool = False) -> list[Entry] | None:
+        return self._entries(FINISHED if finished else WORK)
+
+    def prepare(self, input_: str) -> None:
+        self.files.make(WORK)
+        self.files.make(f"{WORK}/{input_}")
 
     def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+        return self._entries(f"{FINISHED if finished else WORK}/{input_}")
+
+    def _entries(self, folder: str) -> list[Entry] | None:
         try:
-            found = self.files.folder(f"{FINISHED if finished else WORK}/{input_}")
+            return [
+                Entry(each.name, each.modified, each.kind) for each in self.files.folder(folder)
+            ]
         except FileNotFoundError:
             return None
-        return [Entry(each.name, each.modified) for each in found if not each.folder]
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -120,8 +122,8 @@ class Remote:
 
     def create(self, path: str, data: bytes | Path) -> bool:
         """Creates a file, whole, if there is none; False also if the folder was moved."""
-        folder, _, name = path.rpartition("/")
-        beside = f"{folder}/.{name}.{secrets.token_hex(6)}"
+        folder, slash, name = path.rpartition("/")
+        beside = f"{folder}{slash}.{name}.{secrets.token_hex(6)}"
         try:
             self.files.put(beside, data)
             self.files.rename(beside, path)

@@ -26,6 +26,7 @@ from paramiko import (
 
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.remote import Found, Remote
+from matchmaker.pilots.store.standing import Kind
 
 _SECONDS: Final = 60.0
 
@@ -148,7 +149,15 @@ def _there(sftp: SFTPClient, path: str) -> bool:
 
 
 def _found(name: str, about: SFTPAttributes) -> Found:
-    return Found(name, stat.S_ISDIR(about.st_mode or 0), float(about.st_mtime or 0))
+    mode = about.st_mode or stat.S_IFREG
+    kind: Kind = "other"
+    if stat.S_ISREG(mode):
+        kind = "file"
+    elif stat.S_ISDIR(mode):
+        kind = "folder"
+    elif stat.S_ISLNK(mode):
+        kind = "link"
+    return Found(name, kind, float(about.st_mtime or 0))
 
 
 def sftp(url: str) -> Remote:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.store.places import Store
-from matchmaker.pilots.store.plan import WORK, Plan, claim_of
+from matchmaker.pilots.store.plan import WORK, Plan, claim_of, failure_of, sound_name
 from matchmaker.pilots.store.protocol import StoreError
-from matchmaker.pilots.store.standing import Entry, Standing, standing
+from matchmaker.pilots.store.standing import Entry, Standing, inputs_of, standing
 
 MOST_READ: Final = 200
 """So many claims are read for who made them."""
-MARKS: Final = {"done": "#", "running": ">", "stale": "?", "given up": "!", "free": "."}
+MARKS: Final = {
+    "done": "#", "running": ">", "stale": "?", "failed": "x", "given up": "!", "free": ".",
+}  # fmt: skip
+_SHOWN: Final = 120
+"""Characters of a pilot's name and of a problem; a file of a store may hold a mebibyte."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -41,44 +45,61 @@ class Row:
     done: int
     running: int
     stale: int
+    failed: int
     given_up: int
     free: int
     picture: str
 
 
+@attrs.frozen(slots=True, kw_only=True)
+class FailedParameter:
+    """A parameter without a result that failed; ``problem`` is of one run, None if not read."""
+
+    input: str
+    parameter: str
+    nodes: int
+    runs: int
+    given_up: bool
+    problem: str | None
+
+
 @attrs.frozen(slots=True)
 class Status:
-    """How far a store is."""
+    """How far a store is. ``refused`` says what in it cannot be run."""
 
     rows: Sequence[Row]
     claims: Sequence[Claimed]
+    failures: Sequence[FailedParameter] = ()
+    refused: Sequence[str] = ()
 
     @property
     def all_done(self) -> bool:
-        """Whether all inputs have all results."""
-        return all(row.done == row.parameters for row in self.rows)
+        """Whether all inputs have all results, and nothing was refused."""
+        return not self.refused and all(row.done == row.parameters for row in self.rows)
 
 
-def status(store: Store, plan: Plan, *, wide: int = 60) -> Status:
+def status(store: Store, plan: Plan, *, wide: int = 60, read: bool = True) -> Status:
     """Looks at a store: one listing for each input.
 
     Args:
         store: where to look.
         plan: its plan.
         wide: the most letters of a picture.
+        read: whether to read who runs what and why runs failed, of 200 claims and 200 failures.
 
     Raises:
         StoreError: the storage refuses, or gives no answer.
     """
     rows: list[Row] = []
     claims: list[Claimed] = []
-    # On storage without folders a finished input is in both places.
-    ended = store.inputs(finished=True)
-    places = [(name, False) for name in store.inputs() if name not in set(ended)]
+    failures: list[FailedParameter] = []
+    refused: list[str] = []
     now: float | None = None
-    for name, finished in [*places, *((name, True) for name in ended)]:
+    for name, finished in _places(store, plan, refused):
         listed = list(store.listing(name, finished=finished) or ())
         found = standing(plan, listed)
+        if not finished and not found.all_done:
+            refused += [f"{WORK}/{name}: {each}" for each in found.odd]
         if now is None and found.claims:
             now = _now(store, listed)
         kinds = _kinds(plan, found, now or 0.0)
@@ -87,14 +108,72 @@ def status(store: Store, plan: Plan, *, wide: int = 60) -> Status:
             for epoch, renewed in epochs.items():
                 age = max(0.0, (now or 0.0) - renewed)
                 by = None
-                if len(claims) < MOST_READ:
-                    text = store.read(f"{WORK}/{name}/{claim_of(parameter, epoch)}") or b""
-                    by = " ".join(text.decode("utf-8", "replace").split()[:2])
+                if read and len(claims) < MOST_READ:
+                    text = _text(store, f"{WORK}/{name}/{claim_of(parameter, epoch)}")
+                    by = " ".join(text.split()[:2])[:_SHOWN]
                 claims.append(Claimed(
                     input=name, parameter=parameter, epoch=epoch, age=age, stale=age > plan.ttl,
                     by=by,
                 ))  # fmt: skip
-    return Status(rows, claims)
+        notes = {} if finished else _notes(listed)
+        for parameter, nodes in found.failures.items():
+            if finished or parameter in found.done:
+                continue
+            problem = None
+            if read and len(failures) < MOST_READ:
+                lines = _text(store, f"{WORK}/{name}/{notes[parameter][-1]}").splitlines()
+                problem = " ".join(lines[1:3])[:_SHOWN].strip()
+            failures.append(FailedParameter(
+                input=name, parameter=parameter, nodes=len(nodes), runs=sum(nodes.values()),
+                given_up=parameter in found.given_up, problem=problem,
+            ))  # fmt: skip
+    return Status(rows, claims, failures, refused)
+
+
+def _places(store: Store, plan: Plan, refused: list[str]) -> Iterator[tuple[str, bool]]:
+    """The inputs, and whether they are finished; says what is none."""
+    ended = [each.name for each in store.inputs(finished=True) or () if sound_name(each.name)]
+    entries = store.inputs()
+    if entries is None and plan.tasks is None:
+        raise StoreError(f"{store.url}: there is no folder {WORK}")
+    names, sentences = inputs_of(plan, entries or ())
+    refused += sentences
+    # On storage without folders a finished input is in both places.
+    yield from ((name, False) for name in names if name not in ended)
+    yield from ((name, True) for name in sorted(ended) if plan.tasks is None)
+
+
+def _text(store: Store, path: str) -> str:
+    return (store.read(path) or b"").decode("utf-8", "replace")
+
+
+def _notes(listed: Iterable[Entry]) -> dict[str, list[str]]:
+    """The notes of failures of each parameter, by their names."""
+    made: dict[str, list[str]] = {}
+    for entry in listed:
+        if (found := failure_of(entry.name)) is not None and entry.kind == "file":
+            made.setdefault(found[0], []).append(entry.name)
+    return made
+
+
+def retry(store: Store, plan: Plan, parameters: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Removes the notes of failures of parameters without a result; by default of all of them.
+
+    Gives each input and parameter that may be tried again.
+
+    Raises:
+        StoreError: the storage refuses, or gives no answer.
+    """
+    made: list[tuple[str, str]] = []
+    for name, finished in _places(store, plan, []):
+        listed = [] if finished else list(store.listing(name) or ())
+        found, notes = standing(plan, listed), _notes(listed)
+        for parameter in found.failures:
+            if parameter not in found.done and (not parameters or parameter in parameters):
+                for note in notes[parameter]:
+                    store.remove(f"{WORK}/{name}/{note}")
+                made.append((name, parameter))
+    return made
 
 
 def _now(store: Store, listed: Sequence[Entry]) -> float:
@@ -110,6 +189,7 @@ def _now(store: Store, listed: Sequence[Entry]) -> float:
 
 def _kinds(plan: Plan, found: Standing, now: float) -> Mapping[str, str]:
     kinds = dict.fromkeys(plan.parameters, "free")
+    kinds.update(dict.fromkeys(found.failures, "failed"))
     kinds.update(dict.fromkeys(found.done, "done"))
     kinds.update(dict.fromkeys(found.given_up, "given up"))
     for each in found.claims:
@@ -131,12 +211,14 @@ def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
     Raises:
         StoreError: the storage refuses, or gives no answer.
     """
-    for name in store.inputs():
+    for name, finished in _places(store, plan, []):
+        if finished:
+            continue
         listed = list(store.listing(name) or ())
         found = standing(plan, listed)
         now = _now(store, listed) if found.claims else 0.0
         for parameter, kind in _kinds(plan, found, now).items():
-            if kind in {"free", "stale", "running"}:
+            if kind in {"free", "failed", "stale", "running"}:
                 status = 2 if kind == "running" else 1
                 yield ClassAd({
                     "Id": f"{name}/{parameter}", "JobStatus": status, "Input": name,
@@ -154,7 +236,7 @@ def picture(kinds: Sequence[str], wide: int) -> str:
     parts = min(wide, len(kinds))
     for part in range(parts):
         among = kinds[len(kinds) * part // parts : len(kinds) * (part + 1) // parts]
-        unusual = [kind for kind in ("given up", "stale", "running") if kind in among]
+        unusual = [kind for kind in ("given up", "failed", "stale", "running") if kind in among]
         most = max(("done", "free"), key=among.count)
         made.append(MARKS[unusual[0] if unusual else most])
     return "".join(made)

@@ -98,8 +98,8 @@ class WebDav:
     @contextmanager
     def _alone(self, target: str) -> Iterator[None]:
         """Keeps other pilots from moving anything there. Raises Unsure if one already does."""
-        folder, _, name = target.rpartition("/")
-        guard, status = f"{folder}/.{name}.moving", 0
+        folder, slash, name = target.rpartition("/")
+        guard, status = f"{folder}{slash}.{name}.moving", 0
         for pause in _PAUSES:
             # Apache forbids it also to the later of two at once that make a folder.
             taken = HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.FORBIDDEN
@@ -165,9 +165,10 @@ class WebDav:
 def _found(response: Any) -> tuple[str, Found]:
     path = unquote(urlsplit(response.findtext("{DAV:}href") or "").path).rstrip("/")
     modified = response.findtext(".//{DAV:}getlastmodified")
+    folder = response.find(".//{DAV:}resourcetype/{DAV:}collection") is not None
     return path, Found(
         name=path.rpartition("/")[2],
-        folder=response.find(".//{DAV:}resourcetype/{DAV:}collection") is not None,
+        kind="folder" if folder else "file",
         modified=parsedate_to_datetime(modified).timestamp() if modified else 0.0,
     )
 

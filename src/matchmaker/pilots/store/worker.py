@@ -13,22 +13,38 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal, TypeVar
 
+import attrs
+
+from matchmaker.classad.quoting import printable
 from matchmaker.pilots.node.keeper import remove
-from matchmaker.pilots.node.running import run
+from matchmaker.pilots.node.running import NOT_KEPT, NOT_STARTED, run
 from matchmaker.pilots.node.task import Limits, Task
 from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.places import Store
-from matchmaker.pilots.store.plan import MOST_PLAN, PLAN, WORK, Plan, PlanError, read_plan
+from matchmaker.pilots.store.plan import (
+    LIST,
+    MOST_LIST,
+    MOST_PLAN,
+    PLAN,
+    WORK,
+    Plan,
+    PlanError,
+    read_plan,
+)
 from matchmaker.pilots.store.protocol import (
+    History,
     Operation,
     Outcome,
     Own,
     Pause,
     Pilot,
+    Say,
     StoreError,
     Tally,
     Unsure,
@@ -39,32 +55,100 @@ RENEWALS: Final = 4
 """How often a claim is renewed in its time to live."""
 _SHOWN: Final = 500
 """Bytes of a program's errors that a note of a failure holds."""
+_NO_START: Final = frozenset({126, 127})
+"""The statuses by which a shell says that it could not start a program."""
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+T = TypeVar("T")
 
 
 def plan_of(store: Store) -> Plan:
-    """The plan of a store.
+    """The plan of a store, with its list of tasks.
 
     Raises:
         StoreError: there is none, or the storage gives no answer.
         PlanError: it cannot be used.
     """
-    text = _text_of_plan(store)
-    if text is None:
-        raise StoreError(f"{store.url}: there is no {PLAN}; it says what pilots run there")
-    if len(text) >= MOST_PLAN:
+    text, tasks = _again(lambda: store.read(PLAN)), _tasks_of(store)
+    if text is None and tasks is None:
+        raise StoreError(
+            f"{store.url}: there is no {PLAN}, which says what pilots run there, and no {LIST}"
+        )
+    if text is not None and len(text) >= MOST_PLAN:
         raise PlanError(f"{PLAN} is longer than {MOST_PLAN} bytes")
-    try:
-        return read_plan(text.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise PlanError(f"{PLAN} is not in UTF-8") from None
+    return _read_plan(text, tasks)
 
 
-def _text_of_plan(store: Store) -> bytes | None:
+def _read_plan(plan: bytes | None, tasks: bytes | None) -> Plan:
+    texts = []
+    for name, data in ((PLAN, plan), (LIST, tasks)):
+        try:
+            # A list that a spreadsheet has written may begin with a byte order mark.
+            texts.append(None if data is None else data.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise PlanError(f"{name} is not in UTF-8") from None
+    return read_plan(texts[0] or "", texts[1])
+
+
+def _tasks_of(store: Store) -> bytes | None:
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / LIST
+        if not _again(lambda: store.fetch(LIST, target)):
+            return None
+        if target.stat().st_size > MOST_LIST:
+            raise PlanError(f"{LIST} is longer than {MOST_LIST} bytes")
+        return target.read_bytes()
+
+
+def send_tasks(store: Store, tasks: bytes) -> None:
+    """Puts a list of tasks into a store that has none; all pilots work on the same one.
+
+    Raises:
+        StoreError: it has another, or the storage refuses or gives no answer.
+        PlanError: the list cannot be used.
+    """
+    if len(tasks) > MOST_LIST:
+        raise PlanError(f"the list of tasks is longer than {MOST_LIST} bytes")
+    _read_plan(_again(lambda: store.read(PLAN)), tasks)
+    with TemporaryDirectory() as folder:
+        source = Path(folder) / LIST
+        source.write_bytes(tasks)
+        if not _again(lambda: store.publish(LIST, source)) and _tasks_of(store) != tasks:
+            raise StoreError(
+                f"{store.url} has another {LIST}: leave --tasks out to work on that one, or use"
+                " another store"
+            )
+
+
+def _again(operation: Callable[[], T]) -> T:
     for _ in range(protocol.TRIES - 1):
         with suppress(Unsure):
-            return store.read(PLAN)
+            return operation()
         time.sleep(0.2)
-    return store.read(PLAN)
+    return operation()
+
+
+@attrs.frozen(slots=True)
+class NodeName:
+    """The node of a pilot: its name for people, and letters that tell it from all others."""
+
+    name: str
+    id: str
+
+    @classmethod
+    def of(cls, given: str | None) -> NodeName:
+        """The node of a name, or this one.
+
+        This one is told by the start of its system: containers on one node have different host
+        names, but share what makes runs fail there, and a new start may mend it.
+        """
+        name, identity = given or socket.gethostname(), given or ""
+        if not identity:
+            with suppress(OSError):
+                identity = _BOOT.read_text("ascii")
+        found = blake2b((identity or name).encode(), digest_size=5).hexdigest()
+        return cls(printable(name).replace(" ", "_")[:64], found)
 
 
 class Worker:
@@ -79,6 +163,7 @@ class Worker:
     def __init__(
         self, store: Store, plan: Plan, folder: Path, *, idle: float | None = None,
         pause: float = 5.0, fresh: float = 60.0, warn: Callable[[str], object] = id,
+        node: NodeName | None = None, failures: int = 10, history: History | None = None,
     ) -> None:  # fmt: skip
         """Makes a pilot that has not begun.
 
@@ -90,10 +175,16 @@ class Worker:
             pause: seconds between two looks when there is nothing to do.
             fresh: seconds after which a listing is too old to claim from.
             warn: is called with what goes wrong, for people.
+            node: where it is; this node by default.
+            failures: how many parameters that failed here in a row, and on no other node, make it
+                leave; 0 for never.
+            history: what it shares with the other slots of a pilot.
         """
-        nonce = secrets.token_hex(16)
-        label = f"{socket.gethostname()} {os.getpid()}"
-        self.me = Pilot(nonce=nonce, label=label, idle=idle, pause=pause, fresh=fresh)
+        node = node or NodeName.of(None)
+        self.me = Pilot(
+            nonce=secrets.token_hex(16), label=f"{node.name} {os.getpid()}", node=node.id,
+            idle=idle, pause=pause, fresh=fresh, failures=failures, history=history or History(),
+        )  # fmt: skip
         self.tally = Tally()
         self.busy = False
         self.drain = False
@@ -135,6 +226,9 @@ class Worker:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), seconds)
                 return not (self._stop.is_set() or self.drain)
+            case Say(text):
+                self._warn(text)
+                return None
             case Work():
                 return await self._work(operation, program)
         return await asyncio.to_thread(operation, self._store)
@@ -161,8 +255,8 @@ class Worker:
             await asyncio.sleep(0.2 * 2**attempt)
         raise StoreError(problem)
 
-    async def _files(self, work: Work) -> dict[str, Path] | None:
-        """The input's files on this node; None if the store has them no more."""
+    async def _files(self, work: Work) -> dict[str, Path]:
+        """The input's files on this node. Raises StoreError if the store does not give them."""
         input_ = work.claim.input
         if input_ not in self._fetched:
             # The files of one input at a time: pilots stay with an input while it has work.
@@ -174,7 +268,7 @@ class Worker:
             found = {name: folder / name for name in work.files}
             for name, target in found.items():
                 if not await self._fetch(f"{WORK}/{input_}/{name}", target):
-                    return None
+                    raise StoreError(f"{WORK}/{input_}/{name} is not there any more")
             self._fetched[input_] = found
         return self._fetched[input_]
 
@@ -194,17 +288,19 @@ class Worker:
 
     async def _run(self, work: Work, program: dict[str, Path]) -> Outcome:
         input_, parameter = work.claim.input, work.claim.parameter
-        files = await self._files(work)
-        if files is None:
-            return Outcome(problem="a file of the input is not there any more")
+        try:
+            files = await self._files(work)
+            argv = self._plan.words(input_, parameter)
+        except (StoreError, OSError) as error:
+            return Outcome(problem=str(error), fault="node")
         name = self._plan.result_of(parameter)
         kept = self._folder / "results" / f"{input_}.{name}"
         kept.parent.mkdir(exist_ok=True)
         kept.unlink(missing_ok=True)
         task = Task(
-            id=f"{input_}.{parameter}", argv=self._plan.words(input_, parameter),
+            id=f"{input_}.{parameter}", argv=argv,
             files={**files, **program}, limits=Limits(seconds=self._plan.seconds),
-            keep={name: kept},
+            keep={} if self._plan.stdout else {name: kept},
         )  # fmt: skip
         watch: list[asyncio.Task[None]] = []
 
@@ -215,6 +311,7 @@ class Worker:
         result = await run(
             task, self._folder / "tasks",
             started=lambda running: watch.append(asyncio.create_task(end(running))),
+            output=kept if self._plan.stdout else None,
         )  # fmt: skip
         for each in watch:
             each.cancel()
@@ -226,10 +323,15 @@ class Worker:
             f"signal {result.signal}" if result.signal else f"exit status {result.exit}"
         )
         if result.exit == 0 and not result.reason:
-            problem = f"the program left no {name}"
+            problem = f"the program left no plain file {name}"
         self._warn(f"{input_}, {parameter}: {problem}")
         errors = result.errors[-_SHOWN:].decode("utf-8", "replace")
-        return Outcome(problem=f"{problem}\n{errors}")
+        fault: Literal["run", "start", "node"] = "run"
+        if result.reason.startswith((NOT_STARTED, NOT_KEPT)):
+            fault = "node"
+        elif result.exit in _NO_START or (result.exit is None and result.signal is None):
+            fault = "start"
+        return Outcome(problem=f"{problem}\n{errors}", fault=fault)
 
     async def _renew(self, work: Work, over: asyncio.Event) -> None:
         while True:
