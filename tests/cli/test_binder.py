@@ -89,6 +89,73 @@ def test_output_is_fetched_whole(classad: Run, made: Grid, tmp_path: Path) -> No
     assert (done.status, "give one of" in done.err) == (2, True)
 
 
+def test_many_jobs_are_one_process(classad: Run, made: Grid, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    texts = [
+        "/bin/sh -c 'echo $0' \"a b\"",
+        "# a comment",
+        "",
+        *["true"] * 150,
+        "/bin/sh -c 'exit 3'",
+    ]
+    lines.write_text("\n".join(texts))
+    words = ("binder", "submit", "--jobs", lines, "--commands", "--key", "sweep")
+    first = json.loads(classad(*words, "--json").out)
+    assert [each["key"] for each in first[:2]] == ["sweep.1", "sweep.4"]
+    assert len({each["job"] for each in first}) == 152
+    again = json.loads(classad(*words, "--json").out)
+    assert [each["job"] for each in again] == [each["job"] for each in first]
+    made.pilot("p", "--cpus", 8)
+    done = classad(*words, "--wait", 100)
+    assert (done.status, done.out.splitlines()[0]) == (1, "152 jobs: 1 ended badly, 151 ended well")
+    assert "sweep.154" in done.out
+    assert "ExitCode 3" in done.out
+    assert classad("binder", "output", first[0]["job"]).out == "a b\n"
+    # A key that stands for another job is refused, and the others are not.
+    lines.write_text("\n".join(["false", *texts[1:]]))
+    done = classad(*words)
+    assert (done.status, done.out.splitlines()[0]) == (1, "152 jobs: 151 ended, 1 refused")
+    assert "has another ad" in done.out
+
+
+def test_ads_of_a_file_have_keys_and_what_all_have(
+    classad: Run, made: Grid, tmp_path: Path
+) -> None:
+    (tmp_path / "common.ad").write_text('[ Cmd = "/bin/echo"; Requirements = true ]')
+    (tmp_path / "jobs.json").write_text(
+        '[{"Key": "mine", "Arguments": ["1"]}, {"Arguments": ["2"], "Cmd": "/bin/false"}]'
+    )
+    words = ("binder", "submit", tmp_path / "common.ad", "--jobs", tmp_path / "jobs.json")
+    done = classad(*words, "--json")
+    first, second = json.loads(done.out)
+    assert (done.status, first["key"], second["key"][-2:]) == (0, "mine", ".2")
+    prefix = second["key"][:-2]
+    assert f"repeat the same file with --key {prefix}" in done.err
+    found = json.loads(classad(*words, "--key", prefix, "--json").out)
+    assert [each["job"] for each in found] == [first["job"], second["job"]]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("text", "more", "said"),
+    [
+        ("true\nsh -c 'x", ["--commands"], "line 2: No closing quotation"),
+        ("true\n\xff\xfe", ["--commands"], "line 2: "),
+        ('[ Cmd = "a" ]\n[ Cmd = 3 ]', [], "job 2: Cmd is 3"),
+        ('[ Cmd = "a"; Key = "k" ]\n[ Cmd = "a"; Key = "k" ]', [], "job 2: the key k is"),
+        ("# nothing", ["--commands"], "no job was found"),
+        ('[ Cmd = "a" ]\n[ Cmd = ', [], "line 2"),
+    ],
+)
+def test_nothing_of_a_bad_file_is_handed_in(
+    classad: Run, tmp_path: Path, text: str, more: list[str], said: str
+) -> None:
+    (tmp_path / "bad").write_bytes(text.encode("latin-1"))
+    done = classad("binder", "submit", "--jobs", tmp_path / "bad", *more)
+    assert (done.status, said in done.err, done.out) == (2, True, ""), done.err
+    assert classad("binder", "jobs").status == 1
+
+
 def test_nobody_types_and_no_slot_comes(made: Grid, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "binder", "connect", tmp_path / "job.ad", "--seconds", "0.2"],

@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import wraps
@@ -21,7 +22,7 @@ import click
 
 from matchmaker.cli import sources
 from matchmaker.cli.options import together
-from matchmaker.cli.output import facts, plain, print_json, printable, show, table, warn
+from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
 from matchmaker.cli.serving import PORT, run, token
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from matchmaker.pilots.connect import Binder, JobFacts, Place
 
 _PIECES = 4
+_BRIEF = ("ExitCode", "ExitSignal", "Reason")
 _T = TypeVar("_T")
 
 
@@ -106,19 +108,42 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
 
 
 @command.command("submit")
-@click.argument("file")
-@click.option("--key", metavar="KEY", help="The job's name: one job for each; by default random.")
+@click.argument("file", required=False)
+@click.option(
+    "--jobs",
+    "jobs_file",
+    metavar="FILE",
+    help="Many jobs in one file, - for standard input; FILE then has what all have.",
+)
+@click.option(
+    "--commands",
+    is_flag=True,
+    help="With --jobs: a command line on each line, as a shell separates its words.",
+)
+@click.option("--key", metavar="KEY", help="The job's name: one job for each; by default random."
+              " Of many jobs, what their numbers follow.")  # fmt: skip
 @click.option("--wait", metavar="SECONDS", type=click.FloatRange(0, 86_400), default=0.0,
               help="Wait so long for its end.")  # fmt: skip
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def submit(*, file: str, key: str | None, wait: float, place: Place, as_json: bool) -> int:
-    """Hand in the job of FILE, which goes on without you.
+def submit(
+    *, file: str | None, jobs_file: str | None, commands: bool, key: str | None, wait: float,
+    place: Place, as_json: bool,
+) -> int:  # fmt: skip
+    """Hand in the job of FILE, or all of --jobs, which go on without you.
 
-    With --wait, exit status 1 if it has not ended well by then.
+    Each of many jobs has the key in its Key, or --key and its number: the same file with the same
+    --key again gives the same jobs. All are read and checked before one is handed in.
+
+    With --wait, exit status 1 if one has not ended well by then.
     """
     import secrets
 
+    if jobs_file is not None:
+        jobs = _jobs_of(jobs_file, file, key, commands=commands)
+        return _submit_all(jobs, place, wait, as_json=as_json)
+    if file is None or commands:
+        raise click.UsageError("give FILE, or --jobs FILE; --commands is for --jobs")
     ad = sources.one_ad(file)
 
     async def submitted(found: Binder) -> JobFacts:
@@ -131,6 +156,110 @@ def submit(*, file: str, key: str | None, wait: float, place: Place, as_json: bo
     else:
         print(job.id)
     return 0 if not wait or _well(job) else 1
+
+
+def _jobs_of(
+    path: str, common: str | None, prefix: str | None, *, commands: bool
+) -> dict[str, ClassAd]:
+    """Reads and checks all jobs of a file, by their keys.
+
+    Raises ValueError with the line, or the number, of one that cannot be handed in.
+    """
+    import secrets
+
+    from matchmaker import ClassAd
+    from matchmaker.pilots.binder.bounds import MOST_KEY
+    from matchmaker.pilots.node.task import check_job
+
+    shared = ClassAd() if common is None else sources.one_ad(common)
+    read = _command_lines(path) if commands else enumerate(sources.ads(path), 1)
+    kind = "line" if commands else "job"
+    start, drawn = prefix, False
+    found: dict[str, ClassAd] = {}
+    for number, own in read:
+        ad = shared.copy()
+        ad.update(own)
+        name = ad.eval("Key")
+        if not isinstance(name, str):
+            if start is None:
+                start, drawn = secrets.token_hex(4), True
+            name = f"{start}.{number}"
+        try:
+            check_job(ad)
+        except ValueError as error:
+            raise ValueError(f"{path}: {kind} {number}: {error}") from None
+        if not 0 < len(name) <= MOST_KEY or not name.isprintable():
+            raise ValueError(
+                f"{path}: {kind} {number}: a key of 1 to {MOST_KEY} printable characters was"
+                f" expected, not {name[:MOST_KEY]!r}"
+            )
+        if name in found:
+            raise ValueError(f"{path}: {kind} {number}: the key {name} is another's before it")
+        found[name] = ad
+    if not found:
+        raise ValueError(f"{path}: no job was found")
+    if drawn:
+        # Said at once: who repeats the file without it would hand in the jobs anew.
+        warn(f"keys {start}.N, N the number of a {kind}: repeat the same file with --key {start}")
+    return found
+
+
+def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:
+    """The jobs of command lines, with their numbers; empty lines and comments (#) are none."""
+    import shlex
+
+    from matchmaker import ClassAd
+
+    with sources.opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8").strip()
+                words = [] if text.startswith("#") else shlex.split(text)
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from None
+            if words:
+                yield number, ClassAd(Cmd=words[0], Arguments=words[1:], Requirements=True)
+
+
+def _submit_all(jobs: dict[str, ClassAd], place: Place, wait: float, *, as_json: bool) -> int:
+    """Hands in many jobs, perhaps waits for them, and prints what became of each."""
+
+    async def submitted(found: Binder) -> dict[str, JobFacts | str]:
+        done = {key: job async for key, job in found.submit_all(jobs.items())}
+        ids = [job.id for job in done.values() if not isinstance(job, str)]
+        if wait:
+            done.update({job.key: job async for job in found.ended(ids, seconds=wait)})
+        return done
+
+    found = _asked(place, submitted)
+    if as_json:
+        print_json([
+            {"key": key, "refused": job} if isinstance(job, str) else _row(job)
+            for key, job in found.items()
+        ])  # fmt: skip
+    bad: list[list[str]] = []
+    counts: Counter[str] = Counter()
+    for key, job in found.items():
+        if isinstance(job, str):
+            counts["refused"] += 1
+            bad.append([key, "", job])
+        elif job.result is None:
+            counts[job.stage] += 1
+            if job.stage in {"cancelled", "lost"}:
+                bad.append([key, job.id, f"{job.stage}: {job.reason}"])
+        else:
+            counts["ended well" if _well(job) else "ended badly"] += 1
+            if not _well(job):
+                ad = job.result
+                said = [f"{name} {plain(ad.eval(name))}" for name in _BRIEF if name in ad]
+                bad.append([key, job.id, ", ".join(said)])
+    if not as_json:
+        numbers = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
+        print(f"{count(len(found), 'job')}: {numbers}")
+        if bad:
+            show(table(("key", "job", "why"), bad, whole=(0, 1)))
+    well = counts["ended well"] == len(found) if wait else not counts["refused"]
+    return 0 if well else 1
 
 
 def _well(job: JobFacts) -> bool:

@@ -5,8 +5,10 @@ What the frames are is in ``wire``; what a job's ad may say is in ``docs/binder.
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
+import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -23,6 +25,10 @@ from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
 from matchmaker.pilots.wire.stream import Stream
 
+_TOGETHER = 100
+_TOGETHER_BYTES = 180 << 10
+"""How many jobs, and how many bytes of them, one request takes."""
+_ASKED = 60
 _GRACE = 30.0
 """How many seconds more than it was given the binder has to answer."""
 
@@ -232,6 +238,52 @@ class Binder:
         """
         (job,) = await self._jobs(FrameKind.SUBMIT, key=key, ad=str(ad))
         return job
+
+    async def submit_all(
+        self, jobs: Iterable[tuple[str, ClassAd]]
+    ) -> AsyncIterator[tuple[str, JobFacts | str]]:
+        """Hands in many jobs, a hundred by one request: each key, and its job or why there is none.
+
+        Args:
+            jobs: keys and ads, as ``submit`` takes them.
+
+        Raises ClosedError, TimeoutError and RefusedError as ``submit`` does, for what is left.
+        """
+        some: list[tuple[str, str]] = []
+        size = 0
+        for key, ad in jobs:
+            text = str(ad)
+            length = len(json.dumps([key, text]))
+            if some and (size + length > _TOGETHER_BYTES or len(some) >= _TOGETHER):
+                async for each in self._submit_some(some):
+                    yield each
+                some, size = [], 0
+            some.append((key, text))
+            size += length
+        if some:
+            async for each in self._submit_some(some):
+                yield each
+
+    async def _submit_some(
+        self, some: list[tuple[str, str]]
+    ) -> AsyncIterator[tuple[str, JobFacts | str]]:
+        answer = await self._ask(FrameKind.SUBMIT_ALL, FrameKind.JOBS, jobs=some)
+        for (key, _), said in zip(some, answer["jobs"], strict=True):
+            yield key, said["refused"] if "refused" in said else _job(said)
+
+    async def ended(self, ids: Sequence[str], *, seconds: float) -> AsyncIterator[JobFacts]:
+        """Jobs, each with how it ended, when all have ended or the seconds are over.
+
+        Of the results there are ``ExitCode``, ``ExitSignal``, ``Reason`` and ``WallSeconds``.
+        Raises RefusedError where one is not a job of this client.
+        """
+        until = time.monotonic() + seconds
+        for start in range(0, len(ids), _ASKED):
+            # One alone would be told whole.
+            some = [*ids[start : start + _ASKED]]
+            left = max(0.0, until - time.monotonic())
+            for job in await self._jobs(FrameKind.ASK, seconds=left, jobs=some):
+                yield job
 
     async def job(self, id_: str, *, seconds: float = 0.0) -> JobFacts:
         """One job, with its result. Waits for its end for some seconds, where these are given.

@@ -5,6 +5,7 @@ A client sees its own jobs; an admin sees all jobs.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import time
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import grants, moves
 from matchmaker.pilots.binder.ads import an_ad, asked, sendable
@@ -34,6 +36,8 @@ _MOST_SECONDS: Final = 86_400.0
 _MOST_LISTED: Final = 60
 """How many jobs an answer lists, without their results and the ends of long reasons."""
 _LISTED_REASON: Final = 200
+_MOST_TOGETHER: Final = 100
+"""How many jobs are submitted by one request."""
 _MOST_ADS: Final = 64 << 10
 """How many bytes of ads an answer lists; one ad may be longer."""
 
@@ -77,6 +81,8 @@ async def _answer(
     match frame.kind:
         case FrameKind.SUBMIT:
             return FrameKind.JOBS, {"jobs": [await _submit(greeting, frame, exchange, settings)]}
+        case FrameKind.SUBMIT_ALL:
+            return FrameKind.JOBS, {"jobs": await _submit_all(greeting, frame, exchange, settings)}
         case FrameKind.ASK:
             return FrameKind.JOBS, {"jobs": await _ask(greeting, frame, exchange)}
         case FrameKind.FETCH:
@@ -143,7 +149,43 @@ def _new_job(
 async def _submit(
     greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
 ) -> dict[str, Any]:
-    key, ad = frame["key"], _owned(greeting, frame["ad"])
+    job = _entered(greeting, frame["key"], frame["ad"], exchange, settings)
+    # A known one may be on its way into the storage, by an earlier request.
+    await exchange.storing.stored()
+    return _facts(exchange.book.jobs.get(job.id, job))
+
+
+async def _submit_all(
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+) -> list[dict[str, Any]]:
+    """Enters jobs, each by itself, and waits once until they are stored; in their order.
+
+    One that is not taken has its key and why in its place.
+    """
+    pairs = frame["jobs"]
+    if not 0 < len(pairs) <= _MOST_TOGETHER or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
+        for pair in pairs
+    ):
+        raise ValueError(f"1 to {_MOST_TOGETHER} pairs of a key and an ad were expected")
+    taken: list[Job | dict[str, Any]] = []
+    for key, text in pairs:
+        try:
+            taken.append(_entered(greeting, key, text, exchange, settings))
+        except ValueError as error:
+            taken.append({"key": key[:MOST_KEY], "refused": str(error)[:_LISTED_REASON]})
+        # Others have their turn in between.
+        await asyncio.sleep(0)
+    await exchange.storing.stored()
+    jobs = exchange.book.jobs
+    return [_listed(jobs.get(each.id, each)) if isinstance(each, Job) else each for each in taken]
+
+
+def _entered(
+    greeting: Greeting, key: str, text: str, exchange: Exchange, settings: Settings
+) -> Job:
+    """The client's job under a key: a new one, or the one that is there. Raises ValueError."""
+    ad = _owned(greeting, text)
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
         raise ValueError(f"a key of 1 to {MOST_KEY} printable characters was expected")
     book = exchange.book
@@ -151,14 +193,12 @@ async def _submit(
     if known is None:
         new = _new_job(greeting, ad, exchange, settings, key)
         job, change = moves.submit(book, new)
-        await exchange.settle(change)
+        exchange.post(change)
     else:
         job = book.jobs[known]
-        # It may be on its way into the storage, by an earlier request.
-        await exchange.storing.stored()
     if not grants.same(job.ad, ad):
         raise ValueError(f"the key {key} stands for the job {job.id}, which has another ad")
-    return _facts(book.jobs.get(job.id, job))
+    return job
 
 
 async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dict[str, Any]]:
@@ -178,7 +218,7 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
     if len(found) == 1 == len(ids):
         job = await _explained(found[0], exchange)
         return [{**_facts(job), "output": exchange.outputs.sizes(job.id)}]
-    return list(map(_listed, found))
+    return list(map(_brief, found))
 
 
 async def _explained(job: Job, exchange: Exchange) -> Job:
@@ -263,3 +303,15 @@ def _facts(job: Job) -> dict[str, Any]:
 def _listed(job: Job) -> dict[str, Any]:
     facts = _facts(job)
     return {**facts, "reason": job.reason[:_LISTED_REASON], "result": ""}
+
+
+def _brief(job: Job) -> dict[str, Any]:
+    """A job among others that were asked for by name: of its result, how it ended."""
+    result = ClassAd()
+    if job.result:
+        ad = parse_ad(job.result)
+        for name in ("ExitCode", "ExitSignal", "Reason", "WallSeconds"):
+            if name in ad:
+                value = ad.eval(name)
+                result[name] = value[:_LISTED_REASON] if isinstance(value, str) else value
+    return {**_listed(job), "result": str(result) if job.result else ""}

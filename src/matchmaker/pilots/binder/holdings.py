@@ -23,27 +23,33 @@ class Holdings:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, int]] = {}
+        self._bytes: dict[str, int] = {}
         self._askers: dict[str, str] = {}
 
     def enter(self, owner: str, id_: str, size: int, asker: str = "") -> None:
         """Enters a job, or its new size. ``asker`` names the running job that asked for it."""
-        self._of.setdefault(owner, {})[id_] = size
+        self._put(owner, id_, size)
         if asker:
             self._askers[id_] = asker
-            self._of.setdefault(asker, {})[id_] = size
+            self._put(asker, id_, size)
+
+    def _put(self, name: str, id_: str, size: int) -> None:
+        mine = self._of.setdefault(name, {})
+        self._bytes[name] = self._bytes.get(name, 0) + size - mine.get(id_, 0)
+        mine[id_] = size
 
     def leave(self, owner: str, id_: str) -> None:
         """Removes a job, if it is there."""
         for name in (owner, self._askers.pop(id_, "")):
             mine = self._of.get(name, {})
-            mine.pop(id_, None)
+            self._bytes[name] = self._bytes.get(name, 0) - mine.pop(id_, 0)
             if not mine:
                 self._of.pop(name, None)
+                del self._bytes[name]
 
     def of(self, name: str) -> tuple[int, int]:
         """How many jobs somebody has open, and their bytes."""
-        mine = self._of.get(name, {})
-        return len(mine), sum(mine.values())
+        return len(self._of.get(name, ())), self._bytes.get(name, 0)
 
     def ids(self, name: str) -> Collection[str]:
         """The ids of the jobs that somebody has open."""

@@ -76,6 +76,7 @@ class FrameKind(StrEnum):
     CONNECT = "connect", {"ad": str, "seconds": (int, float)}
     WAITING = "waiting", {"job": str, "reason": str}
     SUBMIT = "submit", {"key": str, "ad": str}
+    SUBMIT_ALL = "submit_all", {"jobs": list}
     ASK = "ask", {"jobs": list, "seconds": (int, float)}
     FETCH = "fetch", {"job": str, "name": str, "offset": int}
     PIECE = "piece", {"data": str, "size": int}
