@@ -15,7 +15,9 @@ from typing import Any
 import attrs
 import pytest
 
+from matchmaker import parse_ad
 from matchmaker.cli import transfers
+from matchmaker.cli.handing import ordered
 from matchmaker.delegation import Ledger
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Payload
@@ -397,6 +399,26 @@ def test_a_ledger_that_would_be_lost_is_refused(
         assert done.status == 2
         assert "the ledger must be kept: name a file" in done.err
         assert not world.calls
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "stays"),
+    [
+        ("", (), True),
+        ("#SBATCH --chdir=/data", (), False),
+        ("#SBATCH -D /data", (), False),
+        ("", ("-D", "/data"), False),
+        ("", ("-D/data",), False),
+        ("# --chdir=/data", ("--time=9",), True),
+    ],
+)
+def test_a_job_runs_where_it_was_submitted_unless_an_option_says_where(
+    tmp_path: Path, line: str, given: tuple[str, ...], stays: bool
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/sh\n{line}\ntrue\n")
+    order = ordered(parse_ad("[]"), "-", "slurm", script=str(script), given=given)
+    assert order.invocation.directory == (str(Path.cwd()) if stays else "")
 
 
 def test_a_batch_system_that_is_not_there_is_bad_input(

@@ -100,20 +100,22 @@ def ordered(
     """
     from matchmaker.delegation.control import load_control
     from matchmaker.delegation.effects import script_at
-    from matchmaker.delegation.orders import invocation_of
+    from matchmaker.delegation.orders import invocation_of, own_options
 
     control = load_control(lrms)
-    names = {word.partition("=")[0].strip() for word in given}
-    directory = "" if names & {*control.chdir} else str(Path.cwd())
     folder = Path.cwd() if job_file == "-" else Path(job_file).absolute().parent
     words = None if arguments is None else shlex.split(arguments)
-    described = invocation_of(job, folder, directory, script, words)
+    described = invocation_of(job, folder, str(Path.cwd()), script, words)
     if described.script is None:
         raise click.UsageError("the job names no Executable: give --script FILE, the job's script")
     content = described.script
+    if not isinstance(content, bytes):
+        content = script_at(Path(content))
+    options = own_options(control, content, {}, given).words
+    if not {word.partition("=")[0].strip() for word in options}.isdisjoint(control.chdir):
+        described = invocation_of(job, folder, "", script, words)
     return OrderedJob(
-        job=job, script=content if isinstance(content, bytes) else script_at(Path(content)),
-        control=control, invocation=described.invocation, given=given,
+        job=job, script=content, control=control, invocation=described.invocation, given=given,
         left_out=described.left_out,
     )  # fmt: skip
 
