@@ -16,7 +16,7 @@ from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenEr
 from matchmaker.delegation.contact import Spool
 from matchmaker.delegation.findings import check, unknown_to
 from matchmaker.delegation.observation import Phase
-from matchmaker.delegation.record import Record, State
+from matchmaker.delegation.record import Invocation, Record, State
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
 
@@ -187,6 +187,52 @@ def test_a_rebuilt_row_knows_its_job_by_its_mark(ledger: Ledger, script: Path) -
     assert foreign.phase is Phase.PARKED
     with pytest.raises(KeyTakenError):
         again.submit(mm.parse_ad("[ other = true ]"), script, key="k")
+    new.close()
+
+
+def test_a_rebuilt_job_is_submitted_again_as_it_was_ordered(ledger: Ledger, script: Path) -> None:
+    """The spool has the order, so that nothing of it is lost with the ledger."""
+    world = World()
+    made = on(ledger, world)
+    world.faults = {"park": ["nothing"]}
+    before = made.submit(
+        AD, script, ["--mem=5M"], key="k", directory=script.parent, environment={"A": "b\nc"},
+        invocation=Invocation(arguments=("x y", "\u00e9"), exports=(("B", "2"),)),
+    )  # fmt: skip
+    order = ledger.payload("k")
+    ledger.close()
+    Path(ledger.place).unlink()
+    script.unlink()
+    new = Ledger(ledger.place)
+    again = on(new, world)
+    again.rebuild()
+    assert new.payload("k") == order
+    for _ in range(12):
+        world.pass_time(12)
+        again.reconcile()
+    after = again.job("k")
+    assert (after.state, after.attempt) == (State.RUNNING, before.attempt + 1), again.history("k")
+    assert world.parked == [(str(script.parent), {"A": "b\nc"})] * 2
+    new.close()
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"ad": 3}', "no JSON", None])
+def test_an_order_that_was_damaged_in_the_spool_is_not_taken(
+    ledger: Ledger, script: Path, damage: str | None
+) -> None:
+    world = World()
+    spool = SharedSpool(script.parent / "spool")
+    Delegator(ledger, world, spool, clock=lambda: world.now).submit(AD, script, key="k")
+    path = spool.root / "k" / "1" / "order"
+    text = path.read_text()
+    other = text.replace('"own_words": []', '"own_words": ["-x"]')
+    path.write_text(other if damage is None else damage)
+    ledger.close()
+    Path(ledger.place).unlink()
+    new = Ledger(ledger.place)
+    Delegator(new, world, spool, clock=lambda: world.now).rebuild()
+    assert new.payload("k") is None
+    assert new.get("k").state.live
     new.close()
 
 

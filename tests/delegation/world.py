@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 
@@ -54,6 +55,7 @@ class Files:
     origin: Origin | None = None
     length: float | None = None
     over: bool = False
+    payload: Payload | None = None
 
 
 @attrs.define
@@ -209,7 +211,7 @@ class World:
     ) -> Path | Silence:
         fault = self.boundary("prepare")
         if fault != "nothing":
-            self.files.setdefault((key, attempt), Files())
+            self.files.setdefault((key, attempt), Files()).payload = payload
         return BROKEN if fault else Path(f"/spool/{key}/{attempt}/start.sh")
 
     def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
@@ -222,6 +224,10 @@ class World:
     ) -> Mapping[tuple[str, int], Origin] | Silence:
         found = {name: self.files.get(name, Files()).origin for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
+
+    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | Silence:
+        found = {name[0]: self.files.get(name, Files()).payload for name in names}
+        return {key: payload for key, payload in found.items() if payload is not None}
 
     def first(self) -> Origin | Silence | None:
         return self.signed
@@ -448,7 +454,11 @@ class MemoryLedger:
             del self.log[kept:]
             self.on_disk = None
 
-    def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
+    def rebuild(
+        self, records: Sequence[Record], at: float, by: str = "",
+        payloads: Mapping[str, Payload] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self.payloads = {**payloads, **self.payloads}
         self.epoch += 1
         self.on_disk = None
         self.rows = {k: attrs.evolve(r, epoch=self.epoch) if r.state.live else r

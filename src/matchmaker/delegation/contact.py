@@ -169,6 +169,9 @@ class Spool(Protocol):
     ) -> Mapping[tuple[str, int], Origin] | Silence:
         """Whose attempts (key, attempt) they are, of those that say so."""
 
+    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | Silence:
+        """What attempts (key, attempt) were made of, by key, of those that say so."""
+
     def first(self) -> Origin | Silence | None:
         """Whose spool it is: the ledger that signed first; None if none did."""
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -327,12 +328,18 @@ class Ledger:
         with self._writing() as write:
             write.execute(contents.delete().where(contents.c.digest.not_in(used)))
 
-    def rebuild(self, records: Sequence[Record], at: float, by: str = "") -> None:
+    def rebuild(
+        self,
+        records: Sequence[Record],
+        at: float,
+        by: str = "",
+        payloads: Mapping[str, Payload] = MappingProxyType({}),
+    ) -> None:
         """Replaces the live records, and those of the given keys, in a new epoch.
 
         Whoever read the ledger before can write no more. Jobs and the log stay. Each record gets
         what the row before says of the job, so that a job with a description can be submitted
-        again, and its mark is the same.
+        again, and its mark is the same. ``payloads`` describe jobs, by key, that lost theirs.
         """
         keys = sorted({record.key for record in records})
         with self._writing() as write:
@@ -355,8 +362,18 @@ class Ledger:
             ]
             if made:
                 write.execute(transfers.insert(), [tables.row_of(record) for record in made])
+                self._describe(write, payloads)
                 write.execute(log.insert(), [{**_entry(None, r, by), "at": at,
                                               "reason": "rebuilt"} for r in made])  # fmt: skip
+
+    def _describe(self, write: Connection, payloads: Mapping[str, Payload]) -> None:
+        """Writes the jobs that have no description."""
+        for key, payload in payloads.items():
+            if write.scalar(sql.select(jobs.c.key).where(jobs.c.key == key)) is None:
+                row, named = tables.job_rows(key, payload)
+                contents_ = [{"digest": d, "content": c} for d, c in named.items()]
+                write.execute(_CONTENT, contents_)
+                write.execute(jobs.insert(), [row])
 
     def _check_epoch(self, write: Connection) -> None:
         now = write.scalar(_EPOCH)

@@ -14,10 +14,10 @@ import attrs
 
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.effects import Means, absolute, carry_out_all
+from matchmaker.delegation.effects import Means, absolute, carry_out_all, digest_of
 from matchmaker.delegation.errors import UnansweredError
 from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
-from matchmaker.delegation.record import Record, State, Unreadable, key_of
+from matchmaker.delegation.record import Payload, Record, State, Unreadable, key_of
 from matchmaker.delegation.situation import Observation
 
 _T = TypeVar("_T")
@@ -156,8 +156,20 @@ def rebuild(means: Means) -> Reconciliation:
         last = State(before[key]) if key in before else None
         seen = marks.get((key, attempt), Marks())
         made.append(states.rebuilt(begun, seen, last, now, means.deadlines))
-    means.ledger.rebuild(made, now, means.owner)
+    means.ledger.rebuild(made, now, means.owner, _described(means, made))
     return reconcile(means)
+
+
+def _described(means: Means, records: Collection[Record]) -> Mapping[str, Payload]:
+    """The jobs of rebuilt rows, by key, of those whose description is that of their digest."""
+    names = [(record.key, record.attempt) for record in records]
+    found = _answered(means.spool_of("").described(names))
+    digests = {record.key: record.digest for record in records}
+    return {
+        key: payload
+        for key, payload in found.items()
+        if digest_of(payload, means.system.name) == digests[key]
+    }
 
 
 _Kept = tuple[

@@ -7,7 +7,9 @@ The data alone: what moves a record from state to state is in
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -325,6 +327,38 @@ class Payload:
             names = [n for n in {**ad, **changed} if str(ad.get(n)) != str(changed.get(n))]
             found.append(f"{', '.join(names[:5]) or 'the text'} of its ad")
         return ", ".join(found)
+
+    def to_json(self) -> str:
+        """The job without the script's content, for :meth:`from_json`."""
+        kept = attrs.filters.exclude(attrs.fields(Payload).content)
+        return json.dumps(attrs.asdict(self, filter=kept))
+
+    @classmethod
+    def from_json(cls, text: str | bytes, content: bytes) -> Payload:
+        """The job of a text, with its script's content.
+
+        Raises KeyError, TypeError and ValueError for a text that holds something else.
+
+        >>> call = Invocation(arguments=("a b",), exports=(("B", "2"),))
+        >>> one = Payload(ad="[ A = 2 ]", script="a.sh", content=b"true", invocation=call)
+        >>> Payload.from_json(one.to_json(), b"true") == one
+        True
+        """
+        found = json.loads(text)
+        call = found["invocation"]
+        invocation = Invocation(**{
+            **call, "arguments": tuple(call["arguments"]), "exports": pairs(call["exports"]),
+        })  # fmt: skip
+        return cls(**{
+            **found, "content": content, "invocation": invocation,
+            "own_words": tuple(found["own_words"]), "words": tuple(found["words"]),
+            "environment": pairs(found["environment"]), "metadata": pairs(found["metadata"]),
+        })  # fmt: skip
+
+
+def pairs(found: Iterable[Iterable[object]]) -> tuple[tuple[str, str], ...]:
+    """Names and texts as JSON has them."""
+    return tuple((str(name), str(text)) for name, text in found)
 
 
 _PARTS: Final = {

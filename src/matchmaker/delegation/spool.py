@@ -26,6 +26,7 @@ import attrs
 
 from matchmaker.classad.formats.files import plain
 from matchmaker.delegation.contact import Marks, Origin
+from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import PREFIX, Payload, check_key, key_of
 from matchmaker.delegation.start import render
@@ -35,6 +36,8 @@ _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096
 _FIRST: Final = f"{_MARKER}.ledger"
 _ORIGIN: Final = "origin"
+_ORDER: Final = "order"
+_LARGEST: Final = 6 * (LIMITS.ad + LIMITS.environment + LIMITS.words)
 _JOB: Final = "job."
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,5}")
@@ -103,6 +106,7 @@ class SharedSpool:
             _take(room, job, cluster)
         text = render(room, payload.invocation, grace=self.grace)
         _write(room / "payload", payload.content, mode=0o700)
+        _write(room / _ORDER, payload.to_json().encode("utf-8"))
         _write(room / "start.sh", text.encode("utf-8", "surrogateescape"), mode=0o700)
         return room / "start.sh"
 
@@ -120,6 +124,13 @@ class SharedSpool:
         self._check()
         found = {name: _origin(self._room(*name) / _ORIGIN) for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
+
+    @_or_silence
+    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload]:
+        """What attempts (key, attempt) were made of, by key, of those that say so."""
+        self._check()
+        found = {name[0]: _described(self._room(*name)) for name in names}
+        return {key: payload for key, payload in found.items() if payload is not None}
 
     @_or_silence
     def first(self) -> Origin | None:
@@ -267,6 +278,17 @@ def _origin(path: Path) -> Origin | None:
     texts = (origin.ledger, origin.place, origin.owner, origin.job)
     sound = all(isinstance(text, str) for text in texts) and isinstance(origin.created, float)
     return origin if sound and isfinite(origin.created) else None
+
+
+def _described(room: Path) -> Payload | None:
+    """What an attempt was made of; None where that is not there or was damaged."""
+    try:
+        with plain(room / _ORDER) as file:
+            text = file.read(_LARGEST)
+        with plain(room / "payload") as file:
+            return Payload.from_json(text, file.read(LIMITS.script))
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _job(there: Collection[str]) -> tuple[str, str]:

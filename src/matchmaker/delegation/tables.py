@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, Final
@@ -37,7 +37,15 @@ from sqlalchemy import (
 
 from matchmaker.delegation.database import columns
 from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import Invocation, Payload, Record, State, Transition, key_of
+from matchmaker.delegation.record import (
+    Invocation,
+    Payload,
+    Record,
+    State,
+    Transition,
+    key_of,
+    pairs,
+)
 
 VERSION: Final = 3
 """The version of the tables; a ledger of another one is refused."""
@@ -199,19 +207,15 @@ def payload_of(row: RowMapping, named: Mapping[str, bytes]) -> Payload:
         content=named[row["content"]],
         invocation=Invocation(**{
             **invocation, "arguments": tuple(invocation["arguments"]),
-            "exports": _pairs(invocation["exports"]),
+            "exports": pairs(invocation["exports"]),
         }),
         own_words=tuple(json.loads(row["own_words"])),
         words=tuple(json.loads(row["words"])),
         directory=row["directory"],
-        environment=_pairs(json.loads(named[row["environment"]])),
-        metadata=_pairs(json.loads(row["metadata"])),
+        environment=pairs(json.loads(named[row["environment"]])),
+        metadata=pairs(json.loads(row["metadata"])),
     )  # fmt: skip
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _pairs(found: Iterable[Iterable[object]]) -> tuple[tuple[str, str], ...]:
-    return tuple((str(name), str(text)) for name, text in found)
