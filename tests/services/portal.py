@@ -30,8 +30,6 @@ from typing import Any, Final
 
 import attrs
 
-from tests.cli.conftest import COMMAND
-
 LEDGER: Final = ("CLASSAD_LEDGER", "CLASSAD_SPOOL", "CLASSAD_DEADLINES")
 _KEY: Final = re.compile(r"^(?:classad: )?key ([^\s:]+)", re.MULTILINE)
 _ODD: Final = ("plain", "with a space", "q\"u'o$te`s\\", "two\nlines", "\u00e9\u03bb", "=;&|<>", "")
@@ -168,9 +166,9 @@ class Portal:
     ) -> Call:  # fmt: skip
         """Runs the command, or hands an order over by a program; kills some of the calls."""
         _, chance, made = scene if scene is not None else self.scene()
-        with self._lock:
-            typical = sorted(self._times[-50:])[len(self._times[-50:]) // 2] if self._times else 1.0
-        after = chance.uniform(0, typical) if chance.random() < kills else None
+        after = chance.uniform(0, self.typical()) if chance.random() < kills else None
+        for name in (".out", ".err"):
+            (made.directory / name).touch()
         begun = time.monotonic()
         status = forks.run(made, argv, order, after)
         if after is None:
@@ -184,6 +182,21 @@ class Portal:
             out=(made.directory / ".out").read_text(errors="replace"),
             err=(made.directory / ".err").read_text(errors="replace"),
         )  # fmt: skip
+
+    def typical(self) -> float:
+        """How long a call takes at present."""
+        with self._lock:
+            times = sorted(self._times[-50:])
+        return times[len(times) // 2] if times else 1.0
+
+    def reconcile(self, forks: Forks) -> None:
+        """Reconciles again and again, until it is killed, sooner or later."""
+        _, chance, made = self.scene()
+        marked = attrs.evolve(made, environment={**made.environment, "RECONCILER": "1"})
+        argv = ["reconcile", "--every", "0.5", "--lrms", "slurm"]
+        after = chance.choice((1, 3, 10, 30)) * chance.uniform(0, self.typical())
+        status = forks.run(marked, argv, None, after)
+        assert status == -signal.SIGKILL, (status, (made.directory / ".err").read_text())
 
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
@@ -397,15 +410,6 @@ class Forks:
         self.process.stdin.write(json.dumps(wanted) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
-
-
-def process(made: Call, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A command that goes on beside: from the call's directory, with its environment."""
-    with (made.directory / ".out").open("wb") as out, (made.directory / ".err").open("wb") as err:
-        return subprocess.Popen(
-            [*COMMAND, *argv], cwd=made.directory, env=dict(made.environment), umask=made.umask,
-            stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-        )  # fmt: skip
 
 
 def _in_child(wanted: Mapping[str, Any]) -> int:
