@@ -6,11 +6,14 @@ import asyncio
 import hashlib
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import sys
 import time
 from base64 import b64encode
 from collections.abc import Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -231,26 +234,57 @@ os.symlink("/etc/passwd", "link")
 
 async def stored(made: Grid, least: int) -> tuple[str, int]:
     """The job and the epoch of what is stored last, when it has so many bytes."""
-    sizes: list[tuple[str, int, str, int]] = []
-    while not sizes or sizes[-1][3] < least:
-        await asyncio.sleep(0.02)
-        found = Tables(made.folder / "binder.db")
-        sizes = found.outputs()
-        found.close()
-    return sizes[-1][0], sizes[-1][1]
+    text = "SELECT job, epoch, sum(length(data)) FROM binder_output GROUP BY job, epoch"
+    found: list[tuple[str, int, int]] = []
+    while not found or found[-1][2] < least:
+        await asyncio.sleep(0.005)
+        with closing(sqlite3.connect(made.folder / "binder.db")) as raw:
+            found = raw.execute(f"{text} ORDER BY epoch").fetchall()
+    return found[-1][:2]
+
+
+def test_a_file_beyond_the_limit_goes_to_the_sites_store(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    text = """
+import os, random
+os.mkdir("d")
+open("d/big.dat", "wb").write(random.Random(7).randbytes(1_500_000))
+open("small", "wb").write(b"x")
+"""
+
+    async def case(made: Grid) -> None:
+        job = await ended(made, python(text, OutputFiles=["d/big.dat", "small"]))
+        assert job.result is not None
+        url = f"file://{store}/{job.id}.1.d.big.dat"
+        assert job.result.eval("OutputUrls") == [url], job
+        assert job.result.eval("OutputNotes") == [f"d/big.dat: its 1500000 bytes are at {url}"]
+        assert job.result.eval("OutputFiles") == ["small"]
+        assert [each.read_bytes() for each in sorted(store.iterdir())] == [noise(1_500_000)]
+        await asyncio.to_thread(shutil.rmtree, store)
+        job = await ended(made, python(text, OutputFiles=["d/big.dat", "small"]))
+        assert job.result is not None
+        assert "OutputUrls" not in job.result
+        notes = str(job.result["OutputNotes"])
+        assert "d/big.dat: its 1500000 bytes were not stored: " in notes
+
+    with grid(tmp_path) as made:
+        made.binder()
+        made.pilot("p", "--cpus", 1, "--output-store", f"file://{store}")
+        bounded(case(made))
 
 
 def test_a_restart_of_the_binder_leaves_the_output_whole(tmp_path: Path) -> None:
     async def case(made: Grid) -> None:
         async with connect.binder(made.place()) as binder:
-            id_ = (await binder.submit(python(NOISE.format(3_000_000), MaxOutput=4), "k")).id
+            id_ = (await binder.submit(python(NOISE.format(8_000_000), MaxOutput=8), "k")).id
         assert await stored(made, 500_000) == (id_, 1)
         made.signal("binder", signal.SIGKILL)
         made.binder()
         async with connect.binder(made.place()) as binder:
             job = await binder.job(id_, seconds=100)
             assert (job.stage, job.given) == ("ended", 1)
-            assert hashed((await whole(binder, job))["out"]) == hashed(noise(3_000_000))
+            assert hashed((await whole(binder, job))["out"]) == hashed(noise(8_000_000))
 
     with grid(tmp_path, lease=30.0) as made:
         made.binder()
@@ -265,11 +299,11 @@ import pathlib, sys
 seen = pathlib.Path(sys.argv[1])
 first = not seen.exists()
 seen.touch()
-sys.stdout.write(("first " if first else "second") * 500_000)
+sys.stdout.write(("first " if first else "second") * 2_000_000)
 """
 
     async def case(made: Grid) -> None:
-        ad = python(text, MaxOutput=4)
+        ad = python(text, MaxOutput=16)
         ad["Arguments"] = ["-c", text, str(made.folder / "seen")]
         async with connect.binder(made.place()) as binder:
             id_ = (await binder.submit(ad, "k")).id
@@ -279,7 +313,7 @@ sys.stdout.write(("first " if first else "second") * 500_000)
         async with connect.binder(made.place()) as binder:
             job = await binder.job(id_, seconds=100)
             assert (job.stage, job.given) == ("ended", 2)
-            assert (await whole(binder, job))["out"] == b"second" * 500_000
+            assert (await whole(binder, job))["out"] == b"second" * 2_000_000
         found = Tables(made.folder / "binder.db")
         assert [each[1] for each in found.outputs()] == [2]
         found.close()
@@ -297,12 +331,12 @@ def hashed(data: bytes) -> tuple[int, str]:
 def test_a_pilot_that_is_asked_to_end_sends_the_rest_first(tmp_path: Path) -> None:
     async def case(made: Grid) -> None:
         async with connect.binder(made.place()) as binder:
-            id_ = (await binder.submit(python(NOISE.format(2_500_000), MaxOutput=4), "k")).id
+            id_ = (await binder.submit(python(NOISE.format(4_000_000), MaxOutput=4), "k")).id
             await stored(made, 500_000)
             await asyncio.to_thread(made.end, "p")
             job = await binder.job(id_)
             assert (job.stage, job.given) == ("ended", 1)
-            assert (await whole(binder, job))["out"] == noise(2_500_000)
+            assert (await whole(binder, job))["out"] == noise(4_000_000)
 
     with grid(tmp_path) as made:
         made.binder()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matchmaker.pilots.node.accounts import Accounts
     from matchmaker.pilots.node.pilot import Pilot
     from matchmaker.pilots.node.slots import Policy
+    from matchmaker.pilots.store.places import Store
     from matchmaker.pilots.store.worker import Worker
 
 _APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
@@ -57,6 +58,8 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               help="Run each job under one of these accounts, which no other job has then; for"
               " root. They must be for jobs alone: all their processes are ended after a job."
 )  # fmt: skip
+@click.option("--output-store", metavar="URL", help="A directory or s3://, gs://, az://, sftp://,"
+              " davs:// for output files that are too large for the binder.")  # fmt: skip
 @click.option("--ca", metavar="FILE", envvar="CLASSAD_BINDER_CA",
               help="Who signed the binder's certificate, in PEM.")  # fmt: skip
 @click.option("--app", "apps", metavar="NAME=WORDS", multiple=True,
@@ -91,6 +94,7 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 def command(
     *, at: str | None, store_url: str | None, tasks_file: str | None, node: str | None,
     failures: int, token_file: str | None, ca: str | None, mixed: bool, run_as: str | None,
+    output_store: str | None,
     apps: tuple[str, ...], ad_file: str | None, policy_file: str | None, cpus: int | None,
     most: int | None, foreground: int, idle: float | None, wall: float | None, least: float,
     folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
@@ -152,7 +156,7 @@ def command(
             node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
             ca=None if ca is None else Path(ca), mixed=mixed or accounts is not None,
-            accounts=accounts,
+            accounts=accounts, output=None if output_store is None else _output(output_store),
             token_file=None if from_input else Path(token_file),
         )  # fmt: skip
         ended = asyncio.run(_live(Pilot(settings, warn), root))
@@ -161,6 +165,14 @@ def command(
     else:
         print(printable(f"the pilot has ended: {ended}"))
     return 0
+
+
+def _output(url: str) -> Store:
+    from matchmaker.cli.store_ import storage
+    from matchmaker.pilots.store.urls import opened
+
+    with storage():
+        return opened(url)
 
 
 def _accounts(

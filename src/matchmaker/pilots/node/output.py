@@ -46,12 +46,14 @@ class Part:
         size: how many bytes it has.
         data: the bytes, if there is no file.
         file: an open file that has them; -1 for none.
+        large: whether it is a file that is too large for the binder, and goes to another store.
     """
 
     name: str
     size: int
     data: bytes = attrs.field(default=b"", repr=False)
     file: int = -1
+    large: bool = False
 
     def piece(self, offset: int) -> bytes:
         """The bytes from an offset, at most as many as a frame carries."""
@@ -185,7 +187,7 @@ def shown(data: bytes) -> str:
 
 
 def collected(
-    directory: Path, names: Iterable[str], most: int, owner: int
+    directory: Path, names: Iterable[str], most: int, owner: int, *, large: bool = False
 ) -> tuple[list[Part], list[str]]:
     """The files of a job that has ended, open, and why others do not come back.
 
@@ -197,6 +199,7 @@ def collected(
         names: relative paths in it.
         most: how many bytes they may have together.
         owner: the number of the account that the job ran under.
+        large: whether there is a store for those that have more.
     """
     parts: list[Part] = []
     notes: list[str] = []
@@ -206,8 +209,11 @@ def collected(
         except OSError as error:
             notes.append(f"{name}: {_WORDS.get(error.errno or 0, error.strerror or str(error))}")
             continue
-        part = Part(f"{FILE}{name}", size, file=file)
-        if size > most:
+        part = Part(f"{FILE}{name}", size, file=file, large=size > most)
+        if part.large and large:
+            parts.append(part)
+            continue
+        if part.large:
             notes.append(f"{name}: it has {size} bytes; {most} are left of MaxOutput")
             part.close()
             continue

@@ -177,6 +177,7 @@ class Running:
                 self.task.outputs,
                 self.task.limits.output,
                 os.getuid() if account is None else account.user,
+                large=self.task.large,
             )
             await asyncio.to_thread(remove, self.directory)
         KEEPERS.discard(self._keeper.pid)

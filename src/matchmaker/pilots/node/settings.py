@@ -14,6 +14,7 @@ from matchmaker.pilots.node.accounts import Accounts
 from matchmaker.pilots.node.direct import Wall
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import Task
+from matchmaker.pilots.store.places import Store
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Settings:
         doors: where clients may talk to it directly; None for nowhere.
         token_file: the file with its token, which it removes when the token is used.
         accounts: those that jobs run under, each under its own; None for the pilot's account.
+        output: a store for output files that are too large for the binder; None for none.
         mixed: whether it takes jobs of several owners though its token names none; its jobs then
             share its account, or run under accounts of their own.
         ca: the authority that signed the binder's certificate, in PEM; None without one.
@@ -52,6 +54,7 @@ class Settings:
     token_file: Path | None = None
     mixed: bool = False
     accounts: Accounts | None = None
+    output: Store | None = None
 
     def granted(self, task: Task, token: str) -> Task:
         """A task that gets the binder's address, and a token for it."""

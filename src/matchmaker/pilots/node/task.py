@@ -71,6 +71,7 @@ class Task:
         outputs: the names of files in its directory that come back with its result.
         token: with which the task is a client of the binder; it is in a file of its directory,
             which ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
+        large: whether files beyond its limit of output go to a store of the site.
         account: the account that it runs under; None for the pilot's own.
         until: when it is ended, or may no longer begin, unless it is allowed longer; the time of
             ``time.monotonic``. None for never.
@@ -84,6 +85,7 @@ class Task:
     keep: Mapping[str, Path] = MappingProxyType({})
     outputs: tuple[str, ...] = ()
     token: str = attrs.field(default="", repr=False)
+    large: bool = False
     account: Account | None = None
     until: float | None = None
 
@@ -103,6 +105,7 @@ class Result:
         errors: its standard error, likewise.
         parts: what comes back in pieces, beside the ad; whoever gets the result closes them.
         notes: what does not come back, or not whole, and why.
+        urls: where the files are that were too large for the binder.
         lapsed: whether it did not begin, or was ended, because it was not allowed longer.
     """
 
@@ -116,6 +119,7 @@ class Result:
     errors: bytes = b""
     parts: tuple[Part, ...] = attrs.field(default=(), eq=False)
     notes: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
     lapsed: bool = False
 
     def ad(self) -> ClassAd:
@@ -127,6 +131,7 @@ class Result:
             "WallSeconds": round(self.seconds, 3), "CpuSeconds": round(self.cpu, 3),
             "MemoryBytes": self.memory, "OutBytes": sizes.get(OUT), "ErrBytes": sizes.get(ERR),
             "OutputFiles": list(files) or None, "OutputSizes": list(files.values()) or None,
+            "OutputUrls": list(self.urls) or None,
         }  # fmt: skip
         most = MOST_SHOWN
         while True:

@@ -27,6 +27,7 @@ from matchmaker.pilots.node.running import GRACE, Running, run
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import HANDLER, Result, Task, TaskError, task
+from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.stream import Stream
@@ -36,6 +37,7 @@ _JUDGE_SECONDS: Final = 1.0
 _LAST: Final = 30.0
 """How many seconds more than their grace jobs have that cannot be killed, or removed."""
 _AGAIN_SECONDS: Final = 1.0
+_PUBLISH_TRIES: Final = 3
 _MOST_REFUSED: Final = 10_000
 
 
@@ -221,7 +223,7 @@ class Works:
         made = task(frame["job"], ad, self._settings.applications)
         if isinstance(grant := frame.fields.get("grant"), str):
             made = self._settings.granted(made, grant)
-        return attrs.evolve(made, until=self._until)
+        return attrs.evolve(made, until=self._until, large=self._settings.output is not None)
 
     async def _do(self, id_: str, work: Work, doing: Awaitable[Result]) -> None:
         try:
@@ -263,10 +265,15 @@ class Works:
 
         The slot is free when they are there: so no more wait than jobs run.
         """
-        notes, there = list(result.notes), []
+        notes, there, urls = list(result.notes), list[Part](), list[str]()
         work.running, work.sending = None, True
         try:
             for part in () if work.returned or result.lapsed else result.parts:
+                if part.large:
+                    url, note = await self._published(f"{id_}.{work.epoch}", part)
+                    urls += [url] if url else []
+                    notes.append(note)
+                    continue
                 if why := await self._send(id_, work.epoch, part):
                     notes.append(f"{part.name}: {why}")
                 if not (why and part.name.startswith(FILE)):
@@ -280,7 +287,30 @@ class Works:
             work.sending = False
             for part in result.parts:
                 part.close()
-        return attrs.evolve(result, parts=tuple(there), notes=tuple(notes))
+        return attrs.evolve(
+            result, parts=tuple(there), notes=tuple(notes), urls=tuple(urls)
+        )  # fmt: skip
+
+    async def _published(self, run: str, part: Part) -> tuple[str, str]:
+        """Puts a large file into the site's store; gives its URL, if it is there, and a note."""
+        store, name = self._settings.output, part.name.removeprefix(FILE)
+        at = f"{run}.{name.replace('/', '.')}"
+        why = "no store takes it"
+        for _ in range(_PUBLISH_TRIES if store is not None else 0):
+            try:
+                # Opened anew by its number: no path leads to it any more.
+                source = Path(f"/proc/self/fd/{part.file}")
+                if store is not None and await asyncio.to_thread(store.publish, at, source):
+                    url = f"{store.url.rstrip('/')}/{at}"
+                    return url, f"{name}: its {part.size} bytes are at {url}"
+                why = "the store has such a file already, or no such folder"
+                break
+            except Unsure as error:
+                why = str(error)
+            except StoreError as error:
+                why = str(error)
+                break
+        return "", f"{name}: its {part.size} bytes were not stored: {why}"
 
     async def _send(self, id_: str, epoch: int, part: Part) -> str:
         """Sends a part in pieces, each when the one before is stored; why it was refused, or ""."""
