@@ -190,6 +190,31 @@ def test_a_rebuilt_row_knows_its_job_by_its_mark(ledger: Ledger, script: Path) -
     new.close()
 
 
+def test_a_ledger_that_was_used_before_its_rebuild_takes_the_jobs_of_the_lost_one(
+    ledger: Ledger, script: Path
+) -> None:
+    """A portal that hands over one more job does not know that the file is gone."""
+    world = World(length=1000.0)
+    made = on(ledger, world)
+    before = made.submit(AD, script, key="k")
+    for _ in range(4):
+        world.pass_time(12)
+        made.reconcile()
+    ledger.close()
+    Path(ledger.place).unlink()
+    new = Ledger(ledger.place)
+    again = on(new, world)
+    assert (new.find("k"), again.submit(AD, script, key="later").state) == (None, State.PREPARED)
+    assert again.rebuild().troubles == ()
+    for _ in range(4):
+        world.pass_time(12)
+        again.reconcile()
+    assert {r.key: r.state for r in new.recent()} == dict.fromkeys(("k", "later"), State.RUNNING)
+    assert (again.job("k").mark, again.job("k").digest) == (before.mark, before.digest)
+    assert not check(new, world)
+    new.close()
+
+
 def test_a_rebuilt_job_is_submitted_again_as_it_was_ordered(ledger: Ledger, script: Path) -> None:
     """The spool has the order, so that nothing of it is lost with the ledger."""
     world = World()

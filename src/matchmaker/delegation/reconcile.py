@@ -150,7 +150,7 @@ def rebuild(means: Means) -> Reconciliation:
         own = origins.get((key, attempt), Origin(ledger="", owner=means.owner, created=now))
         begun = states.begin(
             key, now, means.deadlines, owner=own.owner, cluster=means.cluster, digest=own.job,
-            ledger=means.ledger.identity, spool=means.spool_of("").place,
+            ledger=own.ledger or means.ledger.identity, spool=means.spool_of("").place,
         ).record  # fmt: skip
         begun = attrs.evolve(begun, attempt=attempt, created=own.created)
         last = State(before[key]) if key in before else None
@@ -178,21 +178,27 @@ _Kept = tuple[
 
 
 def _kept(means: Means) -> _Kept:
-    """The latest attempts of this ledger that the spool has, whose they are, and their records."""
+    """The latest attempts of this ledger that the spool has, whose they are, and their records.
+
+    Those of a ledger that was at the place of this one are too: it was lost, and jobs were handed
+    over before anybody rebuilt it.
+    """
+    place = absolute(means.ledger.place)
     spool = means.spool_of("")
     attempts = _answered(spool.attempts())
     first = _answered(spool.first())
     if first is not None and first.ledger != means.ledger.identity:
-        here = first.place == absolute(means.ledger.place)
-        if here or ("://" not in first.place and not Path(first.place).exists()):
+        gone = "://" not in first.place and not Path(first.place).exists()
+        if gone or first.place == place:
             means.ledger.adopt(first.ledger)
     names = dict(sorted(name for name, at in attempts.items() if at in {"", means.cluster}))
     origins = _answered(spool.origins(names.items()))
     unsigned = Origin(ledger=means.ledger.identity) if first is None else first
+    signed = {name: origins.get(name, unsigned) for name in names.items()}
     latest = {
         key: attempt
-        for key, attempt in names.items()
-        if origins.get((key, attempt), unsigned).ledger == means.ledger.identity
+        for (key, attempt), origin in signed.items()
+        if origin.ledger == means.ledger.identity or origin.place == place
     }
     return latest, origins, _answered(spool.marks(latest.items()))
 
