@@ -123,6 +123,7 @@ def test_a_job_without_an_answer_says_why_while_it_is_looked_for(
     classad("reconcile", *here)
     (shown,) = json.loads(classad("jobs", *here, "--json").out)
     assert shown["stuck"].startswith("missing from slurm for")
+    assert "waits for its next submission, in 55 s, if it is proven absent" in shown["stuck"]
     assert before["reason"] in shown["stuck"]
 
 

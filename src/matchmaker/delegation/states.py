@@ -222,5 +222,8 @@ def stuck(record: Record, now: float, deadlines: Deadlines = DEFAULT) -> str | N
         seen = f"not seen for {now - last:.0f} s"
     else:
         return None
+    waits = WAITS[record.state]
+    if record.state is _S.UNKNOWN and record.retry_at > now:
+        waits = f"its next submission, in {record.retry_at - now:.0f} s, if it is proven absent"
     why = f"; {record.reason}" if record.reason else ""
-    return f"{seen}; waits for {WAITS[record.state]}{why}"
+    return f"{seen}; waits for {waits}{why}"
