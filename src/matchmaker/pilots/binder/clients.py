@@ -250,7 +250,9 @@ def _sees(greeting: Greeting, job: Job) -> bool:
 def _job(greeting: Greeting, exchange: Exchange, id_: str) -> Job:
     job = exchange.book.jobs.get(id_)
     if job is None or not _sees(greeting, job):
-        raise ValueError(f"there is no job {id_[:80]!r} of yours")
+        raise ValueError(
+            f"there is no job {id_[:80]!r} of yours; a job has the id that its submission printed"
+        )
     return job
 
 
