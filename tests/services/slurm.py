@@ -92,7 +92,7 @@ DefMemPerNode=1
 EnforcePartLimits=ALL
 SuspendProgram={true}
 ResumeProgram={true}
-SuspendTime=600
+SuspendTime={suspend}
 PrivateData=cloud
 """
 
