@@ -263,7 +263,11 @@ def _store(
     if as_json:
         print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3), **counts})
     else:
-        shown = [f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number]
+        words = {"others_first": "that others had first, as happens where several work"}
+        shown = [
+            f"{number} {words.get(name, name.replace('_', ' '))}"
+            for name, number in counts.items() if number
+        ]  # fmt: skip
         print(printable("; ".join([f"the pilot has ended: {ended}", *shown])))
     bad = history.leaving or counts["given_up"] or counts["failed_here"] or counts["refused"]
     return 1 if bad else 0

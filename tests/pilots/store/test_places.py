@@ -96,6 +96,19 @@ def test_times_are_the_storages(place: Place) -> None:
     assert place.store.read("pilots/nonce") is None
 
 
+def test_what_a_killed_pilot_left_is_removed_once_it_is_old(place: Place) -> None:
+    """By the storage's clock, by one that leaves; a pilot that was only slow makes its own anew."""
+    for nonce in ("killed", "mine"):
+        place.store.now(nonce)
+    place.store.leave("mine")
+    assert place.store.read("pilots/killed") is not None
+    place.store.now("mine")
+    place.store.leave("mine", age=-5.0)
+    assert place.store.read("pilots/killed") is None
+    place.store.now("killed")
+    assert place.store.read("pilots/killed") is not None
+
+
 def test_files_come_and_go(place: Place, tmp_path: Path) -> None:
     target = tmp_path / "fetched"
     assert place.store.fetch("work/a.arff/data", target)

@@ -21,7 +21,7 @@ import attrs
 
 from matchmaker.classad.formats.files import plain
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import CLAIM, FINISHED, PILOTS, WORK
+from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.standing import Entry, Kind
 
@@ -59,9 +59,14 @@ class Directory:
                 os.utime(path)
             return path.stat().st_mtime
 
-    def leave(self, nonce: str) -> None:
+    def leave(self, nonce: str, age: float = ABANDONED) -> None:
+        mine = self.root / PILOTS / nonce
         with suppress(OSError):
-            (self.root / PILOTS / nonce).unlink()
+            before = mine.stat().st_mtime - age
+            mine.unlink()
+            for other in mine.parent.iterdir():
+                if other.lstat().st_mtime < before:
+                    other.unlink(missing_ok=True)
 
     def inputs(self, *, finished: bool = False) -> list[Entry] | None:
         return self._entries(self.root / (FINISHED if finished else WORK))

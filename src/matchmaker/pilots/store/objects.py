@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import from_url
 
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK
+from matchmaker.pilots.store.plan import ABANDONED, FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError, Unsure
 from matchmaker.pilots.store.standing import Entry, Kind
 
@@ -67,9 +67,15 @@ class Bucket:
             obstore.put(self.objects, path, b"\n", use_multipart=False)
             return obstore.head(self.objects, path)["last_modified"].timestamp()
 
-    def leave(self, nonce: str) -> None:
-        with suppress(StoreError):
-            self.remove(f"{PILOTS}/{nonce}")
+    def leave(self, nonce: str, age: float = ABANDONED) -> None:
+        mine = f"{PILOTS}/{nonce}"
+        with suppress(StoreError), _said(mine):
+            there = obstore.list_with_delimiter(self.objects, f"{PILOTS}/")["objects"]
+            times = {str(each["path"]): each["last_modified"].timestamp() for each in there}
+            before = times.get(mine, 0.0) - age
+            for path, at in times.items():
+                if path == mine or at < before:
+                    self.remove(path)
 
     def inputs(self, *, finished: bool = False) -> list[Entry]:
         """What is below ``work`` without a marker, or with one."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
+from matchmaker.pilots.store.plan import ABANDONED
 from matchmaker.pilots.store.standing import Entry
 
 MOST_SMALL: Final = 1 << 20
@@ -58,5 +59,10 @@ class Store(Protocol):
     def finish(self, input_: str) -> None:
         """Moves an input to ``finished/``, or marks it as finished."""
 
-    def leave(self, nonce: str) -> None:
-        """Removes the files that ``now`` has made."""
+    def leave(self, nonce: str, age: float = ABANDONED) -> None:
+        """Removes the file that ``now`` has made, and those of pilots that were killed.
+
+        Args:
+            nonce: the pilot that leaves.
+            age: how many seconds other pilots' files must be older, by the storage's clock.
+        """

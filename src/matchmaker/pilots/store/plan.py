@@ -27,6 +27,9 @@ TASKS: Final = "tasks"
 """The input of a list of tasks."""
 FINISHED: Final = "finished"
 PILOTS: Final = "pilots"
+ABANDONED: Final = 86_400.0
+"""After how many seconds the file of a pilot that was killed is removed by one that leaves. A pilot
+that is only slow makes its own anew."""
 CLAIM: Final = "active"
 FAILURE: Final = "failed"
 MOST_PARAMETERS: Final = 1_000_000

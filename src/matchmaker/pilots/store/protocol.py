@@ -95,6 +95,7 @@ class Tally:
     """What a pilot has done.
 
     Attributes:
+        others_first: parameters that another pilot claimed or stored first, which costs nothing.
         given_up: parameters that failed on too many nodes.
         failed_here: others that failed too often on this node, and wait for another.
         refused: what in the store cannot be run, and was said.
@@ -106,7 +107,7 @@ class Tally:
     failed: int = 0
     taken_over: int = 0
     repeated: int = 0
-    lost: int = 0
+    others_first: int = 0
     listings: int = 0
     given_up: int = 0
     failed_here: int = 0
@@ -360,13 +361,13 @@ class _Session:
         path = f"{WORK}/{claim.input}/{claim.name}"
         data = f"{self.me.label} {self.me.nonce}\n".encode()
         if not (yield from _claimed(path, data)):
-            tally.lost += 1
+            tally.others_first += 1
             return False
         result = f"{WORK}/{claim.input}/{self.plan.result_of(parameter)}"
         # Between the listing and the claim another may have stored it, and even moved all aside.
         if not (yield from _sure(lambda store: store.needed(claim.input, result))):
             yield from _removed(path, data)
-            tally.lost += 1
+            tally.others_first += 1
             self.unneeded[claim.input, parameter] += 1
             if self.unneeded[claim.input, parameter] == TRIES:
                 # Servers of WebDAV leave out of listings what is no plain file.

@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 
 from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import FINISHED, PILOTS, WORK
+from matchmaker.pilots.store.plan import ABANDONED, FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError
 from matchmaker.pilots.store.standing import Entry, Kind
 
@@ -78,9 +78,13 @@ class Remote:
             self.files.put(path, b"\n")
         return self.files.about(path).modified
 
-    def leave(self, nonce: str) -> None:
-        with suppress(StoreError):
-            self.remove(f"{PILOTS}/{nonce}")
+    def leave(self, nonce: str, age: float = ABANDONED) -> None:
+        with suppress(StoreError, FileNotFoundError):
+            there = {each.name: each.modified for each in self.files.folder(PILOTS)}
+            before = there.get(nonce, 0.0) - age
+            for name, at in there.items():
+                if name == nonce or at < before:
+                    self.remove(f"{PILOTS}/{name}")
 
     def inputs(self, *, finished: bool = False) -> list[Entry] | None:
         return self._entries(FINISHED if finished else WORK)
