@@ -86,7 +86,8 @@ class Order:
 
     Attributes:
         nonce: its name at the portal.
-        python: whether it is handed over by a program, and not by the command.
+        way: how it is handed over: by the command, by the command in a file of several, or by a
+            program.
         key: the key that it goes by now; None until the portal knows one.
         keys: all keys that it ever went by.
         calls: the calls that handed it over, or tried to.
@@ -95,7 +96,7 @@ class Order:
     """
 
     nonce: str
-    python: bool
+    way: str
     arguments: tuple[str, ...]
     key: str | None
     keys: list[str] = attrs.Factory(list)
@@ -129,7 +130,7 @@ class Portal:
     open_: threading.Event = attrs.Factory(threading.Event)
     _busy: int = 0
     _number: int = 0
-    _lock: threading.Lock = attrs.Factory(threading.Lock)
+    lock: threading.Lock = attrs.Factory(threading.Lock)
     _times: list[float] = attrs.Factory(list)
 
     def __attrs_post_init__(self) -> None:
@@ -140,7 +141,7 @@ class Portal:
 
     def scene(self) -> tuple[int, random.Random, Call]:
         """A new directory, and an environment unlike the others."""
-        with self._lock:
+        with self.lock:
             self._number += 1
             number = self._number
         chance = random.Random(f"{self.seed}.{number}")
@@ -172,7 +173,7 @@ class Portal:
         begun = time.monotonic()
         status = forks.run(made, argv, order, after)
         if after is None:
-            with self._lock:
+            with self.lock:
                 self._times.append(time.monotonic() - begun)
         killed = status == -signal.SIGKILL
         self.tally["calls"] += 1
@@ -185,7 +186,7 @@ class Portal:
 
     def typical(self) -> float:
         """How long a call takes at present."""
-        with self._lock:
+        with self.lock:
             times = sorted(self._times[-50:])
         return times[len(times) // 2] if times else 1.0
 
@@ -203,31 +204,31 @@ class Portal:
         """Calls that go on when the portal is closed are awaited, and no new ones begin."""
         while True:
             self.open_.wait()
-            with self._lock:
+            with self.lock:
                 if self.open_.is_set():
                     self._busy += 1
                     break
         try:
             yield
         finally:
-            with self._lock:
+            with self.lock:
                 self._busy -= 1
 
     def idle(self) -> bool:
         """Whether no call is under way."""
-        with self._lock:
+        with self.lock:
             return self._busy == 0
 
     # --- handing over -----------------------------------------------------------------------------
 
     def order(self, nonce: str, chance: random.Random) -> Order:
         """A new order; for some the portal chooses the key, for others the command does."""
-        python = chance.random() < 0.3
-        key = nonce if chance.random() < 0.6 else None
+        way = chance.choice(("command", "file", "program"))
+        key = nonce if way == "file" or chance.random() < 0.6 else None
         # A line break is refused by the command.
-        some = [text for text in _ODD if python or "\n" not in text]
+        some = [text for text in _ODD if way == "program" or "\n" not in text]
         arguments = tuple(chance.sample(some, chance.randrange(3)))
-        made = Order(nonce, python, arguments, key)
+        made = Order(nonce, way, arguments, key)
         self.orders[nonce] = made
         return made
 
@@ -241,57 +242,76 @@ class Portal:
         lines = path.read_text().splitlines() if path.exists() else []
         return [Start.of(line) for line in lines]
 
-    def hand_over(self, order: Order, forks: Forks, *, kills: float, tries: int = 40) -> None:
-        """Hands an order over, and again by what the command says, until it is on record."""
+    def hand_over(
+        self, orders: Sequence[Order], forks: Forks, *, kills: float, tries: int = 40
+    ) -> None:
+        """Hands orders over, and again by what the command says, until they are on record.
+
+        Several are in one file.
+        """
+        left = list(orders)
         for _ in range(tries):
             with self.calling():
                 scene = self.scene()
-                done = self._try(order, forks, scene, kills=kills)
-            order.calls.append(done)
-            if self._understood(order, done):
+                done = self._try(left, forks, scene, kills=kills)
+            for order in left:
+                order.calls.append(done)
+            there = self._understood(left, done)
+            for order in there:
                 order.taken = done.number if order.taken is None else order.taken
                 order.since = time.monotonic()
+            left = [order for order in left if order not in there]
+            if not left:
                 return
-        raise AssertionError(f"{order.nonce} cannot be handed over: {self.said[-3:]}")
+        raise AssertionError(f"{left[0].nonce} cannot be handed over: {self.said[-3:]}")
 
     def _try(
-        self, order: Order, forks: Forks, scene: tuple[int, random.Random, Call], *, kills: float
-    ) -> Call:
+        self, orders: Sequence[Order], forks: Forks, scene: tuple[int, random.Random, Call], *,
+        kills: float,
+    ) -> Call:  # fmt: skip
         _, chance, made = scene
-        script = made.directory / "job.sh"
-        script.write_text(self.script(order))
-        key = order.key
-        if key is not None and key not in order.keys:
-            order.keys.append(key)
-        if order.python:
-            wanted = {"nonce": order.nonce, "key": key, "script": str(script),
+        order = orders[0]
+        for each in orders:
+            (made.directory / f"{each.nonce}.sh").write_text(self.script(each))
+            if each.key is not None and each.key not in each.keys:
+                each.keys.append(each.key)
+        script = f"{order.nonce}.sh"
+        (made.directory / "ce.ad").write_text("\n".join(
+            f'[ CEid = "ce:1/x-slurm-{queue}"; Wall = 100; Free = {chance.randrange(9)} ]'
+            for queue in ("main", "other")
+        ))  # fmt: skip
+        argv = ["submit", "--ce", "ce.ad", "--lrms", "slurm", "--wait", chance.choice("001")]
+        if order.way == "program":
+            wanted = {"nonce": order.nonce, "key": order.key, "script": script,
                       "arguments": order.arguments}  # fmt: skip
             done = self.call(forks, None, wanted, kills=kills, scene=scene)
+        elif order.way == "file":
+            (made.directory / "jobs.ads").write_text("\n".join(map(_job, orders)))
+            argv += ["--jobs", "jobs.ads", "--json", "--", "--output=/dev/null"]
+            done = self.call(forks, argv, kills=kills, scene=scene)
         else:
             (made.directory / "job.ad").write_text(
                 f'[ Environment = {{ "FROM_AD={order.nonce}" }};'
                 " Requirements = other.Wall >= 60; Rank = other.Free ]"
             )
-            (made.directory / "ce.ad").write_text("\n".join(
-                f'[ CEid = "ce:1/x-slurm-{queue}"; Wall = 100; Free = {chance.randrange(9)} ]'
-                for queue in ("main", "other")
-            ))  # fmt: skip
-            argv = ["submit", "job.ad", "--ce", "ce.ad", "--lrms", "slurm", "--script", "job.sh",
-                    "--args", shlex.join(order.arguments),
-                    "--wait", chance.choice(("0", "0", "1"))]  # fmt: skip
-            argv += [] if key is None else ["--key", key]
-            argv += ["--", "--output=/dev/null"]
-            done = self.call(forks, argv, kills=kills, scene=scene)
-        # The order has been read, or not: what is there now is another script, or none.
-        if chance.random() < 0.5:
-            script.unlink()
-        elif chance.random() < 0.7:
-            file = self.folder / "starts" / order.nonce
-            script.write_text(f"#!/bin/sh\necho WRONG >>'{file}'\n")
+            argv += ["job.ad", "--script", script, "--args", shlex.join(order.arguments)]
+            argv += [] if order.key is None else ["--key", order.key]
+            done = self.call(forks, [*argv, "--", "--output=/dev/null"], kills=kills, scene=scene)
+        # They have been read, or not: what is there now is another script, or none.
+        for each in orders:
+            path = made.directory / f"{each.nonce}.sh"
+            if chance.random() < 0.5:
+                path.unlink()
+            elif chance.random() < 0.7:
+                file = self.folder / "starts" / each.nonce
+                path.write_text(f"#!/bin/sh\necho WRONG >>'{file}'\n")
         return done
 
-    def _understood(self, order: Order, done: Call) -> bool:
-        """Does what is said; whether the order is handed over."""
+    def _understood(self, orders: Sequence[Order], done: Call) -> list[Order]:
+        """Does what is said; the orders that are handed over."""
+        if orders[0].way == "file":
+            return self._listed(orders, done)
+        (order,) = orders
         printed = _KEY.search(done.err)
         if printed is not None:
             order.key = printed[1]
@@ -299,12 +319,11 @@ class Portal:
                 order.keys.append(order.key)
         if done.killed:
             # Who chose the key has written it down; who has seen none knows that none is on record.
-            return False
+            return []
         if done.status == 0:
             assert order.key is not None, done
-            return True
-        self.tally[f"status {done.status}"] += 1
-        self.said.append(f"{order.nonce} status {done.status}: {done.err.strip()} | {done.out}")
+            return [order]
+        self._note(order, done)
         if "stands for another order" in done.err:
             self.tally["key taken"] += 1
             self._anew(order)
@@ -314,14 +333,40 @@ class Portal:
             # No word that anything may be on record.
             self.tally["nothing was done"] += 1
             self._anew(order)
-        return False
+        return []
+
+    def _listed(self, orders: Sequence[Order], done: Call) -> list[Order]:
+        """Does what is said of each job of a file; without a list, all are handed over again."""
+        if done.killed or not done.out.strip():
+            if not done.killed:
+                self._note(orders[0], done)
+            return []
+        rows = {row["key"]: row for row in json.loads(done.out)}
+        there = []
+        for order in orders:
+            assert order.key is not None
+            row = rows[order.key]
+            if "transfer" not in row:
+                self.said.append(f"{order.nonce} in a file: {row['refused']}")
+                if "stands for another order" in row["refused"]:
+                    self.tally["key taken"] += 1
+                    self._anew(order)
+            elif row["transfer"]["state"] in {"failed", "lost", "cancelled"}:
+                self.failed(order, row["transfer"]["reason"])
+            else:
+                there.append(order)
+        return there
+
+    def _note(self, order: Order, done: Call) -> None:
+        self.tally[f"status {done.status}"] += 1
+        self.said.append(f"{order.nonce} status {done.status}: {done.err.strip()} | {done.out}")
 
     def _anew(self, order: Order) -> None:
         order.key = None if order.nonce not in order.keys else f"{order.nonce}-{len(order.keys)}"
 
     def failed(self, order: Order, reason: str) -> None:
         """What the batch system, or the library, gave up is ordered anew if it never started."""
-        self.tally["failed"] += 1
+        self.tally["ended without a start"] += 1
         self.said.append(f"{order.nonce} failed as {order.key}: {reason}")
         if "never started" not in reason:
             raise AssertionError(self.said[-1])
@@ -372,6 +417,16 @@ class Portal:
         for order in over:
             order.ended = True
         return again
+
+
+def _job(order: Order) -> str:
+    """The description of an order in a file of several."""
+    words = ", ".join(json.dumps(text, ensure_ascii=False) for text in order.arguments)
+    return (
+        f'[ Key = "{order.key}"; Executable = "{order.nonce}.sh"; Arguments = {{ {words} }};'
+        f' Environment = {{ "FROM_AD={order.nonce}" }};'
+        " Requirements = other.Wall >= 60; Rank = other.Free ]"
+    )
 
 
 # --- the process that makes the calls -------------------------------------------------------------

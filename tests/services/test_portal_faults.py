@@ -82,7 +82,7 @@ class Scene:
                 work()
             except BaseException as error:  # noqa: BLE001 - raised again by `check`
                 self.wrong.append(error)
-                self.ends.set()
+                self.stop()
 
         thread = threading.Thread(target=guarded)
         thread.start()
@@ -90,6 +90,11 @@ class Scene:
             yield
         finally:
             thread.join()
+
+    def stop(self) -> None:
+        """Ends everything, what waits for the ledger too."""
+        self.ends.set()
+        self.portal.open_.set()
 
     def check(self) -> None:
         if self.wrong:
@@ -195,12 +200,21 @@ class Scene:
         """Hands over what waits, until everything has ended."""
         with Forks.started() as forks:
             while not self.ends.is_set() and not self.over:
-                try:
-                    order = self.waiting.popleft()
-                except IndexError:
-                    time.sleep(0.2)
+                orders = self.taken()
+                if orders:
+                    self.portal.hand_over(orders, forks, kills=KILLS)
                 else:
-                    self.portal.hand_over(order, forks, kills=KILLS)
+                    time.sleep(0.2)
+
+    def taken(self) -> list[Order]:
+        """The next order, with others that go into the same file."""
+        with self.portal.lock:
+            some = [self.waiting.popleft()] if self.waiting else []
+            while some and len(some) < 5 and some[0].way == "file" and self.waiting:
+                if self.waiting[0].way != "file":
+                    break
+                some.append(self.waiting.popleft())
+        return some
 
     def follow(self) -> None:
         """Follows all orders to their ends; those that must be handed over again wait for that."""
@@ -237,6 +251,8 @@ class Scene:
     def play(self) -> None:
         """Everything at once, to the end."""
         self.waiting.extend(self.portal.order(f"p{n}", self.chance) for n in range(ORDERS))
+        # Files of several have neighbours.
+        self.waiting = deque(sorted(self.waiting, key=lambda o: (int(o.nonce[1:]) // 9, o.way)))
         shared = [order.nonce for order in self.portal.orders.values() if order.key is not None]
         shared = self.chance.sample(shared, max(2, len(shared) // 10))
         with self.beside(self.reconciler), self.beside(self.reconciler):
@@ -247,10 +263,14 @@ class Scene:
                         works.enter_context(self.beside(self.hand_over))
                     works.enter_context(self.beside(self.follow))
                     # In this thread, with whose end the controller would end.
-                    with Forks.started() as forks:
-                        self.breaks(forks)
+                    try:
+                        with Forks.started() as forks:
+                            self.breaks(forks)
+                    except BaseException:
+                        self.stop()
+                        raise
             finally:
-                self.ends.set()
+                self.stop()
 
     def faults_of(self, order: Order) -> list[str]:
         """What is wrong with an order in the end."""
