@@ -13,6 +13,7 @@ from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import RefusedError
 from matchmaker.delegation.orders import OwnOptions, invocation_of, own_options
+from matchmaker.delegation.record import Invocation
 from tests.delegation.world import MemoryLedger
 
 SLURM = load_control("slurm")
@@ -207,4 +208,13 @@ def test_lines_and_variables_count_for_whoever_hands_over(tmp_path: Path) -> Non
     assert made.submit(job, script, ["-n2"], key="k", environment={}) == first
     with pytest.raises(RefusedError, match="a key is one job"):
         made.submit(job, b"#!/bin/sh\n#SBATCH -a 1-2\n", key="other")
+    with pytest.raises(ValueError, match="'a b' is no name of a variable"):
+        made.submit(job, script, key="other", invocation=Invocation(exports=(("a b", "1"),)))
     assert ledger.find("other") is None
+
+
+def test_a_value_that_may_be_missing_is_in_the_same_word() -> None:
+    """``--propagate FILE`` makes sbatch submit FILE in place of the job's script."""
+    with pytest.raises(RefusedError, match="'/tmp/x' is none of the options"):
+        slurm(given="--propagate /tmp/x")
+    assert slurm(given="--propagate=STACK").words == ("--propagate=STACK",)

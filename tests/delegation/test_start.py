@@ -121,6 +121,24 @@ def test_the_payload_has_the_umask_of_the_order(
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("name", ["room", "payload", "PATH", "me", "status"])
+def test_a_variable_of_the_order_is_the_payloads_alone(
+    spool: SharedSpool, tmp_path: Path, job: Start, name: str
+) -> None:
+    """It may have the name of a variable of the script, or take the commands from ``PATH``."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "payload").write_text("#!/bin/sh\necho another program\n")
+    (other / "payload").chmod(0o755)
+    prepare(
+        spool, f'#!/bin/sh\necho "has ${name}"\nexit 3\n',
+        call=Invocation(exports=((name, str(other)),)),
+    )  # fmt: skip
+    output, _ = job().communicate(timeout=PATIENCE)
+    assert output.decode() == f"has {other}\n"
+    assert marks(spool) == Marks(committed=True, started=True, exit=3)
+
+
 def test_a_job_without_a_commit_does_not_start_and_never_will(
     spool: SharedSpool, tmp_path: Path, job: Start
 ) -> None:
@@ -160,7 +178,13 @@ def test_a_full_disk_starts_nothing(spool: SharedSpool, tmp_path: Path, shell: l
         assert done.returncode == NO_SPOOL
         assert b"no record can be made" in done.stderr
     assert not list(tmp_path.glob("ran.*"))
-    assert {path.name for path in room.iterdir()} <= {"payload", "start.sh", "lease", "beat"}
+    assert {path.name for path in room.iterdir()} <= {
+        "payload",
+        "order",
+        "start.sh",
+        "lease",
+        "beat",
+    }
     assert marks(spool) == Marks(committed=True)
 
 
@@ -284,7 +308,7 @@ def test_nothing_is_left_behind(spool: SharedSpool, tmp_path: Path, job: Start) 
     # The pipe ends only when the last process that holds it has ended.
     assert process.communicate(timeout=PATIENCE)[0] == b"[]\n"
     left = {path.name for path in (spool.root / "k" / "1").iterdir()}
-    assert left == {"payload", "start.sh", "start", "lease", "beat", "end"}
+    assert left == {"payload", "order", "start.sh", "start", "lease", "beat", "end"}
     until(lambda: not alive(process.pid))
 
 

@@ -47,6 +47,7 @@ from matchmaker.delegation.record import (
     Transition,
     check_key,
 )
+from matchmaker.delegation.start import check_exports
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
@@ -323,6 +324,7 @@ class Delegator:
         if invocation is None:
             sets = system.sets_directory(every)
             invocation = Invocation(directory="" if sets else directory)
+        check_exports(invocation)
         return Payload(
             ad=text, script=path, content=content, invocation=invocation,
             # The order is the same from another environment, and with other flags.

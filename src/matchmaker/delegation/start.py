@@ -26,6 +26,13 @@ NO_SPOOL: Final = 78
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def check_exports(call: Invocation) -> None:
+    """Raises ValueError if an exported variable has no name of a shell's variable."""
+    for name, _ in call.exports:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is no name of a variable: letters, digits and _")
+
+
 def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10) -> str:
     r"""The script that starts the payload in a directory of records.
 
@@ -41,13 +48,11 @@ def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10)
     >>> "room='/shared/my spool/k7/1'" in render(Path("/shared/my spool/k7/1"))
     True
     >>> text = render(Path("/s"), Invocation(arguments=("a b", "$x"), exports=(("LANG", "C d"),)))
-    >>> "payload\" 'a b' '$x' <&3" in text, "export LANG='C d'" in text
+    >>> "payload\" 'a b' '$x'\n" in text, "export LANG='C d'" in text
     (True, True)
     """
     call = invocation if invocation is not None else Invocation()
-    for name, _ in call.exports:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name[:80]!r} is no name of a variable: letters, digits and _")
+    check_exports(call)
     text = files("matchmaker.delegation").joinpath("start.sh").read_text("utf-8")
     slots = {
         "ROOM": shlex.quote(str(room)),

@@ -146,10 +146,14 @@ if [ -n "$stderr" ]; then
 		exec 2>"$stderr"
 	fi
 fi
-@EXPORTS@
 
+# In a shell of its own: a variable of the order may have the name of one above, or take the commands from PATH.
 exec 3<&0
-"$room/payload"@ARGUMENTS@ <&3 3<&- & payload=$!
+(
+	set -- "$room/payload"@ARGUMENTS@
+	@EXPORTS@
+	exec "$@"
+) <&3 3<&- & payload=$!
 exec 3<&-
 [ -z "$got" ] || pass "$got"
 watch "$payload" </dev/null >/dev/null 2>&1 & watcher=$!
