@@ -95,6 +95,48 @@ def test_a_revoked_token_ends_what_it_bought(tmp_path: Path) -> None:
     run(case())
 
 
+def test_a_revoked_token_ends_the_connections_that_it_has(tmp_path: Path) -> None:
+    """Of whoever stole it, too, who would never let go."""
+
+    async def case() -> None:
+        stolen = token(Scope.CLIENT)
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address)
+            await pilot.register()
+            slot = await pilot.slot()
+            client = await dial(address, stolen, Role.CLIENT)
+            other = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            async with connect.admin(place(address, "boss", Scope.ADMIN)) as admin:
+                for each in (pilot.token, stolen):
+                    await admin.revoke(read(parted(each)[0]).id, 9e9)
+            for connection in (pilot.control, slot, client):
+                with pytest.raises(RefusedError, match="revoked"):
+                    await connection.expect(FrameKind.DONE, 10)
+            other.send(FrameKind.ASK, jobs=[], seconds=0)
+            await other.expect(FrameKind.JOBS, 10)
+
+    run(case())
+
+
+def test_a_slot_with_a_target_of_its_own_is_refused(tmp_path: Path) -> None:
+    """It would match another owner's job for ever, and never get it."""
+
+    async def case() -> None:
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address)
+            pilot.token = token(Scope.PILOT, owners=("ana",))
+            await pilot.register()
+            id_ = await submitted(address, "ben", "k")
+            slot = await dial(address, pilot.token, Role.SLOT)
+            ad = '[ TARGET = [ Owner = "ana" ]; Requirements = true ]'
+            slot.send(FrameKind.OFFER, session=pilot.session, slot="s", ad=ad)
+            with pytest.raises(RefusedError, match="jobs of others than the pilot's owners"):
+                await slot.expect(FrameKind.PAIRED, 10)
+            assert await stage(address, "ben", id_) == "queued"
+
+    run(case())
+
+
 def test_a_pilot_with_owners_gets_nobody_elses_jobs(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:

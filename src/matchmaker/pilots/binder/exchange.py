@@ -23,7 +23,7 @@ from matchmaker.classad import parse_ad
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.ads import MATCHING, asked
-from matchmaker.pilots.binder.grants import token_id
+from matchmaker.pilots.binder.grants import refusal, token_id
 from matchmaker.pilots.binder.handlers import Handlers
 from matchmaker.pilots.binder.holdings import Holdings
 from matchmaker.pilots.binder.joining import Offer, introduce, joined
@@ -63,6 +63,7 @@ class Exchange:
         slots: the ads of the free slots.
         pilots: the connection of each pilot that is connected, by its session.
         revoked: the ids of tokens that are refused.
+        greeted: the token of each connection that was greeted, until it ends or is a pair's.
         open: what each client has open.
         storing: the changes that wait for the database.
         outputs: what jobs have printed, and their files.
@@ -91,6 +92,7 @@ class Exchange:
         self.slots = Pool(key=SLOT_KEY, limits=MATCHING)
         self.pilots: dict[str, Connection] = {}
         self.revoked = set(tables.revoked())
+        self.greeted: dict[Connection, Token] = {}
         self.open = Holdings()
         self._grant = grant
         self._tables = tables
@@ -314,6 +316,7 @@ class Exchange:
         ad = offer.ad.copy()
         session = self.book.sessions.get(offer.session)
         if session is not None and session.owners:
+            offer.owners = session.owners
             ad["Requirements"] = for_owners(ad, session.owners.split(" "))
         ad[SLOT_KEY] = offer.key
         self.slots.update(ad)
@@ -362,9 +365,18 @@ class Exchange:
             self.post(moves.cancel(self.book, id_, why))
 
     async def revoke(self, token: str, ends: float) -> None:
-        """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError."""
+        """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError.
+
+        It ends the connections that were greeted with it, or with a token that goes with it. A
+        pilot can come back no more: it ends its jobs one lease later, and the binder then gives
+        them to others.
+        """
         await asyncio.to_thread(self._tables.revoke, token, ends, time.time())
         self.revoked.add(token)
+        for connection, its in list(self.greeted.items()):
+            if why := refusal(its, self.book, self.revoked):
+                connection.send(FrameKind.REFUSED, reason=why)
+                connection.close(why)
 
     async def delays(self) -> dict[str, float]:
         """How many seconds queues take to start a pilot. Raises LedgerError."""
@@ -429,9 +441,17 @@ class Exchange:
             offer.taken = True
             self._given[word.job, word.epoch] = offer
         self.post(change)
-        if not change.words and offer.session in self.book.sessions:
-            # Another job has just bound the pilot to its owner, or this job is gone.
-            self.offer(offer)
+        session, job = self.book.sessions.get(offer.session), self.book.jobs.get(id_)
+        if not change.words and session is not None:
+            told = offer.owners == session.owners
+            if told and job is not None and not session.serves(job.owner):
+                # Its ad has a TARGET of its own, and would match again and again.
+                why = "the slot's ad matches jobs of others than the pilot's owners"
+                offer.connection.send(FrameKind.REFUSED, reason=why)
+                offer.connection.close(why)
+            else:
+                # Another job has just bound the pilot to its owner, or this job is gone.
+                self.offer(offer)
         if change.begun:
             for other in [each for each in self._offers.values() if each.session == offer.session]:
                 self.offer(other)

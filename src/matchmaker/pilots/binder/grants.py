@@ -18,7 +18,7 @@ from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.binder.ads import asked
 from matchmaker.pilots.binder.states import Book, Job
 from matchmaker.pilots.wire.frames import Frame
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.tokens import REVOKED, Scope, Token, sign
 
 MOST_OPEN: Final = 100
 """How many open jobs a running job may have at once."""
@@ -114,7 +114,9 @@ def pilot_token(token: Token, asked_for: Frame, key: bytes, now: float) -> str:
 
 
 def refusal(token: Token, book: Book, revoked: Collection[str]) -> str:
-    """Why a job's token is no longer valid; empty for a valid one and for other tokens."""
+    """Why a token is no longer valid: it was revoked, or the job that has it does not run."""
+    if token.id in revoked:
+        return REVOKED
     named = _ID.match(token.id)
     if named is None:
         return ""

@@ -38,6 +38,7 @@ class Offer:
         direct: the address at which a client may reach it; empty for none.
         certificate: of that address, in PEM.
         key: names it among all free slots.
+        owners: those whose jobs alone it was entered for; empty for anybody's.
         taken: whether a job was chosen for it.
         job: the job, once the pilot was told of it; None before.
         secret: signs the token of a client that goes to ``direct``.
@@ -50,6 +51,7 @@ class Offer:
     direct: str = ""
     certificate: str = ""
     key: str = attrs.field(factory=lambda: secrets.token_hex(8))
+    owners: str = ""
     taken: bool = False
     job: Job | None = None
     secret: bytes = attrs.field(default=b"", repr=False)

@@ -178,6 +178,7 @@ class _Binder:
             connection.send(FrameKind.REFUSED, reason=why)
             connection.close(why)
             return
+        self.exchange.greeted[connection] = greeting.token
         serves = {Role.PILOT: self._pilot, Role.SLOT: self._slot}
         try:
             await serves.get(greeting.role, self._requests)(connection, greeting)
@@ -186,6 +187,7 @@ class _Binder:
         except (ClosedError, TimeoutError):
             pass
         finally:
+            del self.exchange.greeted[connection]
             connection.close("it is over")
 
     async def _requests(self, connection: Connection, greeting: Greeting) -> None:

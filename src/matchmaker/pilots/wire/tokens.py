@@ -23,6 +23,7 @@ from matchmaker.pilots.wire.frames import canonical
 
 _MOST_BYTES: Final = 2048
 _LAST: Final = 1e12
+REVOKED: Final = "the token was revoked: ask the admin of the binder for a new one"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _TEXT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\Z")
 _NAME: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
@@ -161,7 +162,7 @@ def refusal(token: Token, *, pool: str, now: float, revoked: Collection[str]) ->
         ago = f"{now - token.ends:.0f} s ago"
         return f"the token ended {ago}: ask the admin of the binder for a new one"
     if token.id in revoked:
-        return "the token was revoked: ask the admin of the binder for a new one"
+        return REVOKED
     return ""
 
 
