@@ -57,6 +57,28 @@ def test_the_room_of_another_job_is_refused(spool: SharedSpool, payload: Path) -
     assert isinstance(spool.prepare("k", 1, order(payload.read_bytes()), first), Silence)
 
 
+def test_directories_that_others_may_write_to_are_not_used(
+    spool: SharedSpool, payload: Path, tmp_path: Path
+) -> None:
+    """Whoever may put another script into one decides what runs under this account."""
+    (tmp_path / "theirs").mkdir()
+    (spool.root / "linked").symlink_to(tmp_path / "theirs")
+    answer = spool.prepare("linked", 1, order(payload.read_bytes()))
+    assert isinstance(answer, Silence)
+    assert "it is a link" in answer.reason
+    (spool.root / "open").mkdir()
+    (spool.root / "open").chmod(0o777)
+    assert isinstance(spool.prepare("open", 1, order(payload.read_bytes())), Path)
+    assert (spool.root / "open").stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        (spool.root / "other" / "1").mkdir(parents=True)
+        os.chown(spool.root / "other" / "1", 65534, 65534)
+        answer = spool.prepare("other", 1, order(payload.read_bytes()))
+        assert isinstance(answer, Silence)
+        assert "another account's" in answer.reason
+        assert not list((spool.root / "other" / "1").iterdir())
+
+
 def test_an_earlier_attempt_is_not_prepared_once_there_is_a_later_one(
     spool: SharedSpool, payload: Path
 ) -> None:
@@ -74,7 +96,7 @@ def test_an_earlier_attempt_is_not_prepared_once_there_is_a_later_one(
 def test_records_are_private(spool: SharedSpool) -> None:
     assert spool.commit("k", 1, 60) is None
     for path in (spool.root, *spool.root.rglob("*")):
-        assert path.stat().st_mode & 0o077 == 0 or path.name == "k", path
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_a_commit_is_made_once(spool: SharedSpool) -> None:

@@ -101,7 +101,8 @@ class SharedSpool:
         if later > attempt:
             said = f"there is an attempt {later}: classad jobs --rebuild takes it in"
             raise FileExistsError(0, said, room)
-        room.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (room.parent, room):
+            _own(folder)
         if job:
             _take(room, job, cluster)
         text = render(room, payload.invocation, grace=self.grace)
@@ -239,6 +240,24 @@ def _mark(root: Path) -> None:
     if strange and not marker.is_file():
         raise FileExistsError(0, "it is not empty and no spool: name another directory", root)
     _write(marker, b"matchmaker 1\n")
+
+
+def _own(folder: Path) -> None:
+    """Makes a directory that this account alone may write to, or takes its own one that is there.
+
+    Whoever else may write to it, or may put another in its place, could change what a job runs.
+    """
+    folder.mkdir(exist_ok=True, mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(0, "it is a link, not a directory: remove it", folder)
+    if found.st_uid != os.geteuid():
+        # A server may give this account's files to another one, such as root's to nobody.
+        with _beside(folder / "owner", b"") as made:
+            if made.stat().st_uid != found.st_uid:
+                raise PermissionError(0, "it is another account's: name another spool", folder)
+    elif found.st_mode & 0o022:
+        folder.chmod(0o700)
 
 
 # --- records --------------------------------------------------------------------------------------
