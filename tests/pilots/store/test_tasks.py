@@ -102,3 +102,15 @@ def test_a_long_list_is_one_file_and_one_listing(tmp_path: Path) -> None:
     found = standing(plan, store.listing(TASKS) or ())
     assert (len(found.free), len(found.done)) == (number - 2, 2)
     assert plan.words(TASKS, "100000") == ("./fit", "--seed", "99999", "a b")
+
+
+def test_names_may_be_as_long_as_a_plan_allows(tmp_path: Path) -> None:
+    """Of an input and a parameter; together they are too long for a file system."""
+    store, input_, parameter = tmp_path / "store", "i" * 200, "p" * 64
+    (store / "work" / input_).mkdir(parents=True)
+    (store / "plan.toml").write_text(
+        f'command = ["echo", "hello"]\nstdout = true\nparameters = ["{parameter}"]\n'
+    )
+    done = run_here("pilot", "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert (store / "finished" / input_ / f"votes{parameter}.txt").read_text() == "hello\n"

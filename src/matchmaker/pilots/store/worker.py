@@ -294,11 +294,12 @@ class Worker:
         except (StoreError, OSError) as error:
             return Outcome(problem=str(error), fault="node")
         name = self._plan.result_of(parameter)
-        kept = self._folder / "results" / f"{input_}.{name}"
+        # Together with the input's, its name may be too long for a file system.
+        kept = self._folder / "results" / "last"
         kept.parent.mkdir(exist_ok=True)
         kept.unlink(missing_ok=True)
         task = Task(
-            id=f"{input_}.{parameter}", argv=argv,
+            id=parameter, argv=argv,
             files={**files, **program}, limits=Limits(seconds=self._plan.seconds),
             keep={} if self._plan.stdout else {name: kept},
         )  # fmt: skip
