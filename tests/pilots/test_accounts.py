@@ -84,17 +84,20 @@ def test_a_job_has_the_rights_of_its_account_alone(pool: Accounts, home: Path) -
 @as_root
 def test_nothing_of_a_job_outlives_it(pool: Accounts, home: Path) -> None:
     left = Path(tempfile.gettempdir(), f"matchmaker-{os.getpid()}")
+    # Debian lets everybody write there.
+    locks = Path("/run/lock", left.name)
     found, problem = script(
         pool,
         f"mkdir -p {left}/a/b; touch {left}/a/b/c; chmod 000 {left}/a; mkdir d; touch d/e;"
         " chmod 000 d;"
         f" setsid {PYTHON} -c 'import os, time\nwhile os.fork(): pass\ntime.sleep(9)' &"
-        " ipcmk -M 64; sleep 0.3; echo done", home,
+        f" ipcmk -M 64; cp /bin/sh {locks}; chmod u+s {locks}; sleep 0.3; echo done", home,
     )  # fmt: skip
     assert found.output.decode().endswith("done\n"), found
     assert problem == ""
     assert list(home.iterdir()) == []
     assert not left.exists()
+    assert not locks.exists()
     assert processes_of(5) == []
     heading, *lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     column = heading.split().index("uid")

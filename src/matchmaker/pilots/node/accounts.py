@@ -25,7 +25,7 @@ from matchmaker.pilots.node.keeper import as_account, processes_of, remove, vaca
 
 LOCKS: Final = Path("/run/classad-pilot")
 """Where the locks of accounts are; root alone may enter it."""
-SHARED: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - to be cleared
+SHARED: Final = ("/tmp", "/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")  # noqa: S108 - to be cleared
 _TRIES: Final = 5
 """The pilot ends processes that it does not know, which may be one of these helpers."""
 _PROGRAMS: Final = ("sh", "chmod", "find")
