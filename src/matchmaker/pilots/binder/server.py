@@ -279,10 +279,11 @@ class _Binder:
         else:
             try:
                 exchange.storing.room()
+                mine = greeting.token.scope is not Scope.PILOT or await exchange.use(greeting.token)
             except ValueError as error:
-                # Not refused, which would end it: it is to try again.
+                # Storage is full or away. A refusal would end the pilot: it is to try again.
                 raise ClosedError(str(error)) from None
-            if greeting.token.scope is Scope.PILOT and not await exchange.use(greeting.token):
+            if not mine:
                 raise RefusedError("this token was used: each pilot needs one of its own")
             name = secrets.token_hex(16)
             change = moves.begin(_begun(name, greeting.token, frame, now))
