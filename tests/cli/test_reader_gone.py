@@ -74,6 +74,7 @@ LINES: dict[str, tuple[object, ...]] = {
     "binder submit": ("{}/job.ad",),
     "binder jobs": (),
     "binder cancel": ("{id}",),
+    "binder output": ("{id}",),
     "binder status": (),
     "binder revoke": ("t1",),
     "binder connect": ("{}/job.ad",),
@@ -151,19 +152,26 @@ def bound(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         return
     with grid(folder) as made:
         made.binder()
-        if name == "binder connect":
+        if name in {"binder connect", "binder output"}:
             made.pilot("p", "--cpus", 1)
         scope = {"binder status": "admin", "binder revoke": "admin"}
         monkeypatch.setenv("CLASSAD_BINDER", made.address)
         monkeypatch.setenv(
             "CLASSAD_BINDER_TOKEN", str(folder / f"{scope.get(name, 'client')}.token")
         )
-        yield {"id": asyncio.run(submitted(made)) if name != "binder connect" else ""}
+        yield {"id": asyncio.run(submitted(made, name)) if name != "binder connect" else ""}
 
 
-async def submitted(made: Grid) -> str:
+async def submitted(made: Grid, name: str) -> str:
+    """The id of a job that waits, or that has ended where its output is asked for."""
+    ends = name == "binder output"
+    text = f'[ Cmd = "/bin/echo"; Arguments = {{"x"}}; Requirements = {str(ends).lower()} ]'
     async with connect.binder(made.place()) as binder:
-        return (await binder.submit(parse_ad("[ Requirements = false ]"), "k")).id
+        job = await binder.submit(parse_ad(text), "k")
+        while ends and not job.over:
+            await asyncio.sleep(0.1)
+            job = await binder.job(job.id)
+        return job.id
 
 
 def tried(name: str, words: list[str]) -> None:

@@ -123,6 +123,9 @@ class _NoTables:
     def revoked(self) -> frozenset[str]:
         return frozenset()
 
+    def outputs(self) -> list[tuple[str, int, str, int]]:
+        return []
+
     def write(self, change: Change) -> None:
         pass
 

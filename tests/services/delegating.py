@@ -29,6 +29,7 @@ from tests.services.breakable import until
 
 QUICK: Mapping[str, float] = {
     "settle": 0.5, "absent": 2.0, "hold": 300.0, "margin": 5.0, "cancel": 1.0, "reply": 5.0,
+    "backoff": 1.0,
 }  # fmt: skip
 
 TALLY: dict[str, int] = {}

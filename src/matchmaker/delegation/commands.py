@@ -353,7 +353,7 @@ def entries(
 
     >>> from matchmaker.delegation.control import load_control
     >>> entries({"key": "k7"}, ["--mem=5M", "--comment=classad1:AA"], load_control("slurm"), {})
-    (['--comment=classad1:AA key=k7'], ['--mem=5M'])
+    (['--comment=key=k7 classad1:AA'], ['--mem=5M'])
     """
     carrier = control.metadata
     earlier, rest = _taken(words, carrier.argv)
