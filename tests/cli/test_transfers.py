@@ -623,3 +623,21 @@ def test_many_without_a_key_say_by_which_they_are_repeated(
     key = done.err.rpartition("--key ")[2].strip()
     assert classad("submit", *many, *here, "--key", key).status == 1
     assert world.calls["park"] == 2
+
+
+def test_of_many_jobs_it_is_said_what_is_left_out_and_what_waits(
+    classad: Run, world: World, here: list[object], many: list[object]
+) -> None:
+    world.faults = {"park": ["nothing"] * 2}
+    words = (*many, *here, "--wait", "0")
+    own = ("--", "-J", "sim")
+    done = classad("submit", *words, "--key", "run", *own)
+    lines = done.out.splitlines()
+    assert lines[0] == "3 jobs: 1 refused, 2 unknown"
+    assert lines[1].startswith("left out of 2 jobs: the command line: -J sim: ")
+    assert lines[2].startswith("next: classad reconcile")
+    assert "the command failed" in done.out
+    rows = json.loads(classad("submit", *words, "--key", "b", "--json", *own).out)
+    left = [row.get("options", {}).get("left_out", []) for row in rows]
+    # The second has a key of its own, which is known by now.
+    assert [len(each) for each in left] == [1, 0, 0]

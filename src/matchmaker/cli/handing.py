@@ -170,12 +170,16 @@ _AT_ONCE: Final = 8
 
 @attrs.frozen(slots=True)
 class Outcome:
-    """What became of one of many orders: its record, or why there is none; status 1 or 2."""
+    """What became of one of many orders: its record, or why there is none; status 1 or 2.
+
+    Of one that is handed over now, also the owner's options, and what was left out.
+    """
 
     key: str
     record: Record | None
     why: str = ""
     status: int = 0
+    options: Mapping[str, list[str]] | None = None
 
 
 def many(
@@ -210,6 +214,7 @@ def many(
 
         outcomes: dict[str, Outcome] = {}
         wanted: list[Order] = []
+        options: dict[str, Mapping[str, list[str]]] = {}
         for key, order in orders.items():
             found = chosen.get(_kind(order.job))
             try:
@@ -221,14 +226,16 @@ def many(
                 elif found is None or isinstance(found, Exception):
                     outcomes[key] = Outcome(key, None, str(found), 1)
                 else:
-                    wanted.append(_with_flags(order, found, key, wish)[0])
+                    made_of, own = _with_flags(order, found, key, wish)
+                    wanted.append(made_of)
+                    options[key] = _options_data(order, own)
             except (ValueError, OSError) as error:
                 outcomes[key] = Outcome(key, None, complaint(error), 2)
         for each, record in zip(wanted, made.submit_all(wanted), strict=True):
             outcomes[each.key] = (
                 Outcome(each.key, None, complaint(record), 2)
                 if isinstance(record, Exception)
-                else Outcome(each.key, record)
+                else Outcome(each.key, record, options=options[each.key])
             )
         there = [each.record for each in outcomes.values() if each.record]
         now = transfers.all_committed(made, there, wish.wait)
@@ -261,14 +268,21 @@ def _with_flags(
     ), options  # fmt: skip
 
 
+def _options_data(order: OrderedJob, options: OwnOptions) -> Mapping[str, list[str]]:
+    """The owner's options, and what has no effect, as they are printed."""
+    return {
+        "words": [*options.passing, *options.words],
+        "left_out": [*order.left_out, *options.left_out],
+    }
+
+
 def explain(page: reports.Page, order: OrderedJob, options: OwnOptions) -> None:
     """Adds to a page the owner's options, and what has no effect."""
-    left = (*order.left_out, *options.left_out)
-    words = (*options.passing, *options.words)
-    page.data["options"] = {"words": list(words), "left_out": list(left)}
-    if words:
-        page.say("your options", shlex.join(words))
-    for each in left:
+    made = _options_data(order, options)
+    page.data["options"] = made
+    if made["words"]:
+        page.say("your options", shlex.join(made["words"]))
+    for each in made["left_out"]:
         page.say("left out", each)
 
 

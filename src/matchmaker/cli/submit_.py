@@ -159,6 +159,8 @@ def _report(outcomes: list[handing.Outcome], *, as_json: bool) -> int:
         row: dict[str, Any] = {"key": each.key, "refused": each.why or None}
         if record is not None:
             row["transfer"] = transfers.record_data(record)
+        if each.options is not None:
+            row["options"] = each.options
         rows.append(row)
     if as_json:
         print_json(rows)
@@ -166,10 +168,17 @@ def _report(outcomes: list[handing.Outcome], *, as_json: bool) -> int:
         states = Counter(str(o.record.state) if o.record else "refused" for o in outcomes)
         print(f"{count(len(outcomes), 'job')}: ", end="")
         print(", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+        left = Counter(text for o in outcomes if o.options for text in o.options["left_out"])
+        for text, number in left.items():
+            print(f"left out of {count(number, 'job')}: {text}")
+        if any(o.record and o.record.state in transfers.EARLY for o in outcomes):
+            print("next: classad reconcile finds out where they are, and lets them start")
     bad = [o for o in outcomes if o.record is None or str(o.record.state) in handing.ENDED_BADLY]
-    if not as_json and bad:
+    # Those that wait for their start have a reason only if something is in their way.
+    told = [o for o in outcomes if o in bad or (o.record and o.record.reason)]
+    if not as_json and told:
         whys = [[o.key, o.why or (transfers.short(o.record.reason) if o.record else "")]
-                for o in bad]  # fmt: skip
+                for o in told]  # fmt: skip
         show(table(["key", "why"], whys, whole=(0,)))
     if any(o.status == 2 for o in outcomes):
         return 2
