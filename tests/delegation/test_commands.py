@@ -423,6 +423,10 @@ def test_the_policy_is_read_back_from_where_it_is_carried(lrms: str) -> None:
 
 
 def test_what_the_words_already_carry_stays() -> None:
+    for words in (["--comment=my note"], ["--comment", "my note"]):
+        assert entries({"key": "k"}, words, load_control("slurm"), {}) == (
+            ["--comment=key=k my note"], [],
+        )  # fmt: skip
     words = ["-l", "mem=5M", "-ac", "classad_policy=classad1:AA", "-x"]
     assert entries({"key": "k"}, words, load_control("sge"), {}) == (
         ["-ac", "classad_key=k,classad_policy=classad1:AA"], ["-l", "mem=5M", "-x"],

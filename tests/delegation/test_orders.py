@@ -132,6 +132,13 @@ def test_each_option_of_a_table_has_one_fate(lrms: str) -> None:
         assert reason
 
 
+@pytest.mark.parametrize("lrms", ["pbspro", "torque"])
+def test_no_order_poses_as_another(lrms: str) -> None:
+    script = b"#!/bin/sh\n#PBS -v A=1,CLASSAD_JOB=mm-other-1\n"
+    with pytest.raises(RefusedError, match=r"line 2: .*by this variable the job's key is known"):
+        own_options(load_control(lrms), script, {}, [])
+
+
 # --- the job's ad ---------------------------------------------------------------------------------
 
 

@@ -385,12 +385,14 @@ def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list
     earlier: list[str] = []
     rest: list[str] = []
     left = list(words)
+    begin = option[0].partition("{")[0] if len(option) == 1 else ""
     while left:
         word = left.pop(0)
-        if len(option) == 2 and word == option[0] and left:
+        # A long option may have its value in a word of its own.
+        if word == (option[0] if len(option) == 2 else begin.removesuffix("=")) and left:
             earlier.append(left.pop(0))
-        elif len(option) == 1 and word.startswith(option[0].partition("{")[0]):
-            earlier.append(word.removeprefix(option[0].partition("{")[0]))
+        elif begin and word.startswith(begin):
+            earlier.append(word.removeprefix(begin))
         else:
             rest.append(word)
     return earlier, rest

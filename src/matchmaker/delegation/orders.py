@@ -9,6 +9,7 @@ word. The tables of both are in ``systems/*.toml``.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -258,6 +259,8 @@ def own_options(
         if one.name in control.orders.left:
             left.append(f"{place}: {control.orders.left[one.name]}")
             continue
+        if control.metadata.entry.startswith("CLASSAD_") and _FORGED.search(one.text):
+            raise RefusedError(f"{place}: by this variable the job's key is known: leave it out")
         wrong = control.options.wrong(one.words)
         if wrong:
             raise RefusedError(f"{one.place}: {wrong}")
@@ -321,6 +324,7 @@ def _of_variables(control: Control, environment: Mapping[str, str]) -> Iterator[
         yield from _options(control, words, variable, _VARIABLES)
 
 
+_FORGED: Final = re.compile(r"\bCLASSAD_(?:JOB|MARK|ATTEMPT|KEY)\b")
 _YES: Final = ("1", "yes", "true", "y")
 
 

@@ -61,7 +61,8 @@ class Reader:
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,99}")
 _MARK: Final = re.compile(
-    r"(?:.*\s)?mark=([0-9a-f]{16})(?:\sattempt=([0-9]{1,6})\skey=([A-Za-z0-9_.-]{1,64}))?(?:\s.*)?",
+    # The first one: what the owner's own comment says comes behind it.
+    r"(?:.*?\s)??mark=([0-9a-f]{16})(?:\sattempt=([0-9]{1,6})\skey=([A-Za-z0-9_.-]{1,64}))?(?:\s.*)?",
     re.DOTALL,
 )
 _LATEST: Final = 1e12
@@ -112,6 +113,8 @@ def carried(text: object, name: str) -> tuple[str, str]:
     stays as it is where the text does not say it. The mark is empty if there is none.
 
     >>> carried("mark=00112233aabbccdd attempt=2 key=k7 ad=", "site_mm-k7-2")
+    ('mm-k7-2', '00112233aabbccdd')
+    >>> carried("mark=00112233aabbccdd attempt=2 key=k7 mark=ffffffffffffffff", "mm-k7-2")
     ('mm-k7-2', '00112233aabbccdd')
     >>> carried("a comment", "other")
     ('other', '')
