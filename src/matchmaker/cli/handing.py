@@ -238,7 +238,7 @@ def many(
                 else Outcome(each.key, record, options=options[each.key])
             )
         there = [each.record for each in outcomes.values() if each.record]
-        now = transfers.all_committed(made, there, wish.wait)
+        now = transfers.all_committed(made, ledger, there, wish.wait)
         return [attrs.evolve(outcomes[k], record=now.get(k, outcomes[k].record)) for k in orders]
 
 

@@ -246,7 +246,9 @@ def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
     return record
 
 
-def all_committed(made: Delegator, records: Sequence[Record], seconds: float) -> dict[str, Record]:
+def all_committed(
+    made: Delegator, ledger: Ledger, records: Sequence[Record], seconds: float
+) -> dict[str, Record]:
     """Looks again until all jobs may start or have ended, for `seconds` at most; by key."""
     end = time.monotonic() + seconds
     found = {record.key: record for record in records}
@@ -255,7 +257,8 @@ def all_committed(made: Delegator, records: Sequence[Record], seconds: float) ->
         while early and time.monotonic() < end:
             time.sleep(min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
             report = made.reconcile(early)
-            found |= {new.key: new for _, new in report.moved}
+            # The report has only its own moves, and another reconciliation may run.
+            found |= {record.key: record for record in ledger.records(early)}
             early = [key for key in early if found[key].state in EARLY]
             silent = f"; {report.silence}" if report.silence else ""
             say(f"{len(early)} of {len(found)} jobs may not start yet{silent}")
