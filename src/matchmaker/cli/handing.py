@@ -112,7 +112,7 @@ def ordered(
     if not isinstance(content, bytes):
         content = script_at(Path(content))
     options = own_options(control, content, {}, given).words
-    if not {word.partition("=")[0].strip() for word in options}.isdisjoint(control.chdir):
+    if control.sets_directory(options):
         described = invocation_of(job, folder, "", script, words)
     return OrderedJob(
         job=job, script=content, control=control, invocation=described.invocation, given=given,

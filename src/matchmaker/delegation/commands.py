@@ -127,8 +127,7 @@ class Commands:
 
     def sets_directory(self, words: Sequence[str]) -> bool:
         """Whether the words have an option for the directory of the job."""
-        names = {word.partition("=")[0].strip() for word in words}
-        return not names.isdisjoint(self.control.chdir)
+        return self.control.sets_directory(words)
 
     def _submitted(
         self, argv: list[str], directory: str, environment: Mapping[str, str], umask: int

@@ -197,6 +197,17 @@ class Control:
         """Whether an option has one value in the next word."""
         return option in self.options.one or option in self.orders.valued
 
+    def sets_directory(self, words: Sequence[str]) -> bool:
+        """Whether some words have an option, or a line of a description, for the job's directory.
+
+        >>> load_control("htcondor").sets_directory(["-a", "InitialDir = /tmp"])
+        True
+        """
+        names = (word.partition("=")[0].strip() for word in words)
+        # HTCondor takes the names of its lines in any case; options of a command have one.
+        folded = {name if name.startswith("-") else name.lower() for name in names}
+        return not folded.isdisjoint(self.chdir)
+
     def refuses(self, said: str) -> bool:
         """Whether the complaint of a submission says that the same again would be refused.
 
