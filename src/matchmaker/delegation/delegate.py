@@ -31,6 +31,7 @@ from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in_all, 
 from matchmaker.delegation.errors import (
     KeyTakenError,
     LedgerError,
+    NoJobError,
     RefusedError,
     UnansweredError,
     UnfinishedError,
@@ -283,7 +284,8 @@ class Delegator:
     def _known_or_taken(self, key: str, payload: Payload) -> Record | Exception:
         try:
             return self._same(self.job(key), payload)
-        except KeyTakenError as error:
+        except (KeyTakenError, LedgerError, NoJobError) as error:
+            # One row that is damaged or gone must not keep the others from being submitted.
             return error
 
     def known(
