@@ -239,7 +239,9 @@ class Ledger:
         with self._writing() as write:
             self._check_epoch(write)
             write.execute(transfers.insert(), [tables.row_of(record) for record in made])
-            write.execute(_CONTENT, [{"digest": d, "content": c} for d, c in named.items()])
+            # In one order for all: PostgreSQL ends one of two that wait for each other's.
+            contents_ = [{"digest": d, "content": c} for d, c in sorted(named.items())]
+            write.execute(_CONTENT, contents_)
             write.execute(jobs.insert(), [row for row, _ in rows])
             write.execute(log.insert(), [_entry(None, r, by) for r, _, by in wanted])
         return made
