@@ -71,7 +71,8 @@ class Token:
 def sign(key: bytes, token: Token) -> str:
     """The text of a token, which is to be kept as a password is.
 
-    Raises TokenError for a subject, a pool or an id that is no name.
+    Raises TokenError for a subject, a pool, an id or an owner that is no name, and for a token that
+    is too long to be read.
 
     >>> text = sign(b"k" * 32, Token(subject="ana", scope="client", pool="p", id="1", ends=9e9))
     >>> said, signature = parted(text)
@@ -88,7 +89,10 @@ def sign(key: bytes, token: Token) -> str:
     if token.owners:
         claims["owners"] = list(token.owners)
     said = f"{_encoded(canonical(_HEADER))}.{_encoded(canonical(claims))}"
-    return f"{said}.{_encoded(signed(key, said))}"
+    text = f"{said}.{_encoded(signed(key, said))}"
+    if len(text) > _MOST_BYTES:
+        raise TokenError(f"a token of {len(text)} bytes, over {_MOST_BYTES}: name fewer owners")
+    return text
 
 
 def signed(key: bytes, said: str) -> bytes:
