@@ -140,13 +140,13 @@ class Outputs:
     async def sweep(self) -> None:
         """Deletes what nobody wants any more; what cannot be deleted now, later."""
         if self._unwanted:
-            some = frozenset(self._unwanted)
+            # A piece may be stored behind the deletion, and names its job here anew.
+            some, self._unwanted = self._unwanted, set()
             try:
                 await asyncio.to_thread(self._tables.drop_outputs, some)
             except LedgerError as error:
+                self._unwanted |= some
                 _log.warning("output was not deleted: %s", error)
-                return
-            self._unwanted -= some
 
     def _at(self, id_: str, epoch: int, name: str) -> int:
         found = self._stored.get(id_)
