@@ -308,7 +308,7 @@ async def with_printed(result: Result, *printed: Printed) -> Result:
         try:
             part, note = await asyncio.to_thread(each.part)
         except OSError as error:
-            part, note = None, f"only its ends are here: {error.strerror}"
+            part, note = None, f"{each.name}: only its ends are here: {error.strerror or error}"
         finally:
             each.close()
         parts += [part] if part is not None else []
