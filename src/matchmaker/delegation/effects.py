@@ -134,14 +134,9 @@ def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> dict
     return failed
 
 
-def hand_in(
-    means: Means, record: Record, effect: Effect, given: Payload | None = None
-) -> Record | None:
-    """Submits an attempt and writes down what came of it; the record after, if it is known.
-
-    The job is `given` where it is at hand, as from who hands it over.
-    """
-    reply = _heard(lambda: _park(means, record, effect, given))
+def hand_in(means: Means, record: Record, effect: Effect) -> Record | None:
+    """Submits an attempt and writes down what came of it; the record after, if it is known."""
+    reply = _heard(lambda: _park(means, record, effect, None))
     return _replied(means, record, reply)
 
 

@@ -13,7 +13,7 @@ import attrs
 
 from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.observation import Phase, Refused, Sight, Silence
-from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.record import Deadlines, Record, State, job_name
 
 _ALIVE = frozenset({Phase.PARKED, Phase.WAITING, Phase.RUNNING})
 _UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PAUSED, State.PREPARED})
@@ -98,7 +98,7 @@ class Situation:
         if isinstance(self.seen.queue, Silence):
             return []
         key, attempt = self.record.key, self.record.attempt
-        earlier = {f"mm-{key}-{number}" for number in range(1, attempt)}
+        earlier = {job_name(key, number) for number in range(1, attempt)}
         return [s for s in self.seen.queue if s.phase in _ALIVE and s.name in earlier]
 
     @property
