@@ -14,6 +14,8 @@ from sqlalchemy import RowMapping
 import matchmaker as mm
 from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenError, Ledger, tables
 from matchmaker.delegation.contact import Spool
+from matchmaker.delegation.delegate import Order
+from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.findings import check, unknown_to
 from matchmaker.delegation.observation import Phase
 from matchmaker.delegation.record import Invocation, Record, State
@@ -86,6 +88,25 @@ def test_a_damaged_row_stops_its_own_job_alone(
     assert made.job("b").state.live
     assert ledger.unreadable() == []
     assert ledger.payload("b") is not None
+
+
+def test_a_damaged_row_of_a_file_stops_its_own_job_alone(
+    ledger: Ledger, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another handed its key over meanwhile, and the row is damaged."""
+    world = World()
+    made = delegator(ledger, world)
+    made.submit(AD, script, key="b")
+    with sqlite3.connect(ledger.place) as raw:
+        raw.execute("UPDATE transfers SET state = 'nonsense' WHERE key = 'b'")
+    # As if each key were new when it was looked up.
+    monkeypatch.setattr(Ledger, "records", lambda *_: [])
+    orders = [Order(job=AD, script=script, key=key) for key in "abc"]
+    first, damaged, last = made.submit_all(orders)
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert isinstance(damaged, LedgerError)
+    assert world.calls["park"] == 3
 
 
 def test_a_key_that_is_no_key_is_a_damaged_row(ledger: Ledger, script: Path) -> None:
@@ -221,7 +242,8 @@ def test_a_rebuilt_job_is_submitted_again_as_it_was_ordered(ledger: Ledger, scri
     made = on(ledger, world)
     world.faults = {"park": ["nothing"]}
     before = made.submit(
-        AD, script, ["--mem=5M"], key="k", directory=script.parent, environment={"A": "b\nc"},
+        AD, script, ["--mem=5M"], key="k", lease=2_000_000, lease_from="start",
+        directory=script.parent, environment={"A": "b\nc"},
         invocation=Invocation(arguments=("x y", "\u00e9"), exports=(("B", "2"),)),
     )  # fmt: skip
     order = ledger.payload("k")
@@ -232,6 +254,8 @@ def test_a_rebuilt_job_is_submitted_again_as_it_was_ordered(ledger: Ledger, scri
     again = on(new, world)
     again.rebuild()
     assert new.payload("k") == order
+    rebuilt = again.job("k")
+    assert (rebuilt.lease, rebuilt.from_start) == (before.lease, before.from_start) == (2e6, True)
     for _ in range(12):
         world.pass_time(12)
         again.reconcile()

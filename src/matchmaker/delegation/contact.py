@@ -130,6 +130,8 @@ class Origin:
         created: when the key came into the ledger.
         owner: who handed the job over.
         job: the digest of the job.
+        lease: the length of its lease, in seconds; None if it does not say.
+        from_start: its lease begins when the payload starts.
     """
 
     ledger: str
@@ -137,6 +139,8 @@ class Origin:
     created: float = 0.0
     owner: str = ""
     job: str = ""
+    lease: float | None = None
+    from_start: bool = False
 
 
 class Spool(Protocol):

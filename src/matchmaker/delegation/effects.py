@@ -228,6 +228,8 @@ def _origin(means: Means, record: Record) -> Origin:
         created=record.created,
         owner=record.owner,
         job=record.digest,
+        lease=float(record.lease),
+        from_start=record.from_start,
     )
 
 

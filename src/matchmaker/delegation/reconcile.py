@@ -151,6 +151,7 @@ def rebuild(means: Means) -> Reconciliation:
         begun = states.begin(
             key, now, means.deadlines, owner=own.owner, cluster=means.cluster, digest=own.job,
             ledger=own.ledger or means.ledger.identity, spool=means.spool_of("").place,
+            lease=own.lease, from_start=own.from_start,
         ).record  # fmt: skip
         begun = attrs.evolve(begun, attempt=attempt, created=own.created)
         last = State(before[key]) if key in before else None

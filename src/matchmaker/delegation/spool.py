@@ -296,6 +296,11 @@ def _origin(path: Path) -> Origin | None:
         return None
     texts = (origin.ledger, origin.place, origin.owner, origin.job)
     sound = all(isinstance(text, str) for text in texts) and isinstance(origin.created, float)
+    lease = origin.lease
+    sound = sound and (
+        lease is None or (type(lease) in {float, int} and isfinite(lease) and lease > 0)
+    )
+    sound = sound and isinstance(origin.from_start, bool)
     return origin if sound and isfinite(origin.created) else None
 
 
