@@ -225,3 +225,10 @@ def test_a_value_that_may_be_missing_is_in_the_same_word() -> None:
     with pytest.raises(RefusedError, match="'/tmp/x' is none of the options"):
         slurm(given="--propagate /tmp/x")
     assert slurm(given="--propagate=STACK").words == ("--propagate=STACK",)
+
+
+@pytest.mark.parametrize(("lrms", "variable"), [("slurm", "SLURM_UMASK"), ("lsf", "LSB_SUB_HOST")])
+def test_jobs_are_handed_over_from_within_a_job(lrms: str, variable: str) -> None:
+    """The variables that a batch system sets in its jobs are no options."""
+    made = own_options(load_control(lrms), b"#!/bin/sh\n", {variable: "0022"}, [])
+    assert made.words == made.passing == made.left_out == ()
