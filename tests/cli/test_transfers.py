@@ -501,7 +501,7 @@ def test_hostile_text_does_not_steer_a_terminal(classad: Run, tmp_path: Path) ->
     ledger = Ledger(tmp_path / "jobs.db")
     record = begin("k", time.time(), digest="d", cluster=nasty, owner=nasty).record
     ledger.add(
-        attrs.evolve(record, reason=nasty, remote_id=nasty), Payload(ad="", script=""), nasty
+        [(attrs.evolve(record, reason=nasty, remote_id=nasty), Payload(ad="", script=""), nasty)]
     )
     ledger.close()
     for words in (["jobs"], ["jobs", "k"], ["jobs", "--all"], ["jobs", "--json"], ["cancel", "k"]):

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 
 from matchmaker.delegation import Ledger, LedgerError
 from matchmaker.delegation.database import exposed, make_private_folder
+from matchmaker.delegation.ledger import New
 from matchmaker.delegation.record import Invocation, Payload, Record, State
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
@@ -77,7 +80,7 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 
 def test_what_is_written_is_read(again: Open) -> None:
-    written = again().add(record(), JOB, "me")
+    written = again().add([(record(), JOB, "me")])[0]
     assert written == attrs.evolve(record(), revision=1, epoch=1)
     ledger = again()
     assert ledger.find("k") == written
@@ -89,15 +92,15 @@ def test_what_is_written_is_read(again: Open) -> None:
 
 def test_a_key_is_written_once(again: Open) -> None:
     ledger = again()
-    assert ledger.add(record(), JOB) is not None
-    assert again().add(record(created=200.0), attrs.evolve(JOB, ad="[]")) is None
+    assert ledger.add([(record(), JOB, "")])[0] is not None
+    assert again().add([(record(created=200.0), attrs.evolve(JOB, ad="[]"), "")])[0] is None
     assert ledger.find("k").created == 100.0
     assert ledger.payload("k") == JOB
 
 
 def test_of_two_writers_one_wins(again: Open) -> None:
     one, two = again(), again()
-    old = one.add(record(), JOB)
+    old = one.add([(record(), JOB, "")])[0]
     first = attrs.evolve(old, state=State.UNKNOWN, reason="first")
     second = attrs.evolve(old, state=State.PREPARED, remote_id="7")
     assert one.save([(old, first)], "one")[0] == attrs.evolve(first, revision=2)
@@ -108,7 +111,7 @@ def test_of_two_writers_one_wins(again: Open) -> None:
 
 def test_of_many_changes_those_hold_that_nobody_made_meanwhile(again: Open) -> None:
     ledger = again()
-    old = [ledger.add(record(f"k{n}", float(n)), JOB) for n in range(5)]
+    old = [ledger.add([(record(f"k{n}", float(n)), JOB, "")])[0] for n in range(5)]
     ledger.save([(old[2], attrs.evolve(old[2], seen=1.0))])
     new = [(r, attrs.evolve(r, state=State.PREPARED, remote_id="7")) for r in old]
     assert [made is not None for made in ledger.save(new)] == [True, True, False, True, True]
@@ -121,10 +124,10 @@ def test_of_many_changes_those_hold_that_nobody_made_meanwhile(again: Open) -> N
 
 def test_live_records_are_of_a_batch_system_and_not_terminal(again: Open) -> None:
     ledger = again()
-    done = ledger.add(record("done"), JOB)
+    done = ledger.add([(record("done"), JOB, "")])[0]
     ledger.save([(done, attrs.evolve(done, state=State.DONE, deadline=None, exit=0))])
-    ledger.add(attrs.evolve(record("other"), cluster="sge"), JOB)
-    ledger.add(record("k"), JOB)
+    ledger.add([(attrs.evolve(record("other"), cluster="sge"), JOB, "")])
+    ledger.add([(record("k"), JOB, "")])
     assert [r.key for r in ledger.live("slurm")] == ["k"]
     assert {r.key for r in ledger.live()} == {"k", "other"}
     assert {r.key for r in ledger.records(["done", "k", "none"])} == {"done", "k"}
@@ -134,7 +137,7 @@ def test_a_rebuilt_ledger_refuses_whoever_had_it_open(again: Open) -> None:
     ledger = again()
     if isinstance(ledger, MemoryLedger):
         return  # one object cannot be opened twice
-    before, kept = ledger.add(record("a"), JOB), ledger.add(record("b"), JOB)
+    before, kept = ledger.add([(record("a"), JOB, "")])[0], ledger.add([(record("b"), JOB, "")])[0]
     other = again()
     rebuilt = attrs.evolve(record("a", 500.0), attempt=3, state=State.UNKNOWN, digest="")
     ledger.rebuild([rebuilt, attrs.evolve(rebuilt, key="c")], 500.0, "me")
@@ -145,7 +148,7 @@ def test_a_rebuilt_ledger_refuses_whoever_had_it_open(again: Open) -> None:
     with pytest.raises(LedgerError, match="rebuilt meanwhile"):
         other.save([(before, attrs.evolve(before, state=State.PREPARED))])
     with pytest.raises(LedgerError, match="rebuilt meanwhile"):
-        other.add(record("new"), JOB)
+        other.add([(record("new"), JOB, "")])
     assert ledger.save([(kept, attrs.evolve(kept, seen=1.0))]) == [None]
     new = again().find("b")
     assert again().save([(new, attrs.evolve(new, seen=1.0))])[0] is not None
@@ -161,7 +164,7 @@ def test_text_of_strangers_is_text(again: Open) -> None:
         invocation=Invocation(arguments=(hostile,), directory=hostile, exports=several),
     )  # fmt: skip
     ledger = again()
-    ledger.add(odd, job)
+    ledger.add([(odd, job, "")])
     assert again().find("k").reason == hostile
     assert again().payload("k") == job
     assert ledger.find(hostile) is None
@@ -169,11 +172,11 @@ def test_text_of_strangers_is_text(again: Open) -> None:
 
 def test_many_threads_write_and_none_is_lost(again: Open) -> None:
     ledger = again()
-    old = ledger.add(record(), JOB)
+    old = ledger.add([(record(), JOB, "")])[0]
     wins: list[object] = []
 
     def write(number: int) -> None:
-        ledger.add(record(f"k{number}"), JOB)
+        ledger.add([(record(f"k{number}"), JOB, "")])
         wins.extend(x for x in ledger.save([(old, attrs.evolve(old, seen=float(number)))]) if x)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
@@ -190,7 +193,7 @@ def test_many_threads_write_and_none_is_lost(again: Open) -> None:
 
 def made(path: Path) -> Path:
     ledger = Ledger(path)
-    ledger.add(record(), JOB)
+    ledger.add([(record(), JOB, "")])
     ledger.close()
     return path
 
@@ -216,7 +219,7 @@ def test_a_read_only_ledger_is_refused() -> None:
             file.chmod(0o444)
         refused = pytest.raises(LedgerError, match="it cannot be written: change")
         with as_a_stranger(), refused:
-            Ledger(path).add(record("new"), JOB)
+            Ledger(path).add([(record("new"), JOB, "")])
         assert [each.key for each in opened.live()] == ["k"]
         opened.close()
 
@@ -236,7 +239,7 @@ def as_a_stranger() -> Iterator[None]:
 
 def test_what_need_not_be_durable_is_seen_by_others_at_once(tmp_path: Path) -> None:
     ledger, other = Ledger(tmp_path / "jobs.db"), Ledger(tmp_path / "jobs.db")
-    made = ledger.add(record("k"), JOB)
+    made = ledger.add([(record("k"), JOB, "")])[0]
     assert made is not None
     wanted = attrs.evolve(made, state=State.PREPARED, remote_id="7")
     (saved,) = ledger.save([(made, wanted)], durable=False)
@@ -277,10 +280,10 @@ def test_a_locked_ledger_is_waited_for_and_then_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match=r"another program has been writing to it for 0.2 s"):
-            ledger.add(record("new"), JOB)
+            ledger.add([(record("new"), JOB, "")])
         assert ledger.find("k") is not None, "readers do not wait"
         other.execute("ROLLBACK")
-    assert ledger.add(record("new"), JOB) is not None
+    assert ledger.add([(record("new"), JOB, "")])[0] is not None
 
 
 def test_a_damaged_ledger_names_the_way_back(tmp_path: Path) -> None:
@@ -320,7 +323,7 @@ ledger = Ledger({str(path)!r})
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
     for n in range(1000):
-        ledger.add(record(f"k{{n}}"), attrs.evolve(JOB, ad="x" * 5000))
+        ledger.add([(record(f"k{{n}}"), attrs.evolve(JOB, ad="x" * 5000), "")])
 except LedgerError as error:
     print(error)
 """
@@ -355,7 +358,7 @@ def test_what_is_made_is_private_whatever_the_umask(tmp_path: Path, umask: int) 
         ledger = Ledger(folder / "jobs.db")
         services, binder = Services(str(folder / "services.db")), Tables(folder / "binder.db")
         SharedSpool(folder / "spool").ready()
-        ledger.add(record(), JOB)
+        ledger.add([(record(), JOB, "")])
         found = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
         for each in (ledger, services, binder):
             each.close()
@@ -375,3 +378,28 @@ def test_what_others_may_read_is_said(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640, "it is said, and not changed"
     tmp_path.chmod(0o755)
     assert "chmod 700" in exposed(tmp_path)
+
+
+def test_orders_of_many_threads_share_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path / "jobs.db")
+    end = time.monotonic() + 30
+    sizes: list[int] = []
+    plain = Ledger._add
+
+    def slow(self: Ledger, wanted: Sequence[New]) -> list[Record]:
+        # The first transaction lasts until all others wait for theirs.
+        while not sizes and len(self._adds._queue) < 9 and time.monotonic() < end:
+            time.sleep(0.001)
+        sizes.append(len(wanted))
+        return plain(self, wanted)
+
+    monkeypatch.setattr(Ledger, "_add", slow)
+    with ThreadPoolExecutor(10) as threads:
+        news = [[(record(f"k{n}"), JOB, ""), (record(f"m{n}"), JOB, "")] for n in range(10)]
+        written = list(threads.map(ledger.add, news))
+    ledger.close()
+    assert sizes == [2, 18]
+    keys = [[each.key for each in some if each is not None] for some in written]
+    assert keys == [[f"k{n}", f"m{n}"] for n in range(10)]

@@ -15,7 +15,7 @@ import attrs
 
 from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.ledger import Ledger, New
 from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
 from matchmaker.delegation.orders import OwnOptions
 from matchmaker.delegation.record import Payload, Record, Transition, Unreadable, key_of
@@ -408,7 +408,10 @@ class MemoryLedger:
     def _boundary(self) -> str:
         return self.world.boundary("ledger") if self.world is not None else ""
 
-    def add(self, record: Record, payload: Payload, by: str = "") -> Record | None:
+    def add(self, wanted: Sequence[New]) -> list[Record | None]:
+        return [self._add(*one) for one in wanted]
+
+    def _add(self, record: Record, payload: Payload, by: str) -> Record | None:
         self._fail(self._boundary())
         if record.key in self.rows:
             return None
@@ -417,9 +420,6 @@ class MemoryLedger:
         self.rows[made.key], self.payloads[made.key] = made, payload
         self._note("new", made, by)
         return made
-
-    def add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
-        return [self.add(*one) for one in wanted]
 
     def save(
         self, changes: Sequence[tuple[Record, Record]], by: str = "", *, durable: bool = True

@@ -30,7 +30,7 @@ from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Deadlines
 from matchmaker.delegation.spool import SharedSpool
 
-ACTS = {"add_all", "save", "prepare", "park", "commit", "release", "cancel", "forbid"}
+ACTS = {"add", "save", "prepare", "park", "commit", "release", "cancel", "forbid"}
 AT_ONCE = 6
 PATIENCE = 60.0
 

@@ -232,7 +232,7 @@ class Delegator:
                     begun[number] = first
         state: dict[int, Record] = {}
         try:
-            written = self._means.ledger.add_all(
+            written = self._means.ledger.add(
                 [(made.record, payload, self._means.owner) for made, payload in begun.values()]
             )
             new: list[tuple[Record, Effect, Payload]] = []

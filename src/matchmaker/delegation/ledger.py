@@ -32,6 +32,8 @@ _AT_ONCE: Final = 500
 
 Change = tuple[Record, Record]
 """A record as it was read, and as it is to be."""
+New = tuple[Record, Payload, str]
+"""A new record, its job, and who writes it."""
 
 
 class Ledger:
@@ -126,7 +128,7 @@ class Ledger:
         return _readable(self.live_rows(cluster))
 
     def live_rows(self, cluster: str | None = None) -> list[Record | Unreadable]:
-        """The same with the rows among them that are no records."""
+        """Give the live records, and each row that is damaged and so no record."""
         only = () if cluster is None else (transfers.c.cluster == cluster,)
         return self._select(transfers.c.live == sql.true(), *only, order=transfers.c.created)
 
@@ -213,26 +215,26 @@ class Ledger:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def add(self, record: Record, payload: Payload, by: str = "") -> Record | None:
-        """Writes a new record with its job; None if the key is there already.
+    def add(self, wanted: Sequence[New]) -> list[Record | None]:
+        """Writes new records with their jobs; None for each key that is there already.
 
-        Threads share a transaction.
+        They share a transaction, with those of other threads.
         """
-        return self._adds((record, payload, by))
+        return self._adds(wanted) if wanted else []
 
-    def add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
-        """Writes new records with their jobs, as :meth:`add` does, in one transaction if it can."""
-        return self._add_all(wanted) if wanted else []
+    def _add_all(self, wanted: Sequence[Sequence[New]]) -> list[list[Record | None]]:
+        added = iter(self._add_free([new for some in wanted for new in some]))
+        return [[next(added) for _ in some] for some in wanted]
 
-    def _add_all(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record | None]:
+    def _add_free(self, wanted: Sequence[New]) -> list[Record | None]:
         try:
             return list(self._add(wanted))
         except TakenError:
             if len(wanted) == 1:
                 return [None]
-        return [found for one in wanted for found in self._add_all([one])]
+        return [found for one in wanted for found in self._add_free([one])]
 
-    def _add(self, wanted: Sequence[tuple[Record, Payload, str]]) -> list[Record]:
+    def _add(self, wanted: Sequence[New]) -> list[Record]:
         made = [attrs.evolve(record, epoch=self.epoch, revision=1) for record, _, _ in wanted]
         rows = [tables.job_rows(record.key, payload) for record, payload, _ in wanted]
         named = {digest: content for _, more in rows for digest, content in more.items()}
