@@ -41,11 +41,21 @@ def contradictions(script: str, submission: Submission, table: Table) -> list[st
         for name, value, text in _options(words, table.letters):
             if values.get(name, value) != value and name not in _SEVERAL:
                 found.append(f"line {number} has {text}, and the flags {ours[name]}")
-    known = {line.strip() for line in lines}
-    return [
-        *found,
-        *(f"it lacks the line {line}" for line in submission.lines if line not in known),
-    ]
+    return [*found, *lacking(script, submission)]
+
+
+def lacking(script: str, submission: Submission) -> list[str]:
+    r"""Name the lines that the script lacks, such as ``module load`` for a feature.
+
+    >>> import attrs
+    >>> from matchmaker import parse_ad, reduce
+    >>> from matchmaker.batch import flags
+    >>> made = flags(reduce(parse_ad("[]"), parse_ad("[]"), lambda name: "host"), "slurm")
+    >>> lacking("#!/bin/sh\n", attrs.evolve(made, lines=("module load gcc",)))
+    ['it lacks the line module load gcc']
+    """
+    known = {line.strip() for line in script[: LIMITS.script].splitlines()}
+    return [f"it lacks the line {line}" for line in submission.lines if line not in known]
 
 
 def _options(words: Iterable[str], letters: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

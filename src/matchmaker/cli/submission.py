@@ -9,7 +9,7 @@ import click
 
 from matchmaker.batch import Mapping, Submission, Submitter
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.scripts import contradictions
+from matchmaker.batch.scripts import contradictions, lacking
 from matchmaker.cli import output
 from matchmaker.cli.options import together
 
@@ -74,7 +74,5 @@ def warn(script: str, made: Submission, table: Mapping) -> None:
 
 def warn_of_lines(script: str, content: bytes, made: Submission) -> None:
     """Prints the lines that a script lacks, such as ``module load`` for a feature."""
-    known = {line.strip() for line in content.decode("utf-8", "replace").splitlines()}
-    for line in made.lines:
-        if line not in known:
-            output.warn(f"{script}: it lacks the line {line}")
+    for said in lacking(content.decode("utf-8", "replace"), made):
+        output.warn(f"{script}: {said}")
