@@ -137,21 +137,21 @@ class Commands:
         What the batch system's own client reads, such as SLURM_CONF, is of whoever submits.
         """
         ours = self._environment()
-        found = shutil.which(argv[0], path=ours.get("PATH"))
-        if found is None:
+        program = shutil.which(argv[0], path=ours.get("PATH"))
+        if program is None:
             return Silence(f"{argv[0]}: no such command here")
         own = (*self.control.client, *self.control.without)
         env = {name: text for name, text in environment.items() if not name.startswith(own)}
         env |= {n: text for n, text in ours.items() if n.startswith(self.control.client or ("\0",))}
-        ended = self._run([found, *argv[1:]], env=env, cwd=directory, umask=umask)
+        ended = self._run([program, *argv[1:]], env=env, cwd=directory, umask=umask)
         if isinstance(ended, Silence):
             return ended
-        found = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
-        if ended.status == 0 and found is not None:
-            return found
+        remote_id = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
+        if ended.status == 0 and remote_id is not None:
+            return remote_id
         complaint = _complaint(argv, ended)
         # With an id in the answer there may be a job, whatever else it says.
-        definite = ended.status != 0 and found is None and self.control.refuses(_said(ended))
+        definite = ended.status != 0 and remote_id is None and self.control.refuses(_said(ended))
         return Refused(complaint) if definite else Silence(complaint)
 
     def look(self) -> Answer:

@@ -87,7 +87,7 @@ def carry_out_all(
 def _carry_out(
     means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
 ) -> list[tuple[str, str]]:
-    """The same for some: all of it but the releases, and then these by one command."""
+    """Carry out the effects of many jobs: the releases last, by one command."""
     if means.parallel > 1 and len(due) > 1:
         with ThreadPoolExecutor(means.parallel) as pool:
             failed = list(pool.map(lambda one: carry_out(means, *one), due))

@@ -42,7 +42,7 @@ _SIMPLE: Final = ("job", "normal")
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Described:
+class DescribedJob:
     """The program of a job description.
 
     Attributes:
@@ -59,7 +59,7 @@ class Described:
 def invocation_of(
     job: ClassAd, folder: Path, directory: str, script: str | None = None,
     arguments: Sequence[str] | None = None,
-) -> Described:  # fmt: skip
+) -> DescribedJob:  # fmt: skip
     r"""Read how a job is called: its program, arguments, files and variables.
 
     The attributes are those of the JDL (gLite WMS, "Job Description Language Attributes", 4.2):
@@ -122,7 +122,7 @@ def invocation_of(
     ):
         if "\0" in text or "\n" in text:
             raise ValueError(f"a line break or null byte within {text[:40]!r}: no argument has one")
-    return Described(script=found, invocation=call, left_out=tuple(left))
+    return DescribedJob(script=found, invocation=call, left_out=tuple(left))
 
 
 def _program(executable: str, folder: Path) -> str | bytes:

@@ -279,8 +279,7 @@ class Binder:
         """
         until = time.monotonic() + seconds
         for start in range(0, len(ids), _ASKED):
-            # One alone would be told whole.
-            some = [*ids[start : start + _ASKED]]
+            some = list(ids[start : start + _ASKED])
             left = max(0.0, until - time.monotonic())
             for job in await self._jobs(FrameKind.ASK, seconds=left, jobs=some):
                 yield job
@@ -382,12 +381,12 @@ async def binder(place: Place, *, role: Role = Role.CLIENT) -> AsyncIterator[Bin
 
 
 def admin(place: Place) -> AbstractAsyncContextManager[Binder]:
-    """The same with the rights of an admin's token."""
+    """Open a connection as ``binder`` does, with the rights of an admin's token."""
     return binder(place, role=Role.ADMIN)
 
 
 def factory(place: Place) -> AbstractAsyncContextManager[Binder]:
-    """The same with a factory's token, which may ask for tokens of pilots and nothing else."""
+    """Open a connection as ``binder`` does, to ask for pilots' tokens and nothing else."""
     return binder(place, role=Role.FACTORY)
 
 
