@@ -27,6 +27,8 @@ class GivenSpool(SharedSpool):
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path | Silence:
+        # A spool takes no directory that another account may write to, also for a second attempt.
+        self._give(os.geteuid(), self.root / key)
         made = super().prepare(key, attempt, payload, job, cluster)
         self._give()
         return made
@@ -50,12 +52,13 @@ class GivenSpool(SharedSpool):
         self._give()
         return done
 
-    def _give(self) -> None:
+    def _give(self, owner: int | None = None, folder: Path | None = None) -> None:
         if os.getuid() == 0:
-            user = pwd.getpwnam(USER)
-            for place in (self.root, *self.root.rglob("*")):
+            root = self.root if folder is None else folder
+            user = pwd.getpwnam(USER).pw_uid if owner is None else owner
+            for place in (root, *root.rglob("*")):
                 with contextlib.suppress(FileNotFoundError):
-                    os.chown(place, user.pw_uid, user.pw_gid)
+                    os.chown(place, user, -1)
 
 
 if __name__ == "__main__":
