@@ -7,7 +7,6 @@ import inspect
 import re
 import sys
 from enum import Enum
-from operator import attrgetter
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -151,7 +150,7 @@ def test_every_function_and_method_has_an_example_that_runs() -> None:
     assert {name for name in missing if not name.startswith(NEED_MUCH)} == NEED_A_SERVER
 
 
-# --- names of before -----------------------------------------------------------------------------
+# --- meanings -----------------------------------------------------------------------------
 
 
 def test_a_public_noun_has_one_meaning() -> None:
@@ -162,17 +161,3 @@ def test_a_public_noun_has_one_meaning() -> None:
                 meant.setdefault(name, set()).add(found)
     assert {"Policy", "PolicyAd", "Transition"} <= meant.keys()
     assert {name: found for name, found in meant.items() if len(found) > 1} == {}
-
-
-def renamed() -> list[tuple[str, str]]:
-    """The old and new names that the changelog lists."""
-    text = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
-    section = text.partition("### Deprecated")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `mm\.([\w.]+)` \| `mm\.([\w.]+)` \|$", section, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("old", "new"), renamed())
-def test_an_old_name_gives_the_new_one(old: str, new: str) -> None:
-    with pytest.warns(DeprecationWarning, match=re.escape(new)):
-        found = attrgetter(old)(mm)
-    assert found is attrgetter(new)(mm)

@@ -22,7 +22,6 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 # that did so would import everything.
 ALLOWED: dict[str, set[str]] = {
     "_data": set(),
-    "_renamed": set(),
     "classad": set(),
     "matching": {"classad"},
     "reduction": {"classad"},
@@ -46,8 +45,8 @@ ALLOWED: dict[str, set[str]] = {
         "classad",
     },
 }
-# Finding the grammar and the schemas is everybody's business, and so is keeping an old name.
-SHARED = {"_data", "_renamed"}
+# Finding the grammar and the schemas is everybody's business.
+SHARED = {"_data"}
 # The top may import everything.
 TOP = {PACKAGE, "cli", "__main__"}
 

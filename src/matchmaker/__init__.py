@@ -12,7 +12,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from matchmaker._renamed import renamed
 from matchmaker.classad import (
     ERROR,
     UNDEFINED,
@@ -146,4 +145,4 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"matchmaker.{_LATER[name]}"), name)
         globals()[name] = found
         return found
-    return __getattr__(renamed(__name__, {"Finding": "Diagnostic"}, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -377,14 +377,6 @@ def test_wall_time_is_rounded_up_to_the_systems_unit(tmp_path: Path) -> None:
 # --- policies -------------------------------------------------------------------------------------
 
 
-def test_the_old_name_of_strictness_works_and_names_the_new_one() -> None:
-    with pytest.warns(DeprecationWarning, match="matchmaker.batch.Strictness"):
-        assert batch.Policy is Strictness
-    assert "Policy" not in dir(batch)
-    with pytest.raises(AttributeError, match="no attribute 'Polity'"):
-        _ = batch.Polity
-
-
 def test_policies(tmp_path: Path) -> None:
     wanted = f"{RAM} >= 5 && {SI00} > 500"
     lenient = planned(wanted, "slurm", policy=Strictness.LENIENT, folder=tmp_path)

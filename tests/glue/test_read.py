@@ -149,19 +149,3 @@ def test_what_was_read_is_shown_in_a_line() -> None:
     assert repr(site.snapshot) == f"<GlueRecords: {kinds}>"
     with pytest.raises(KeyError, match="no queue has the CEid 'x'"):
         site.provenance("x")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Snapshot", "GlueRecords"),
-        ("Choice", "SubClusterChoice"),
-        ("describe", "describe_site"),
-    ],
-)
-def test_old_names_lead_to_the_new_ones(old: str, new: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"is now matchmaker.glue.{new}"):
-        assert getattr(glue, old) is getattr(glue, new)
-    assert old not in dir(glue)
-    with pytest.raises(AttributeError):
-        _ = glue.nothing

@@ -1,8 +1,5 @@
 """Batch systems: descriptions of their nodes and queues, and submit flags for jobs."""
 
-from typing import Any
-
-from matchmaker._renamed import renamed
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.description import (
@@ -47,8 +44,3 @@ __all__ = [
     "read_description",
     "same_system",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Old names, for one release."""
-    return globals()[renamed(__name__, {"Policy": "Strictness"}, name)]

@@ -6,11 +6,9 @@ how bad each is, is for the part that has them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import attrs
-
-from matchmaker._renamed import renamed
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -60,12 +58,6 @@ class Diagnostic:
     end_line: int = 0
     end_column: int = 0
     fix: str = ""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The names that `lint` had for the rule and the text."""
-            return getattr(self, renamed("Diagnostic", {"code": "rule", "text": "raw"}, name))
 
     @property
     def level(self) -> str:

@@ -8,8 +8,6 @@ first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from matchmaker._renamed import renamed
-
 if TYPE_CHECKING:
     from matchmaker.delegation.asynchronous import AsyncDelegator
     from matchmaker.delegation.delegate import Delegator, Order
@@ -82,7 +80,7 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        name = renamed(__name__, {"Entry": "Transition", "Report": "Reconciliation"}, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import attrs
 
-from matchmaker._renamed import renamed
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
@@ -362,15 +361,3 @@ def _gather(
         broken_off=issues.partial,
     )
     return Glue(snapshot, issues.all())
-
-
-_OLD: Final = {
-    "Snapshot": "GlueRecords",
-    "Choice": "SubClusterChoice",
-    "describe": "describe_site",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Old names, for one release."""
-    return globals()[renamed(__name__, _OLD, name)]

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-from matchmaker._renamed import renamed
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.formats import dumps
@@ -136,8 +135,3 @@ class _Lines:
             end_column=end_column,
             fix=fix if fix != text else "",
         )
-
-
-def __getattr__(name: str) -> Any:
-    """Old names, for one release."""
-    return globals()[renamed(__name__, {"Finding": "Diagnostic"}, name)]

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from matchmaker._renamed import renamed
 from matchmaker.pilots.estimates import Estimate, PilotRecord, estimate
 from matchmaker.pilots.snapshot import (
     Decision,
@@ -54,17 +53,9 @@ _LATER: Final = {
     "rule": "policy",
     "simulate": "simulation",
 }
-_RENAMED: Final = {
-    "Policy": "PolicyAd",
-    "Queue": "PilotQueue",
-    "Report": "SimulationReport",
-    "Snapshot": "PilotSnapshot",
-    "Submission": "PilotSubmission",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"matchmaker.pilots.{_LATER[name]}"), name)
-    new = renamed("matchmaker.pilots", _RENAMED, name)
-    return __getattr__(new) if new in _LATER else globals()[new]
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"matchmaker.pilots.{_LATER[name]}"), name)
