@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from matchmaker import parse_ads
 from tests.cli.conftest import run_here
 
 
@@ -131,3 +132,12 @@ def test_no_ad_steers_the_terminal() -> None:
 )
 def test_bad_input(arguments: list[str], given: str, message: str) -> None:
     assert message in refused(*arguments, given=given)
+
+
+def test_what_json_lacks_is_marked_as_an_expression_and_a_string_is_not_taken_for_one() -> None:
+    text = printed("--json", 'real("INF")')
+    assert '"\\/Expr(real(\\"INF\\"))\\/"' in text
+    [marked] = data('"/Expr(1)/"')
+    [ad] = parse_ads(printed("--json", '"/Expr(1)/"'), "json")
+    assert marked["value"] == '/Expr("/Expr(1)/")/'
+    assert ad.eval("value") == "/Expr(1)/"

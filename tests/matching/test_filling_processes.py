@@ -28,7 +28,7 @@ def ads(count: int, more: str = "") -> str:
 
 NEW = [f'[ Name = "slot{n}"; Cpus = {n % 7}; Start = TARGET.Cpus > {n}; ]' for n in range(60)]
 JSON = [
-    f'{{"Name": "slot{n}", "Cpus": {n % 7}, "Start": "/Expr(TARGET.Cpus > {n})/"}}'
+    rf'{{"Name": "slot{n}", "Cpus": {n % 7}, "Start": "\/Expr(TARGET.Cpus > {n})\/"}}'
     for n in range(60)
 ]
 

@@ -150,7 +150,12 @@ def number(value: float) -> str:
 
 def print_json(data: Any) -> None:
     """Prints data as JSON in ASCII, so that it cannot steer a terminal."""
-    print(json.dumps(data, indent=2, allow_nan=False))
+    text = json.dumps(data, indent=2, allow_nan=False)
+    if "/Expr(" in text:
+        from matchmaker.classad.formats.json import marked
+
+        text = marked(text)
+    print(text)
 
 
 def print_trace(whole: Trace) -> None:
@@ -179,7 +184,7 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def plain(value: Value) -> Any:
-    """A value for JSON. What JSON lacks becomes its expression in a string ``/Expr(…)/``."""
+    r"""A value for JSON. What JSON lacks becomes its expression, ``\/Expr(…)\/``."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, ClassAd):
@@ -188,7 +193,7 @@ def plain(value: Value) -> Any:
         return None
     if is_error(value):
         return {"error": value.reason}
-    if isinstance(value, (bool, int, str)):
+    if isinstance(value, (bool, int)) or (isinstance(value, str) and value[:1] != "/"):
         return value
     from matchmaker.classad.formats.json import encode
 

@@ -2,6 +2,8 @@
 
 import json
 
+from matchmaker.classad.formats.json import marked
+
 PBS_NODES = json.dumps(
     {
         "timestamp": 1763740000,
@@ -119,7 +121,7 @@ LSF_QUEUES = json.dumps(
     }
 )  # fmt: skip
 
-CONDOR_SLOTS = json.dumps(
+CONDOR_SLOTS = marked(json.dumps(
     [
         {
             "Name": "slot1@wn1.cnaf.grid", "Machine": "wn1.cnaf.grid", "MyType": "Machine",
@@ -130,7 +132,7 @@ CONDOR_SLOTS = json.dumps(
         },
         {"Name": "slot1@wn2.cnaf.grid", "State": "Owner", "Cpus": 4, "Memory": 8000},
     ]
-)  # fmt: skip
+))  # fmt: skip
 CONDOR_SCHEDDS = json.dumps(
     [
         {

@@ -93,7 +93,7 @@ def test_what_other_writers_write_is_read() -> None:
         r'{"s": "\u00e9\n", "e": "\/Expr(a + 1)\/", "p": "/Expr(b)/", "n": null, "r": 1E+02}',
         "json",
     )
-    assert ad == parse_ad('[ s = "é\\n"; e = a + 1; p = b; n = undefined; r = 100.0 ]')
+    assert ad == parse_ad('[ s = "é\\n"; e = a + 1; p = "/Expr(b)/"; n = undefined; r = 100.0 ]')
 
 
 def test_the_last_of_duplicates_counts() -> None:
@@ -112,8 +112,8 @@ def test_the_last_of_duplicates_counts() -> None:
         ('{"a": 1}\n"text"', 2),
         ("null", 1),
         ('{"a": 9223372036854775808}', 1),
-        ('{"a": "/Expr(1 +)/"}', 1),
-        ('{"a": 1}\n{"a": "/Expr(1 2)/"}', 2),
+        (r'{"a": "\/Expr(1 +)\/"}', 1),
+        ('{"a": 1}\n{"a": "\\/Expr(1 2)\\/"}', 2),
         ('{"a": "x', 1),
         ('{"a": ' + "[" * 100_000, 1),
     ],

@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+import attrs
+
 from matchmaker.batch.description.records import PRODUCTION, Queue
 from matchmaker.batch.description.texts import Format, Text, as_json
 from matchmaker.batch.description.units import whole
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
+from matchmaker.classad.formats.json import marked, settled
 from matchmaker.classad.values import is_integer
 
 LRMS: Final = "htcondor"
@@ -84,10 +87,11 @@ def _ads(text: Text) -> Iterator[ClassAd]:
     content = text.content.strip()
     blocks: Iterable[tuple[str, str]]
     if content[:1] in ("[", "{"):
-        data = as_json(text)
+        # Decoded, a string that looks like an expression could not be told from one.
+        data = as_json(attrs.evolve(text, content=settled(content)))
         if not isinstance(data, list):
             raise text.wrong("a JSON list of ads was expected")
-        blocks = (("json", json.dumps([entry])) for entry in data)
+        blocks = (("json", marked(json.dumps([entry]))) for entry in data)
     else:
         # Without ads the commands print nothing at all.
         blocks = (("old", block) for block in re.split(r"\n\s*\n", content) if block)

@@ -1,4 +1,8 @@
-"""HTCondor's JSON: an ad is an object; what JSON cannot say is a string ``/Expr(…)/``."""
+r"""HTCondor's JSON: an ad is an object; what JSON cannot say is a string ``\/Expr(…)\/``.
+
+The escapes of the two slashes tell an expression from a string. A decoder of JSON drops them, so
+that a text in which a string looks like an expression is rewritten before (:func:`settled`).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr, parse_value, value_of
+from matchmaker.classad.quoting import quote
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
@@ -57,8 +62,50 @@ SYNTAX: Final = Syntax(
     decode=_decode,
 )
 BEGIN: Final = "/Expr("
-"""How a string begins that stands for an expression."""
+"""How a decoded string begins that stands for an expression."""
 _EXPR: Final = re.compile(r"/Expr\((.*)\)/", re.DOTALL)
+_LOOKS: Final = re.compile(r"/Expr\(.*\)/", re.DOTALL | re.IGNORECASE)
+# Two patterns, because each is quick by what it begins with.
+_UNMARKED: Final = re.compile(r'"/[Ee][Xx][Pp][Rr]\(')
+_SPELLED: Final = re.compile(r'"\\/(?!Expr\()[Ee][Xx][Pp][Rr]\(')
+_STRING: Final = re.compile(r'("(?:[^"\\\n]++|\\.)*+")([ \t\r\n]*+:)?+')
+"""Takes a string, and the colon behind it if it is a name."""
+
+
+def is_plain(text: str) -> bool:
+    """Whether a decoded string of this JSON looks like an expression only if it is one."""
+    return not (')/"' in text or "\\u00" in text or _UNMARKED.search(text) or _SPELLED.search(text))
+
+
+def settled(text: str) -> str:
+    r"""JSON in which each string that looks like an expression when decoded is one.
+
+    Like HTCondor, only what is marked by the escapes of both slashes is an expression; another
+    string becomes the expression that is this string.
+
+    >>> settled(r'["/Expr(a)/", "\/Expr(a)\/"]')
+    '["/Expr(\\"/Expr(a)/\\")/", "\\/Expr(a)\\/"]'
+    """
+    return text if is_plain(text) else _STRING.sub(_settle, text)
+
+
+def _settle(found: re.Match[str]) -> str:
+    string, colon = found.groups()
+    try:
+        value = "" if colon else _DECODER.decode(string)
+    except json.JSONDecodeError:
+        return found[0]
+    if not _LOOKS.fullmatch(value):
+        return found[0]
+    is_marked = string.startswith('"\\/') and string.endswith('\\/"')
+    inside = value[len(BEGIN) : -2] if is_marked else quote(value, '"')
+    return json.dumps(f"{BEGIN}{inside})/")
+
+
+def marked(text: str) -> str:
+    """JSON whose strings ``/Expr(…)/`` are all expressions, with these marked as HTCondor does."""
+    # In other strings an escaped slash changes nothing.
+    return text.replace('"/Expr(', '"\\/Expr(').replace(')/"', ')\\/"')
 
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
@@ -84,6 +131,8 @@ def _ad(part: Part) -> ClassAd:
         content = part.decoded
         if content is None:
             content = _DECODER.decode(part.text)
+        if not is_plain(part.text):
+            content = _DECODER.decode(settled(part.text))
     except json.JSONDecodeError as error:
         wrong = ParseError(
             f"not JSON: {error.msg}", text=part.text, line=error.lineno, column=error.colno
@@ -144,9 +193,7 @@ def expression_in(text: str) -> str | None:
 
 def write(ad: ClassAd) -> str:
     """An ad as one JSON object on one line."""
-    text = json.dumps(_plain(ad.expression()), ensure_ascii=False)
-    # HTCondor tells an expression by its escaped slashes; in other texts they change nothing.
-    return text.replace('"/Expr(', '"\\/Expr(').replace(')/"', ')\\/"')
+    return marked(json.dumps(_plain(ad.expression()), ensure_ascii=False))
 
 
 def encode(value: Value) -> Any:

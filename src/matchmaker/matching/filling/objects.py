@@ -49,7 +49,10 @@ def unusual(parts: Sequence[Part]) -> Mask:
     """Which ads only their reader takes, as far as each shows by itself."""
     return np.array(
         [
-            part.decoded.__class__ is not dict or "\\u" in part.text or not is_text(part.text)
+            part.decoded.__class__ is not dict
+            or "\\u" in part.text
+            or not json.is_plain(part.text)
+            or not is_text(part.text)
             for part in parts
         ],
         np.bool_,
