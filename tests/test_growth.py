@@ -71,6 +71,42 @@ def test_twice_the_chain_is_twice_the_work(work: Callable[[str], object], operat
     assert large < 2.4 * small
 
 
+def named(count: int, joined: str, name: str) -> str:
+    return joined.join(name.format(n) for n in range(count))
+
+
+EXPLAINED: dict[str, Callable[[int], tuple[str, str]]] = {
+    "a sum of the job's attributes": lambda n: (
+        f"{named(n, '; ', 'a{0} = {0}')}; Requirements = TARGET.x > {named(n, ' + ', 'a{0}')}",
+        "x = 0",
+    ),
+    "a sum in a slot of the job's attributes": lambda n: (
+        named(n, "; ", "a{0} = {0}"),
+        f"x = 0; Requirements = MY.x > {named(n, ' + ', 'TARGET.a{0}')}",
+    ),
+    "a text of the job's attributes": lambda n: (
+        f"{named(n, '; ', 'a{0} = 0')}; Requirements = TARGET.x == strcat({named(n, ', ', 'a{0}')})",
+        'x = ""',
+    ),
+    "names that nothing has": lambda n: (
+        f"Requirements = {named(n, ' || ', 'TARGET.b{0} > 1')}",
+        named(n, "; ", "a{0} = {0}"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", EXPLAINED)
+def test_explaining_twice_the_attributes_is_twice_the_work(shape: str) -> None:
+    def made(count: int) -> int:
+        job, slot = EXPLAINED[shape](count)
+        pool, ad = Pool([parse_ad(f"[ Name = 1; {slot} ]")]), parse_ad(f"[ {job} ]")
+        return calls(lambda: pool.explain(ad))
+
+    made(3)
+    small, large = made(150), made(300)
+    assert large < 2.4 * small
+
+
 @pytest.mark.parametrize("system", ["slurm", "lsf"])
 def test_flags_of_twice_the_alternatives_take_little_more_than_twice_the_work(system: str) -> None:
     def made(count: int) -> object:

@@ -14,7 +14,6 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -213,30 +212,41 @@ class Line:
     offset: float = 0.0
 
 
-def line(comparison: Comparison, job: ClassAd, folded: str, now: Value) -> Line | None:
+def line(
+    comparison: Comparison,
+    job: ClassAd,
+    folded: str,
+    now: Value,
+    value: Callable[[Expr, ClassAd, ClassAd], Value],
+) -> Line | None:
     """How the job's side of a comparison follows from an attribute, where it is like a line.
 
     None where it does not follow, or is no number. A step function such as ``x / 1024`` counts as
-    a line: what is found along it has to be checked.
+    a line: what is found along it has to be checked. `value` evaluates an expression of two ads.
     """
     if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
         return Line()
     start = float(now) if is_number(now) else 1.0
     step = abs(start) or 1.0
-    at: Callable[[float], Value] = lambda x: _with(comparison, job, folded, x)  # noqa: E731
-    one, two = at(start), at(start + step)
+    one, two = (_with(comparison, job, folded, x, value) for x in (start, start + step))
     if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in (one, two)):
         return None
     slope = (float(two) - float(one)) / step  # type: ignore[arg-type]
     return Line(slope, float(one) - slope * start) if slope else None  # type: ignore[arg-type]
 
 
-def _with(comparison: Comparison, job: ClassAd, folded: str, value: float) -> Value:
+def _with(
+    comparison: Comparison,
+    job: ClassAd,
+    folded: str,
+    number: float,
+    value: Callable[[Expr, ClassAd, ClassAd], Value],
+) -> Value:
     changed = job.copy()
-    changed[folded] = int(value) if value.is_integer() and abs(value) < 1 << 62 else value
+    changed[folded] = int(number) if number.is_integer() and abs(number) < 1 << 62 else number
     if comparison.side is Side.JOB:
-        return evaluate(comparison.job, changed, ClassAd())
-    return evaluate(comparison.job, ClassAd(), changed)
+        return value(comparison.job, changed, ClassAd())
+    return value(comparison.job, ClassAd(), changed)
 
 
 def limits(

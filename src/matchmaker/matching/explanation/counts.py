@@ -14,8 +14,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse
+from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
 from matchmaker.matching.columns.dependencies import Side
@@ -74,6 +76,7 @@ class Counts:
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]
         self._fates: list[tuple[int, int, int]] = []
+        self._failed: dict[Expr, npt.NDArray[np.uint8]] = {}
         self._alone: list[int] = []
         self._cumulative: list[int] = []
         # Which clause a row fails, where it fails only one.
@@ -150,9 +153,20 @@ class Counts:
 
     def fails(self, clause: Expr) -> Mask:
         """Which slots a clause of the job is not true of."""
-        holds = self.masks.clause(clause)
-        fails: Mask = ~holds if self.view.alive is None else self.view.alive & ~holds
-        return fails
+        # Asked for each attribute that the clause names, so it is evaluated once.
+        packed = self._failed.get(clause)
+        if packed is None:
+            holds = self.masks.clause(clause)
+            fails: Mask = ~holds if self.view.alive is None else self.view.alive & ~holds
+            self._failed[clause] = np.packbits(fails)
+            return fails
+        return np.unpackbits(packed, count=self.view.size).view(np.bool_)
+
+    def value(self, node: Expr, my: ClassAd, target: ClassAd) -> Value:
+        """The value of an expression of two ads. Raises OverworkError."""
+        value, used = evaluate_counted(node, my, target, "", self.work.within(1))
+        self.work.count(self.work.note(used))
+        return value
 
     @staticmethod
     def _object(objecting: npt.NDArray[np.int32], held: Iterable[Held], times: int) -> None:

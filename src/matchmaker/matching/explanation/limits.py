@@ -24,6 +24,7 @@ class Limits:
     groups: int = limit(64, "distinct requirements of slots, or definitions of a name, that are"
                         " counted apart, the most frequent first")  # fmt: skip
     comparisons: int = limit(64, "comparisons that may be changed")
+    attributes: int = limit(8, "attributes of the job in one comparison that may be changed")
     terms: int = limit(64, "terms of a sum in a comparison")
     changed: int = limit(64, "clauses that one change may affect")
     tried: int = limit(12, "changes that are tried, those first that promise most")

@@ -141,12 +141,18 @@ def _names(counts: Counts, of_slots: Mapping[str, str] | None) -> Iterator[str]:
                 numbers = clauses.setdefault((who, node.folded), [])
                 if number + 1 not in numbers:
                     numbers.append(number + 1)
-    for (who, folded), name in names.items():
+    spelled: dict[str, Mapping[str, str]] = {}
+    for order, ((who, folded), name) in enumerate(names.items()):
         numbers = clauses[who, folded]
         shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
         place = f"clause{'s' if len(numbers) > 1 else ''} {shown}"
-        known = _known(counts, who, of_slots)
-        like = closest(name, known) if len(known) <= LIMITS.names else ""
+        like = ""
+        # Each name is compared with all others: only where it will be read.
+        if order < LIMITS.notes:
+            if who not in spelled:
+                spelled[who] = _known(counts, who, of_slots)
+            known = spelled[who]
+            like = closest(name, known) if len(known) <= LIMITS.names else ""
         hint = f"; did you mean {shorten(like)}?" if like else ""
         yield f"{who} {shorten(name)} ({place}){hint}"
 

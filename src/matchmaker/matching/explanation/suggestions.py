@@ -18,7 +18,7 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjunction
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
 from matchmaker.matching.columns.column import Rows
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 DIGITS: Final = 3
+
+_NOBODY: Final = ClassAd()
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -170,16 +172,19 @@ def levers(counts: Counts) -> list[Lever]:
     found: dict[object, Lever] = {}
     for comparison, clause in islice(_comparisons(counts), LIMITS.comparisons):
         names = job_attributes(counts.evaluator, comparison.job, comparison.side)
-        for folded, name in names.items():
-            if folded not in FACTS:
+        changeable = [(folded, name) for folded, name in names.items() if folded not in FACTS]
+        # A sum of a thousand attributes is no advice, and each is asked for the whole sum.
+        for folded, name in changeable[: LIMITS.attributes]:
+            lever = found.get(folded)
+            if lever is None:
                 spelled = counts.job.spelling(name) if name in counts.job else name
-                lever = found.setdefault(
-                    folded, Lever(spelled, folded, counts.job.eval(name), None)
-                )
-                along = line(comparison, counts.job, folded, lever.now)
-                lever.uses.append(Use(comparison, clause, along or Line(0)))
+                now = counts.value(Attr(None, name, False), counts.job, _NOBODY)
+                lever = found[folded] = Lever(spelled, folded, now, None)
+            counts.work.count(2 * len(counts.job))
+            along = line(comparison, counts.job, folded, lever.now, counts.value)
+            lever.uses.append(Use(comparison, clause, along or Line(0)))
         if not names and comparison.side is Side.JOB:
-            now = comparison.job.eval(counts.job)
+            now = counts.value(comparison.job, counts.job, _NOBODY)
             lever = found.setdefault(comparison.node, Lever("", "", now, comparison))
             lever.uses.append(Use(comparison, clause, Line()))
     return [lever for lever in found.values() if any(use.along.slope for use in lever.uses)]
