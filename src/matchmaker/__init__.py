@@ -1,6 +1,6 @@
 """Which resource may run this job, which is best, and how is the batch system asked for it?
 
-The language and the matchmaker are at hand at once; all else is loaded when it is first used.
+Each name is loaded with its module when it is first used.
 
 >>> import matchmaker as mm
 >>> machine = mm.parse_ad('[ Name = "wn1"; Cpus = 8; Requirements = TARGET.Owner =!= "x" ]')
@@ -12,25 +12,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from matchmaker.classad import (
-    ERROR,
-    UNDEFINED,
-    ClassAd,
-    Expr,
-    ParseError,
-    References,
-    Value,
-    dumps,
-    forget,
-    is_error,
-    parse_ad,
-    parse_ads,
-    parse_expr,
-    read_ads,
-    write_ads,
-)
-from matchmaker.matching import Clause, Match, clauses, match, refusal
-
 if TYPE_CHECKING:
     import matchmaker.batch as batch  # noqa: PLR0402 - so that type checkers see the modules
     import matchmaker.broker as broker  # noqa: PLR0402
@@ -39,12 +20,31 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     import matchmaker.pilots as pilots  # noqa: PLR0402
     import matchmaker.shards as shards  # noqa: PLR0402
+    from matchmaker.classad import (
+        ERROR,
+        UNDEFINED,
+        ClassAd,
+        Expr,
+        ParseError,
+        References,
+        Value,
+        dumps,
+        forget,
+        is_error,
+        parse_ad,
+        parse_ads,
+        parse_expr,
+        read_ads,
+        write_ads,
+    )
     from matchmaker.classad.diagnostics import Diagnostic
     from matchmaker.classad.trace import Trace, trace
     from matchmaker.linting import lint
     from matchmaker.matching import (
         Assignment,
+        Clause,
         Explanation,
+        Match,
         Matches,
         Outcome,
         PairExplanation,
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
         Policy,
         Pool,
         Snapshot,
+        clauses,
+        match,
+        refusal,
     )
     from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
     from matchmaker.shards import Shards
@@ -111,26 +114,46 @@ __all__ = [
 
 _ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots", "shards"})
 _LATER = {
+    "ERROR": "classad",
+    "UNDEFINED": "classad",
     "Assignment": "matching",
+    "ClassAd": "classad",
+    "Clause": "matching",
     "Diagnostic": "classad.diagnostics",
     "Explanation": "matching",
+    "Expr": "classad",
+    "Match": "matching",
     "Matches": "matching",
     "Outcome": "matching",
-    "Placement": "matching",
     "PairExplanation": "matching",
+    "ParseError": "classad",
+    "Placement": "matching",
     "Plan": "matching",
     "Policy": "matching",
     "Pool": "matching",
     "Reduction": "reduction",
     "ReductionError": "reduction",
+    "References": "classad",
     "Shards": "shards",
     "Snapshot": "matching",
     "Trace": "classad.trace",
+    "Value": "classad",
     "Verdict": "reduction",
+    "clauses": "matching",
+    "dumps": "classad",
+    "forget": "classad",
+    "is_error": "classad",
     "lint": "linting",
+    "match": "matching",
+    "parse_ad": "classad",
+    "parse_ads": "classad",
+    "parse_expr": "classad",
+    "read_ads": "classad",
     "reduce": "reduction",
     "reduce_many": "reduction",
+    "refusal": "matching",
     "trace": "classad.trace",
+    "write_ads": "classad",
 }
 
 

@@ -197,10 +197,39 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+HEAVY = {
+    "asyncio", "dask", "lark", "ldap3", "numpy", "prompt_toolkit", "regex", "rich", "sqlalchemy",
+    "ssl",
+}  # fmt: skip
+"""What takes longer to load than the shortest commands take."""
+
+
+def loaded_by(*words: str) -> set[str]:
+    """The modules that are loaded after the command has run."""
+    return loaded(
+        f"import sys\nfrom matchmaker.cli import main\nsys.argv = ['classad', *{words!r}]\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+
+
 def test_import_of_the_library_loads_nothing_heavy() -> None:
-    modules = loaded("import matchmaker")
-    assert "matchmaker.classad" in modules
-    assert not modules & {"ldap3", "click", "rich", "numpy", "lark", "asyncio", "ssl"}
+    assert not loaded("import matchmaker") & {"click", "attr", "matchmaker.classad", *HEAVY}
+
+
+def test_what_asks_for_no_ad_loads_no_language() -> None:
+    for words in ([], ["--version"], ["--help"]):
+        assert not loaded_by(*words) & {"attr", "matchmaker.classad", *HEAVY}, words
+
+
+def test_a_value_is_computed_without_formats_tables_and_pools() -> None:
+    modules = loaded_by("eval", "1 + 1")
+    assert "matchmaker.classad.scanner" in modules
+    assert not modules & {"matchmaker.classad.formats", "matchmaker.glue", *HEAVY}
+
+
+@pytest.mark.parametrize("name", ["ces", "convert", "nodes", "submit"])
+def test_help_of_what_may_need_no_pool_loads_none(name: str) -> None:
+    assert not loaded_by(name, "--help") & {"ldap3", "matchmaker.matching.pool", "numpy"}
 
 
 def test_matching_loads_no_command_and_no_ldap() -> None:
@@ -211,10 +240,7 @@ def test_matching_loads_no_command_and_no_ldap() -> None:
 
 
 def test_a_subcommand_loads_no_other() -> None:
-    modules = loaded(
-        "import sys\nfrom matchmaker.cli import main\nsys.argv = ['classad', 'convert', '--help']\n"
-        "try: main()\nexcept SystemExit: pass"
-    )
+    modules = loaded_by("convert", "--help")
     assert "matchmaker.cli.convert_" in modules
     assert not {m for m in modules if m.startswith("matchmaker.cli.")} & {
         "matchmaker.cli.broker_", "matchmaker.cli.flags_", "matchmaker.cli.match_",

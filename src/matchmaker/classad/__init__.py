@@ -1,13 +1,17 @@
 """The ClassAd language: text, trees, values and ads. Knows nothing of jobs, grids or batches."""
 
+from typing import TYPE_CHECKING, Any
+
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import forget
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import dumps, parse_ad, parse_ads, read_ads, write_ads
 from matchmaker.classad.methods import bind
 from matchmaker.classad.nodes import Expr, References
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
+
+if TYPE_CHECKING:
+    from matchmaker.classad.formats import dumps, parse_ad, parse_ads, read_ads, write_ads
 
 __all__ = [
     "ERROR",
@@ -30,3 +34,13 @@ __all__ = [
 ]
 
 bind()
+
+
+def __getattr__(name: str) -> Any:
+    # The formats take as long to load as all the rest, and an expression needs none of them.
+    if name in {"dumps", "parse_ad", "parse_ads", "read_ads", "write_ads"}:
+        from matchmaker.classad import formats
+
+        found = globals()[name] = getattr(formats, name)
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,14 +10,15 @@ from typing import Final, Literal
 
 import click
 
-from matchmaker import ClassAd, Expr, ParseError, Pool, read_ads, write_ads
+import matchmaker as mm
+from matchmaker import ClassAd, Expr, ParseError, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
 from matchmaker.cli import picking, pools, sources
 from matchmaker.cli.output import warn
 
-POOLS: Final[Mapping[str, Callable[[Pool, str], None]]] = {
-    "pool": Pool.save,
-    "parquet": Pool.write_parquet,
+POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
+    "pool": lambda pool, path: pool.save(path),
+    "parquet": lambda pool, path: pool.write_parquet(path),
 }
 """The formats that hold all ads as one pool, and what writes each."""
 
@@ -112,7 +113,7 @@ def _ads(
         if format_ in ("auto", "new"):
             sources.remark(path, file)
         found = sources.held(path, file, key) if format_ == "auto" else None
-        if isinstance(found, Pool):
+        if found is not None and not isinstance(found, Iterator):  # A pool.
             yield from found
             return
         errors: Literal["report", "strict"] = "report" if report else "strict"

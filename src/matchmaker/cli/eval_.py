@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import matchmaker as mm
-from matchmaker import ClassAd, Expr, ParseError, Trace, parse_ads, parse_expr
+from matchmaker import ClassAd, Expr, ParseError, parse_expr
 from matchmaker.classad.unparse import brief
 from matchmaker.cli import sources
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
@@ -86,7 +86,7 @@ def command(
 
 def _ad_of_text(text: str, option: str) -> ClassAd:
     try:
-        found = list(islice(parse_ads(text), 2))
+        found = list(islice(mm.parse_ads(text), 2))
     except ParseError as error:
         raise error.at(option) from None
     if len(found) == 1:
@@ -141,7 +141,7 @@ def _data(
     return found
 
 
-def _trace_data(whole: Trace) -> dict[str, Any]:
+def _trace_data(whole: mm.Trace) -> dict[str, Any]:
     """A trace as nested records; a part that was not evaluated has no value."""
     data: dict[int, dict[str, Any]] = {}
     top: dict[str, Any] = {}

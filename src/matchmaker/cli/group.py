@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from matchmaker import __version__
-from matchmaker.classad.likeness import closest
 
 SUBCOMMANDS = {
     "acknowledge": "take the results of jobs that have ended",
@@ -113,6 +112,8 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in SUBCOMMANDS:
+            from matchmaker.classad.likeness import closest
+
             meant = closest(cmd_name, {name: name for name in SUBCOMMANDS}, 0.6)
             hint = f"did you mean {meant}? " if meant else ""
             ctx.fail(f"no subcommand {cmd_name!r}; {hint}classad --help lists them")

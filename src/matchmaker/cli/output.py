@@ -1,6 +1,7 @@
 """Printing: tables and paragraphs for people, JSON for ``--json``.
 
-Text from ads is printed as it is, never as markup, and without what a terminal would obey.
+Text from ads is printed as it is, never as markup, and without what a terminal would obey. Rich is
+loaded where something is drawn: it takes as long as a short command does.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from rich.cells import cell_len
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from matchmaker import ClassAd, Value
+from matchmaker import ClassAd
 from matchmaker.classad.quoting import printable as printable  # noqa: PLC0414 - given on
 from matchmaker.classad.values import UNDEFINED, is_error
 
 if TYPE_CHECKING:
-    from matchmaker import Trace
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from matchmaker import Trace, Value
 
 
 def in_colour() -> bool:
@@ -30,22 +29,31 @@ def in_colour() -> bool:
     return not os.environ.get("NO_COLOR")
 
 
+def obedient(stream: Any) -> IO[str]:
+    """The stream that passes escape sequences on, for those of our own: see ``cli.Screen``."""
+    found: IO[str] = getattr(stream, "obedient", stream)
+    return found
+
+
 def beside() -> Console:
     """Standard error, for progress."""
-    return Console(stderr=True, color_system="auto" if in_colour() else None)
+    from rich.console import Console
 
-
-class _Output(Console):
-    def on_broken_pipe(self) -> None:
-        """Leaves the error to the command; rich would end the process with status 1."""
-        raise  # noqa: PLE0704 - rich calls it where it caught the error
+    return Console(file=obedient(sys.stderr), color_system="auto" if in_colour() else None)
 
 
 def console() -> Console:
     """Standard output. In a file lines have no limit, so that each row is one line."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """Leaves the error to the command; rich would end the process with status 1."""
+            raise  # noqa: PLE0704 - rich calls it where it caught the error
+
     wide = None if sys.stdout.isatty() else 100_000
-    return _Output(
-        markup=False, highlight=False, emoji=False, width=wide,
+    return Output(
+        file=obedient(sys.stdout), markup=False, highlight=False, emoji=False, width=wide,
         color_system="auto" if in_colour() else None,
     )  # fmt: skip
 
@@ -59,6 +67,8 @@ def show(part: RenderableType) -> None:
         out.width = max(out.width, _least(part))
         out.print(part)
         return
+    from rich.table import Table
+
     if isinstance(part, Table):
         print("\n".join(_lines(part)))
         return
@@ -69,6 +79,8 @@ def show(part: RenderableType) -> None:
 
 def _lines(part: Table) -> Iterator[str]:
     """The lines of a table in a file, where no cell folds; a thousand rows take Rich a second."""
+    from rich.cells import cell_len
+
     columns = [
         [*((column.header,) if part.show_header else ()), *column.cells] for column in part.columns
     ]
@@ -90,6 +102,9 @@ _LEAST = 20
 
 def _least(part: RenderableType) -> int:
     """The least width of a readable table; 0 for anything else."""
+    from rich.cells import cell_len
+    from rich.table import Table
+
     if not isinstance(part, Table):
         return 0
     longest = (
@@ -106,6 +121,9 @@ def table(
     whole: Sequence[int] = (),
 ) -> Table:
     """A table of texts; columns in `right` are aligned right, those in `whole` never fold."""
+    from rich.table import Table
+    from rich.text import Text
+
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(columns):
         justify: Literal["right", "left"] = "right" if number in right else "left"
@@ -117,6 +135,9 @@ def table(
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     """Names with their values, one on each line."""
+    from rich.table import Table
+    from rich.text import Text
+
     made = Table(box=None, pad_edge=False, show_header=False)
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
@@ -160,10 +181,11 @@ def print_json(data: Any) -> None:
 
 def print_trace(whole: Trace) -> None:
     """Prints a trace: as a tree on a terminal, as indented lines elsewhere."""
-    if not console().is_terminal:
+    if not sys.stdout.isatty():
         for depth, part in whole.walk():
             print("  " * depth + printable(part.line()))
         return
+    from rich.text import Text
     from rich.tree import Tree
 
     trees: dict[int, Tree] = {}
@@ -179,8 +201,10 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda words: None
         return
-    with beside().status(Text(what)) as status:
-        yield lambda words: status.update(Text(words))
+    from rich.text import Text
+
+    with beside().status(Text(printable(what))) as status:
+        yield lambda words: status.update(Text(printable(words)))
 
 
 def plain(value: Value) -> Any:

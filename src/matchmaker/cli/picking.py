@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matchmaker import ClassAd, Expr, ParseError, Pool, parse_expr
+import matchmaker as mm
+from matchmaker import ClassAd, Expr, ParseError, parse_expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
@@ -137,7 +138,7 @@ def the_job(jobs: Sequence[ClassAd], wanted: str, path: str) -> ClassAd:
 # --- slots ----------------------------------------------------------------------------------------
 
 
-def the_slot(pool: Pool | Shards, wanted: str) -> str:
+def the_slot(pool: mm.Pool | Shards, wanted: str) -> str:
     """The key of an ad, or of the only slot of a machine.
 
     Raises UsageError for neither, and offers the slots of a machine that has several.
@@ -146,7 +147,7 @@ def the_slot(pool: Pool | Shards, wanted: str) -> str:
         return wanted
     host = ascii_fold(wanted)
     # Slots in shards are not looked through one by one: those are named by their keys only.
-    named = pool.snapshot().named() if isinstance(pool, Pool) else []
+    named = pool.snapshot().named() if isinstance(pool, mm.Pool) else []
     found = [key for key, ad in named if _on(host, key, ad)]
     if len(found) == 1:
         return found[0]

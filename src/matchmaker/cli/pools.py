@@ -8,16 +8,18 @@ from typing import IO
 
 import click
 
-from matchmaker import ClassAd, Expr, Pool
+import matchmaker as mm
+from matchmaker import ClassAd, Expr
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli import picking, sources
 from matchmaker.cli.options import together
 from matchmaker.matching.pair import value_text
-from matchmaker.matching.states import NAMES
 
 
 def _own_names(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, str]:
+    from matchmaker.matching.states import NAMES
+
     found = {}
     for text in given:
         name, _, own = text.partition("=")
@@ -59,7 +61,7 @@ states = click.option(
 """The option for the pool's own names of what says whether a slot is free."""
 
 
-def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) -> Pool:
+def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) -> mm.Pool:
     """The ads of some files together as a pool, by `key`.
 
     With `wanted`, a constraint, they are those for which it is true.
@@ -67,12 +69,12 @@ def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) ->
     two ads have the same key, with the files and the places of the ads there.
     """
     found = held(paths, key, wanted)
-    return found if isinstance(found, Pool) else made(found, key)
+    return found if isinstance(found, mm.Pool) else made(found, key)
 
 
 def held(
     paths: tuple[str, ...], key: str | None, wanted: Expr | None = None
-) -> Pool | list[tuple[str, list[ClassAd]]]:
+) -> mm.Pool | list[tuple[str, list[ClassAd]]]:
     """The ads of each file, or the pool of a single file if it has the wanted key.
 
     With `wanted`, a constraint, only those for which it is true.
@@ -88,15 +90,15 @@ def held(
             return filled
         found = sources.held(paths[0], file, key)
         sources.check_expressions()
-        whole = isinstance(found, Pool) and key in (None, found.key)
-        if isinstance(found, Pool) and whole:
+        whole = isinstance(found, mm.Pool) and key in (None, found.key)
+        if isinstance(found, mm.Pool) and whole:
             if wanted is None:
                 return found
-            return Pool(picking.satisfying(found, wanted), found.key)
+            return mm.Pool(picking.satisfying(found, wanted), found.key)
         return constrained([(paths[0], list(found))], wanted)
 
 
-def _filled(path: str, file: IO[bytes], key: str | None) -> Pool | None:
+def _filled(path: str, file: IO[bytes], key: str | None) -> mm.Pool | None:
     """The pool of a large file of ads, read into columns; None where each ad is to be looked at.
 
     That is where two have the same key, or one has none: then the message has its place.
@@ -104,7 +106,7 @@ def _filled(path: str, file: IO[bytes], key: str | None) -> Pool | None:
     if path == "-" or Path(path).stat().st_size < sources.LARGE or not sources.is_text(path, file):
         return None
     try:
-        return Pool.read(file, key or "Name")
+        return mm.Pool.read(file, key or "Name")
     except ParseError:
         raise
     except ValueError:
@@ -123,12 +125,12 @@ def constrained(
     return [(path, [ad for ad in ads if id(ad) in kept]) for path, ads in files]
 
 
-def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> Pool:
+def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> mm.Pool:
     """The pool of the ads of some files. Raises ValueError as ``read`` does."""
     files = list(files)
     key = key or "Name"
     try:
-        return Pool((ad for _, ads in files for ad in ads), key)
+        return mm.Pool((ad for _, ads in files for ad in ads), key)
     except ValueError as error:
         said = _placed(files, key) or str(error)
         raise ValueError(f"{said} (--key NAME says which attribute tells ads apart)") from None

@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from matchmaker import ClassAd, read_ads
+import matchmaker as mm
+from matchmaker import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import new
 from matchmaker.cli.output import beside, warn
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
                 raise
             raise ValueError(f"{path}: {error}") from None
     refuse_ldif(path, file)
-    return read_ads(file)
+    return mm.read_ads(file)
 
 
 def is_text(path: str, file: IO[bytes]) -> bool:
@@ -104,6 +104,8 @@ def is_text(path: str, file: IO[bytes]) -> bool:
 
 def remark(path: str, file: IO[bytes]) -> None:
     """Says on standard error that a file is a job description which others may not read."""
+    from matchmaker.classad.formats import new
+
     found = new.remark(_beginning(file).decode("utf-8-sig", "replace"))
     if found:
         warn(f"{path}: {found}")
