@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from matchmaker import ClassAd, dumps
+from matchmaker import ClassAd, dumps, parse_ads
 from matchmaker.cli import output, sources
 from tests.cli.conftest import COMMAND, Run
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
-NASTY = "\x1b[31m\x07\x9b2J\r\u202e[bold]x[/bold]"
+NASTY = "\x1b[35m\x07\x9b2J\r\u202e[bold]x[/bold]"
 
 
 @pytest.fixture
@@ -127,8 +127,15 @@ def test_ad_text_does_not_steer_the_terminal(nasty: Path, tmp_path: Path, termin
         f'[ Owner = "{text}"; Requirements = other.Cpus is 5 || other.Cpus == "{text}"; Rank = 1 ]',
         "utf-8",
     )
+    nodes = ["--nodes", str(nasty), "--lrms", "slurm"]
     for words in (
         ["match", str(job), str(nasty)],
+        ["assign", str(job), "--pool", str(nasty)],
+        ["nodes", str(job), "--nodes", str(nasty)],
+        ["flags", str(job), "--ce", str(nasty), "--queue", NASTY, *nodes],
+        ["lint", "-e", f'"{NASTY}" + 1'],
+        ["explain", str(job), str(nasty), "--with", f"{NASTY}2"],
+        ["eval", "--trace", "Requirements", "--ad", str(job)],
         ["ces", "--ce", str(nasty), "--attrs", "QueueName,Cpus"],
         ["broker", str(job), "--ce", str(nasty)],
         ["explain", str(job), str(nasty)],
@@ -142,10 +149,46 @@ def test_ad_text_does_not_steer_the_terminal(nasty: Path, tmp_path: Path, termin
             out, shown = done.stdout, done.stderr
         page = (out + shown).replace("\r\n", "\n")
         assert "Traceback" not in page
-        for control in ("\x1b[31m", "\x07", "\x9b", "\r", "\u202e"):
+        for control in ("\x1b[35m", "\x07", "\x9b", "\r", "\u202e"):
             assert control not in page, words
         # Nor is it taken for markup of our own.
         assert "[bold]x[/bold]" in page, words
+
+
+@pytest.mark.parametrize("to", ["new", "old", "json", "xml"])
+def test_converted_ads_do_not_steer_the_terminal(nasty: Path, tmp_path: Path, to: str) -> None:
+    """A terminal gets none of it raw; a pipe and a file get every byte."""
+    _, _, shown = with_terminal(["convert", str(nasty), "--to", to], stdout=True)
+    text = "".join(map(str, shown.replace("\r\n", "\n").split("\n")))
+    assert "[bold]x[/bold]" in text
+    assert text.isprintable() or to == "xml", text
+    assert not {*"\x1b\x07\x9b\r\u202e"} & {*text}
+    piped = subprocess.run(
+        [*COMMAND, "convert", str(nasty), "--to", to], capture_output=True, check=True
+    ).stdout
+    subprocess.run([*COMMAND, "convert", str(nasty), str(tmp_path / "out"), "--to", to], check=True)
+    assert (tmp_path / "out").read_bytes() == piped
+    kept = parse_ads(piped.decode())
+    assert [ad.eval("Name") for ad in kept] == [NASTY + "1", NASTY + "2"]
+    assert to == "json" or "\u202e" in piped.decode()
+
+
+def test_a_page_on_a_terminal_does_not_steer_it(nasty: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.ad").write_text("[ Requirements = other.Cpus is 5 ]")
+    words = ["explain", str(tmp_path / "job.ad"), str(nasty), "--html", "-"]
+    _, _, shown = with_terminal(words, stdout=True)
+    assert "</html>" in shown
+    assert not {*"\x1b\x07\x9b\u202e"} & {*shown}
+
+
+def test_messages_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    name = tmp_path / "\x1b[35m\u202e.ad"
+    name.write_text("[ a = ]")
+    for words in (["eval", "a", "--ad", str(name)], ["lint", str(name)]):
+        _, _, shown = with_terminal(words, stdout=True)
+        assert "\u202e" not in shown, words
+        assert "\x1b[35m\u202e" not in shown
+        assert "?[35m?.ad" in shown
 
 
 def _escaped(text: str) -> str:

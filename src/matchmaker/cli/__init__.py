@@ -7,12 +7,40 @@ line on standard error.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
+from typing import TextIO
+
+
+class Screen(io.TextIOWrapper):
+    """A terminal that shows text and obeys none of it: whatever is printed may come from an ad.
+
+    ``obedient`` is the stream for escape sequences of our own, such as Rich's.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        super().__init__(
+            terminal.buffer, terminal.encoding, terminal.errors, write_through=True,
+            line_buffering=True,
+        )  # fmt: skip
+        self.obedient = terminal
+
+    def write(self, text: str) -> int:
+        """Writes text; control characters and marks of direction, which show nothing, as ``?``."""
+        shown = text.isprintable() or "".join(
+            char if char.isprintable() or char in "\n\t" else "?" for char in text
+        )
+        super().write(text if shown is True else shown)
+        return len(text)
 
 
 def main() -> None:
     """Runs the command with the process's arguments, and exits."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = Screen(sys.stdout)
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr = Screen(sys.stderr)
     # NumPy's linear algebra is not used, and its threads take 30 MB each.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

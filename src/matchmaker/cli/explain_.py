@@ -170,7 +170,9 @@ def _file(path: str) -> str:
 
 
 def _write(path: str, page: str) -> None:
-    if path == "-":
+    if path == "-" and sys.stdout.isatty():
+        print(page, end="")
+    elif path == "-":
         # UTF-8, as the page declares, whatever the terminal's encoding.
         sys.stdout.flush()
         sys.stdout.buffer.write(page.encode())

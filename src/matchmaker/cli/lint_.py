@@ -15,7 +15,7 @@ from matchmaker import ClassAd, ParseError, __version__
 from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
-from matchmaker.cli.output import count, in_colour, print_json, printable
+from matchmaker.cli.output import count, in_colour, obedient, print_json, printable
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import FORMATS, RULES, lint
 
@@ -65,7 +65,7 @@ def command(
     else:
         paint = click.style if sys.stdout.isatty() and in_colour() else _plain
         for finding, text in found:
-            print("\n".join(_lines(finding, text, paint)))
+            print("\n".join(_lines(finding, text, paint)), file=obedient(sys.stdout))
         print(_summary(findings))
     return 1 if any(finding.severity != "note" for finding in findings) else 0
 
