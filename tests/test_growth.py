@@ -85,7 +85,7 @@ EXPLAINED: dict[str, Callable[[int], tuple[str, str]]] = {
         f"x = 0; Requirements = MY.x > {named(n, ' + ', 'TARGET.a{0}')}",
     ),
     "a text of the job's attributes": lambda n: (
-        f"{named(n, '; ', 'a{0} = 0')}; Requirements = TARGET.x == strcat({named(n, ', ', 'a{0}')})",
+        f"{named(n, '; ', 'a{0}=0')}; Requirements = TARGET.x == strcat({named(n, ', ', 'a{0}')})",
         'x = ""',
     ),
     "names that nothing has": lambda n: (

@@ -212,7 +212,7 @@ def results() -> dict[str, object]:
         "pool": pool,
         "snapshot": pool.snapshot(),
         "explanation": pool.explain(JOB),
-        "explanation of a pair": pool.explain(JOB, "a"),
+        "explanation of a pair": pool.explain_pair(JOB, "a"),
         "assignment": pool.assign([JOB]),
         "policy": mm.Policy(),
         "plan": pool.plan("TARGET.Cpus > 1"),

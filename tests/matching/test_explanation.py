@@ -3,23 +3,25 @@ from __future__ import annotations
 import html
 from html import escape
 from itertools import combinations
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
+from matchmaker import ClassAd, Pool, Shards, match, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import limits
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.matching.explanation import Explanation
+from matchmaker.matching.explanation import Explanation, PairExplanation
 from matchmaker.matching.explanation.conflicts import minimal_conflicts
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.limits import LIMITS
+from matchmaker.shards.across import Across
 from tests.property.test_columns import jobs, pools
 
 pytestmark = pytest.mark.slow
@@ -205,7 +207,7 @@ def test_clauses_that_lead_anywhere_are_counted_and_suggested_too() -> None:
 
 def test_a_notebook_gets_a_piece_of_a_page() -> None:
     pool = Pool(parse_ads(MACHINES))
-    for found in (pool.explain(parse_ad(job_text())), pool.explain(parse_ad(job_text()), "a")):
+    for found in (pool.explain(parse_ad(job_text())), pool.explain_pair(parse_ad(job_text()), "a")):
         shown = found._repr_html_()
         assert shown.startswith('<div class="mm">')
         assert "<html" not in shown
@@ -589,7 +591,7 @@ def test_an_empty_pool_and_a_job_without_requirements() -> None:
 
 
 def test_a_pair_in_full() -> None:
-    found = Pool(parse_ads(MACHINES)).explain(parse_ad(job_text(want=10)), "b")
+    found = Pool(parse_ads(MACHINES)).explain_pair(parse_ad(job_text(want=10)), "b")
     assert not found.matched
     assert str(found).splitlines() == [
         "the job refuses b, and b refuses the job",
@@ -609,24 +611,28 @@ def test_no_key_steers_who_reads_about_it() -> None:
     key = "a\x1b[31m\u202e\n\x9b"
     pool = Pool([ClassAd({"Name": key, "Cpus": 1})])
     job = parse_ad('[ Requirements = TARGET.Cpus == 1 && TARGET.Name != "x\u202e" ]')
-    for found in (pool.explain(job, key), pool.explain(parse_ad("[]"), key), pool.explain(job)):
+    for found in (
+        pool.explain_pair(job, key),
+        pool.explain_pair(parse_ad("[]"), key),
+        pool.explain(job),
+    ):
         assert all(line.isprintable() for line in str(found).split("\n"))
-    assert str(pool.explain(job, key)).startswith("a?[31m??? matches;")
-    assert pool.explain(job, key).key == key
+    assert str(pool.explain_pair(job, key)).startswith("a?[31m??? matches;")
+    assert pool.explain_pair(job, key).key == key
     assert repr(pool.match(job)) == "<Matches of 1: a?[31m???: 0>"
 
 
 def test_a_pair_that_matches_has_its_rank() -> None:
-    found = Pool(parse_ads(MACHINES)).explain(parse_ad("[ Rank = TARGET.Cpus ]"), "a")
+    found = Pool(parse_ads(MACHINES)).explain_pair(parse_ad("[ Rank = TARGET.Cpus ]"), "a")
     assert found.matched
     assert str(found).splitlines()[0] == "a matches; the job's rank of it is 2"
     with pytest.raises(KeyError):
-        Pool(parse_ads(MACHINES)).explain(parse_ad(job_text(want=10)), "z")
+        Pool(parse_ads(MACHINES)).explain_pair(parse_ad(job_text(want=10)), "z")
 
 
 def test_names_in_a_circle_come_to_an_end_in_a_pair() -> None:
     ad = parse_ad("[ Name = 1; Requirements = A && B; A = B && C; B = A && C; C = true ]")
-    found = Pool([ad]).explain(parse_ad("[]"), "1")
+    found = Pool([ad]).explain_pair(parse_ad("[]"), "1")
     assert found.ad_clauses[0].number == "1"
     assert len(found.ad_clauses) < 2000
 
@@ -636,7 +642,7 @@ def test_a_pair_agrees_with_the_pool(job: ClassAd, ads: list[ClassAd]) -> None:
     pool = keyed(ads)
     total = pool.explain(job).matched
     keys = map(str, range(len(ads)))
-    assert total == sum(pool.explain(job, key).matched for key in keys)
+    assert total == sum(pool.explain_pair(job, key).matched for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -652,3 +658,11 @@ def test_what_slots_had_once_changes_no_advice(before: str) -> None:
     found = str(pool.explain(job))
     assert found == str(Pool([slot]).explain(job))
     assert "gains 1 slot" in found
+
+
+@pytest.mark.parametrize("kind", [Pool, Shards, Across])
+def test_each_question_has_one_type_of_answer(kind: type) -> None:
+    answers = {
+        name: get_type_hints(getattr(kind, name))["return"] for name in ("explain", "explain_pair")
+    }
+    assert answers == {"explain": Explanation, "explain_pair": PairExplanation}

@@ -210,8 +210,8 @@ def test_text_is_no_ad(pool: Pool) -> None:
         (lambda: pool.plan(3), "an expression was expected, as an Expr or as text, not int"),  # type: ignore[arg-type]
         (lambda: pool.plan("a", "x"), "an ad was expected, not str"),  # type: ignore[arg-type]
         (lambda: pool.snapshot().values(3), "an expression was expected"),  # type: ignore[arg-type]
-        (lambda: pool.explain("x"), "an ad was expected, not str"),  # type: ignore[call-overload]
-        (lambda: pool.explain("x", "a"), "an ad was expected, not str"),  # type: ignore[call-overload]
+        (lambda: pool.explain("x"), "an ad was expected, not str"),  # type: ignore[arg-type]
+        (lambda: pool.explain_pair("x", "a"), "an ad was expected, not str"),  # type: ignore[arg-type]
     ]
     for call, said in given:
         with pytest.raises(TypeError, match=said):

@@ -66,7 +66,7 @@ def test_a_pool_may_have_names_of_its_own() -> None:
     job = parse_ad("[ Cpus = 1 ]")
     assert Pool(slots).explain(job, names=names).states == {"free": 1, "claimed": 1, "shut": 1}
     assert state_of(job, slots[0], names) is State.FREE
-    assert Pool(slots).explain(job, "b", names=names).state is State.CLAIMED
+    assert Pool(slots).explain_pair(job, "b", names=names).state is State.CLAIMED
     with pytest.raises(ValueError, match="Stat is none of State, Activity, Available"):
         Pool(slots).explain(job, names={"Stat": "x"})
 

@@ -39,7 +39,9 @@ def test_the_funnel_is_seen(classad: Run, tmp_path: Path) -> None:
 def test_one_pair_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     [job] = read_ads(EXAMPLES / "local.ad")
-    page.write_text(Pool(read_ads(EXAMPLES / "nodes.ad")).explain(job, "wn023").html(), "utf-8")
+    page.write_text(
+        Pool(read_ads(EXAMPLES / "nodes.ad")).explain_pair(job, "wn023").html(), "utf-8"
+    )
     shown = show(page)
     assert (shown.console, shown.requests) == ((), ())
     assert "<title>wn023 matches; the job's rank of it is 900</title>" in shown.dom
@@ -155,7 +157,7 @@ def pages() -> dict[str, str]:
         f" && TARGET.{LONG} == 1 && {' + '.join(['TARGET.Cpus'] * 60)} > 3 ]"
     )
     of = f"job 12.0, pool {LONG}.ad, 2026-11-23 01:46 UTC"
-    return {"pool": pool.explain(job).html(of), "pair": pool.explain(job, "s2").html(of)}
+    return {"pool": pool.explain(job).html(of), "pair": pool.explain_pair(job, "s2").html(of)}
 
 
 def test_nothing_stands_beyond_the_edge(tmp_path: Path) -> None:

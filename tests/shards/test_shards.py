@@ -200,7 +200,9 @@ def test_a_cluster_answers_as_one_pool(client: Any, count: int) -> None:
     with Shards(pool, client, shards=count) as shards:
         same_answers(shards, pool, many[:10], Policy())
         assert written(shards.assign(many)) == written(pool.assign(many))
-        assert str(shards.explain(many[0], "slot3")) == str(pool.explain(many[0], "slot3"))
+        assert str(shards.explain_pair(many[0], "slot3")) == str(
+            pool.explain_pair(many[0], "slot3")
+        )
         new = ClassAd(Name="new", Cpus=9, Memory=9900, KFlops=99)
         update_both(shards, pool, [new], ["slot5"])
         same_answers(shards, pool, many[:10], Policy())

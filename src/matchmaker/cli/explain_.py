@@ -94,7 +94,7 @@ def command(
         explained = (
             pool.explain(job, names=names)
             if name is None
-            else pool.explain(job, picking.the_slot(pool, name), names=names)
+            else pool.explain_pair(job, picking.the_slot(pool, name), names=names)
         )
     return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
 

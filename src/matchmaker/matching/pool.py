@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self, overload
+from typing import Self
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -261,24 +261,19 @@ class Pool(Convertible):
         """
         return self.snapshot().plan(expression, job)
 
-    @overload
-    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
-
-    @overload
-    def explain(
-        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
-    ) -> PairExplanation: ...
-
-    def explain(
-        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
-    ) -> Explanation | PairExplanation:
-        """Why the job matches as few ads as it does; with a key, all about that ad and the job.
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation:
+        """Why the job matches as few ads as it does.
 
         `names` are the pool's own names for State, Activity, Available, Draining and Start, which
-        say whether a slot is free. Raises KeyError where there is no ad with the key, and
-        ValueError for a name of anything else.
+        say whether a slot is free. Raises ValueError for a name of anything else.
         """
-        job = an_ad(job)
-        if key is not None:
-            return explain_pair(key, job, self[key], names)
-        return explain(self.snapshot(), job, names)
+        return explain(self.snapshot(), an_ad(job), names)
+
+    def explain_pair(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation:
+        """All about the job and the ad with a key; `names` as in ``explain``.
+
+        Raises KeyError where there is no ad with the key.
+        """
+        return explain_pair(key, an_ad(job), self[key], names)

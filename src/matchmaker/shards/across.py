@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -123,23 +123,18 @@ class Across:
         supply = Spread(self.workers, self.shards, self.outline, self.total, policy)
         return Cycle(supply, list(some_ads(jobs)), policy).run()
 
-    @overload
-    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
-    @overload
-    def explain(
+    def explain_pair(
         self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
-    ) -> PairExplanation: ...
+    ) -> PairExplanation:
+        """See :meth:`Pool.explain_pair`."""
+        return explain_pair(key, an_ad(job), self[key], names)
 
-    def explain(
-        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
-    ) -> Explanation | PairExplanation:
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation:
         """See :meth:`Pool.explain`.
 
         The attributes that the answer needs are collected from all shards into one pool.
         """
         job = an_ad(job)
-        if key is not None:
-            return explain_pair(key, job, self[key], names)
         own = [parse_expr(f"MY.{unparse_name(name)}") for name in own_names(names or {})]
         wanted = Clusters(self.outline.columns, own).significant(job)
         found = self._ask(questions.columns, None if wanted is None else frozenset(wanted))

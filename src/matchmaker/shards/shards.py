@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias, overload
+from typing import Final, Self, TypeAlias
 
 import attrs
 import numpy as np
@@ -339,17 +339,12 @@ class Shards:
         """One negotiation cycle over all shards: see :meth:`Pool.assign`."""
         return self._now.assign(jobs, policy)
 
-    @overload
-    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation: ...
-    @overload
-    def explain(
-        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
-    ) -> PairExplanation: ...
-
-    def explain(
-        self, job: ClassAd, key: str | None = None, *, names: Mapping[str, str] | None = None
-    ) -> Explanation | PairExplanation:
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation:
         """Why the job matches as few slots as it does: see :meth:`Across.explain`."""
-        if key is not None:
-            return self._now.explain(job, key, names=names)
         return self._now.explain(job, names=names)
+
+    def explain_pair(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation:
+        """All about the job and one slot: see :meth:`Pool.explain_pair`."""
+        return self._now.explain_pair(job, key, names=names)

@@ -29,7 +29,7 @@ def load() -> None:
     pool = Pool([slot])
     pool.top(job, 1)
     pool.assign([job], Policy())
-    for asked in (pool.explain(job), pool.explain(job, "a")):
+    for asked in (pool.explain(job), pool.explain_pair(job, "a")):
         asked.html()
         str(asked)
     of_queues(job)
