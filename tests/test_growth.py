@@ -107,6 +107,19 @@ def test_explaining_twice_the_attributes_is_twice_the_work(shape: str) -> None:
     assert large < 2.4 * small
 
 
+def test_alternatives_of_which_each_slot_has_another_take_little_more_than_twice_the_work() -> None:
+    def matched(count: int) -> int:
+        slots = Pool(ClassAd({"Name": str(n), f"a{n}": n}) for n in range(count))
+        text = " ?: ".join(f"TARGET.a{n}" for n in range(count))
+        job = parse_ad(f"[ Requirements = ({text}) >= 0 ]")
+        assert len(slots.match(job)) == count
+        slots.forget()
+        return calls(lambda: slots.match(job))
+
+    small, large = matched(100), matched(200)
+    assert large < 2.4 * small
+
+
 @pytest.mark.parametrize("system", ["slurm", "lsf"])
 def test_flags_of_twice_the_alternatives_take_little_more_than_twice_the_work(system: str) -> None:
     def made(count: int) -> object:

@@ -253,7 +253,7 @@ class Evaluator(Scalar):
         if node.operator in _CONNECTIVES:
             return self._chain(node, side, rows)
         if node.operator == "?:":
-            return self._elvis(self._part(node.left, side, rows), node.right, side, rows)
+            return self._first_defined(operands(node), side, rows)
         first, links = spine(node, lambda link: link.operator not in _LAZY)
         vector = self._part(first, side, rows)
         for link in reversed(links):
@@ -280,16 +280,37 @@ class Evaluator(Scalar):
             vector = connect(node.operator, vector, self._part(operand, side, rows))
         return vector
 
-    def _elvis(self, left: Vector, right: Expr, side: Side, rows: Rows | None) -> Vector:
+    def _first_defined(self, alternatives: list[Expr], side: Side, rows: Rows | None) -> Vector:
+        """The first value that is not undefined: of a chain of ``?:``, which may be long.
+
+        Each alternative is evaluated on the rows alone that the ones before it left undefined.
+        """
         size = self.view.size if rows is None else len(rows)
-        undefined = where_is(UNDEFINED_KIND, left, size)
-        if not undefined.any():
-            return left
-        if undefined.all():
-            return self._part(right, side, rows)
-        kept, others = np.flatnonzero(~undefined), np.flatnonzero(undefined)
-        chosen = others if rows is None else rows[others]
-        return merged([(kept, part(left, kept)), (others, self._part(right, side, chosen))], size)
+        parts: list[tuple[Rows, Vector]] = []
+        places: Rows | None = None
+        for alternative in alternatives:
+            chosen = rows if places is None else places if rows is None else rows[places]
+            vector = self._part(alternative, side, chosen)
+            left = size if places is None else len(places)
+            if alternative is not alternatives[-1]:
+                if isinstance(vector, Same) and vector.value is UNDEFINED:
+                    continue
+                # Rows that some alternative leaves are copied out once more for the next.
+                self.work.count(left >> 2)
+                undefined = where_is(UNDEFINED_KIND, vector, left)
+                some = np.flatnonzero(undefined)
+                if len(some) == left:
+                    continue
+                if len(some):
+                    kept = np.flatnonzero(~undefined)
+                    parts.append((kept if places is None else places[kept], part(vector, kept)))
+                    places = some if places is None else places[some]
+                    continue
+            if places is None:
+                return vector
+            parts.append((places, vector))
+            break
+        return merged(parts, size)
 
     def _choice(
         self, condition: Expr, then: Expr, otherwise: Expr, side: Side, rows: Rows | None
