@@ -12,6 +12,7 @@ from typing import Final
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import TRUE
 from matchmaker.matching.names import REQUIREMENTS
@@ -21,6 +22,7 @@ AVAILABLE: Final = "TARGET.Available isnt false"
 """The node takes jobs, or does not say whether it does."""
 
 
+@charged
 def choose(
     job: ClassAd,
     worker_nodes: Iterable[ClassAd],
@@ -46,6 +48,7 @@ def choose(
     return select(job, named(worker_nodes), default_rank=0.0, tie=tie, conditions=conditions)
 
 
+@charged
 def in_queue(worker_nodes: Iterable[ClassAd], queue: str) -> list[ClassAd]:
     """Keep the nodes to which a queue may send jobs.
 

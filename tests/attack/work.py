@@ -17,11 +17,11 @@ from unittest import mock
 import attrs
 
 from matchmaker import ClassAd, Pool, match, parse_ad
+from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import reference
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.limits import Budget
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching import allowance
 from matchmaker.matching.columns import evaluator, scalar, step_budget
 from matchmaker.matching.limits import Limits
 from tests.attack.run import Attack, main
@@ -152,7 +152,7 @@ def lowered(made: list[int], *, by_columns: bool) -> Iterator[None]:
     with (
         mock.patch.object(Budget, "limit", LIMIT),
         mock.patch.object(scalar, "evaluate_counted", watched),
-        mock.patch.object(allowance, "evaluate_counted", watched),
+        mock.patch.object(evaluation, "evaluate_counted", watched),
         mock.patch.object(reference, "COMPILE_AFTER", 1 << 60),
         mock.patch.object(evaluator, "FEW_ROWS", 0 if by_columns else evaluator.FEW_ROWS),
     ):

@@ -9,7 +9,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker.classad import evaluate, limits
-from matchmaker.matching import allowance as allowances
+from matchmaker.classad import evaluate as evaluation
 from matchmaker.matching.columns import evaluator, scalar, step_budget
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.explanation.counts import Counts
@@ -97,7 +97,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(used.steps)
         return value, used
 
-    for module in (scalar, allowances):
+    for module in (scalar, evaluation):
         monkeypatch.setattr(module, "evaluate_counted", watched)
     return made
 

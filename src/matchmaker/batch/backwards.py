@@ -15,6 +15,7 @@ from matchmaker.batch.templates import filled
 from matchmaker.batch.terms import is_feature
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
 
@@ -22,6 +23,7 @@ CARRIED = "Features"
 """The attribute of a node that lists its features."""
 
 
+@charged
 def with_attributes(
     nodes: Iterable[ClassAd], mapping: Mapping
 ) -> tuple[list[ClassAd], list[Diagnostic]]:

@@ -20,6 +20,7 @@ from matchmaker.batch.sections import alike
 from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import unparse_value
@@ -29,6 +30,7 @@ from matchmaker.reduction.domains import MISSING
 UNFORESEEN: Final = "a value that the rule does not foresee"
 
 
+@charged
 def check(
     mapping: Mapping,
     inventory: Iterable[ClassAd] = (),

@@ -24,6 +24,7 @@ from matchmaker.batch.render import check_once, directive, written
 from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction, conjuncts
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import TRUE
 from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import unparse_value
@@ -89,6 +90,7 @@ class Submission:
     lines: tuple[str, ...] = ()
 
 
+@charged
 def flags(
     reduction: Reduction,
     lrms: str = "slurm",

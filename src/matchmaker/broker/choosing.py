@@ -18,6 +18,7 @@ import attrs
 
 from matchmaker.broker.sources import NAMES, named
 from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import Glue, expires
@@ -113,6 +114,7 @@ class Rules:
 DEFAULT: Final = Rules()
 
 
+@charged
 def choose(
     job: ClassAd,
     ces: Glue | Iterable[ClassAd] | Pool,
@@ -286,6 +288,7 @@ def _meant() -> dict[Expr, str]:
     }
 
 
+@charged
 def _asking(job: ClassAd) -> ClassAd:
     """The job to match: with default requirements and rank, and the user's attributes evaluated."""
     asking = an_ad(job).copy()
@@ -301,6 +304,7 @@ def _conditions(rules: Rules) -> list[Expr]:
     return [parse_expr(text) for text in rules.admission]
 
 
+@charged
 def _order(
     queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules
 ) -> list[int]:

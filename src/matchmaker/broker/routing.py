@@ -28,6 +28,7 @@ from matchmaker.broker.choosing import DEFAULT, Rules, choose
 from matchmaker.broker.sources import NAMES, Queue, named
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.glue import Glue, scope
 from matchmaker.glue.records import split_id
@@ -129,6 +130,7 @@ def unnamed(queue: Queue, submission: Submission | None, mapping: Mapping | None
     )
 
 
+@charged
 def route(
     job: ClassAd,
     ces: Glue | Iterable[ClassAd] | Pool,

@@ -12,6 +12,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import CLOSED, RULES, agreed, differ
@@ -63,6 +64,7 @@ class Queues:
         return not any(issue.partial for _, issue in self.issues)
 
 
+@charged
 def merged(
     sources: Iterable[tuple[str, Glue | Iterable[ClassAd]]],
     *,
@@ -128,6 +130,7 @@ def merged(
     return Queues(tuple(kept.values()), tuple(issues), records[0] if records else _NOTHING)
 
 
+@charged
 def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
     """Make an ad of each queue that worker nodes list in ``Queues``, for want of a description.
 

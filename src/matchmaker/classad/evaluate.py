@@ -3,16 +3,27 @@
 Depth and work are bounded (``bounds``); past a bound the value is ERROR with its reason. Where the
 caller's stack is too short for what the bounds allow, the evaluation is done once more with room
 for it (``stack``). What each kind of node comes to is in ``reference``.
+
+Every evaluation of the library begins here, so none escapes its bounds: those of one evaluation,
+those that its caller gives, or those of the question of which it is a part (``charged``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.deferred import Deferred
-from matchmaker.classad.limits import Budget, OutOfBoundsError
+from matchmaker.classad.limits import (
+    LIMITS,
+    Budget,
+    OutOfBoundsError,
+    exhausted,
+    too_many_steps,
+)
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import NODES, admit, run
 from matchmaker.classad.stack import room
@@ -20,6 +31,106 @@ from matchmaker.classad.state import State
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 TOO_DEEP: Final = "evaluation nested too deep for Python's stack"
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+class Allowance:
+    """Steps and seconds that evaluations share; by default those of one evaluation.
+
+    >>> from matchmaker import parse_expr
+    >>> allowance = Allowance(4)
+    >>> allowance.value(parse_expr("1 + 2"), None, None)
+    3
+    >>> allowance.value(parse_expr("1 + 2"), None, None)
+    ERROR(evaluation took more than 4 steps)
+    """
+
+    __slots__ = ("each", "least", "left", "most", "seconds")
+
+    def __init__(
+        self,
+        most: int | None = None,
+        seconds: float | None = None,
+        *,
+        each: int = 0,
+        least: float = 0.0,
+    ) -> None:
+        """`each` and `least` are steps and seconds that an evaluation has even when all is gone."""
+        self.most = self.left = most if most is not None else Budget.limit
+        self.seconds = seconds if seconds is not None else Budget.seconds
+        self.each = each
+        self.least = least
+
+    @classmethod
+    def of_question(cls) -> Allowance:
+        """The allowance of a question about one job and any number of ads."""
+        return cls(
+            LIMITS.question,
+            LIMITS.question_seconds,
+            each=LIMITS.question_each,
+            least=LIMITS.question_least,
+        )
+
+    def value(
+        self, node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str = ""
+    ) -> Value:
+        """The value of an expression; ERROR where it takes more than is left."""
+        question = _question.get()
+        within = self.budget()
+        if question is not None:
+            other = question.budget()
+            within.limit = min(within.limit, other.limit)
+            within.seconds = min(within.seconds, other.seconds)
+        value, used = evaluate_counted(node, my, target, inside, within)
+        self.note(used)
+        if question is not None:
+            question.note(used)
+        return ErrorType(too_many_steps(self.most)) if exhausted(value) else value
+
+    def budget(self) -> Budget:
+        """What the next evaluation may take."""
+        within = Budget()
+        within.limit = min(max(self.left, self.each), Budget.limit)
+        # Patterns that take all they may are rarely alone: the next ones shall have some as well.
+        seconds = self.seconds / 4 if self.least else self.seconds
+        within.seconds = min(max(seconds, self.least), Budget.seconds)
+        return within
+
+    def note(self, used: Budget) -> None:
+        """Takes off what an evaluation has used up."""
+        self.left = max(0, self.left - used.steps)
+        self.seconds = max(0.0, self.seconds - used.searched)
+
+
+_question: Final[ContextVar[Allowance | None]] = ContextVar("question", default=None)
+
+
+def charged(function: Callable[_P, _T], allowance: Allowance | None = None) -> Callable[_P, _T]:
+    """Makes all evaluations of a call share one allowance, that of its caller if that has one.
+
+    An evaluation is charged wherever it begins, so whoever answers a question about many ads need
+    not hand the allowance on. Calls share `allowance` where one is given. Not for generators, whose
+    work is done after the call.
+
+    >>> from matchmaker import parse_expr
+    >>> slow = parse_expr('regexp("(x+x+)+y", s)')
+    >>> charged(lambda ads: {slow.eval(ad) is True for ad in ads})([ClassAd(s="xxy")] * 9)
+    {True}
+    """
+
+    @wraps(function)
+    def within_allowance(*args: _P.args, **more: _P.kwargs) -> _T:
+        if _question.get() is not None:
+            return function(*args, **more)
+        token = _question.set(Allowance.of_question() if allowance is None else allowance)
+        try:
+            return function(*args, **more)
+        finally:
+            _question.reset(token)
+
+    return within_allowance
 
 
 def evaluate(
@@ -41,6 +152,7 @@ def evaluate(
     # Functions of expressions are not for ads that stand in others.
     if (
         compiled is None
+        or _question.get() is not None
         or my is None
         or my.parent is not None
         or (target is not None and target.parent is not None)
@@ -69,6 +181,7 @@ def evaluate_attribute(
     # As evaluate() does, whose call is saved here: this is most of what a match does.
     if (
         compiled is None
+        or _question.get() is not None
         or ad.parent is not None
         or (target is not None and target.parent is not None)
     ):
@@ -111,6 +224,17 @@ def evaluate_counted(
     >>> value, used.steps
     (3, 3)
     """
+    question = _question.get() if within is None else None
+    if question is None:
+        return _counted(node, my, target, inside, within)
+    value, used = _counted(node, my, target, inside, question.budget())
+    question.note(used)
+    return value, used
+
+
+def _counted(
+    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str, within: Budget | None
+) -> tuple[Value, Budget]:
     state = _state(node, my, target, inside, within)
     try:
         return _begun(node, my, target, state), state

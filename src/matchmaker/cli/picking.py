@@ -9,12 +9,12 @@ import click
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, parse_expr
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, warn
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.formats import dumps
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import Expr
@@ -27,6 +28,7 @@ from matchmaker.linting.sites import unit_of
 __all__ = ["FORMATS", "RULES", "Diagnostic", "Rule", "lint"]
 
 
+@charged
 def lint(
     source: str | Expr | ClassAd,
     *,

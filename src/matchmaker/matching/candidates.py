@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.matching.allowance import Allowance
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator

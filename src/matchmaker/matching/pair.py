@@ -13,7 +13,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjuncts
-from matchmaker.classad.evaluate import evaluate_attribute
+from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import MY_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
@@ -21,7 +21,6 @@ from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
 
 

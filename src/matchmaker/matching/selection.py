@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import type_name
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import Clause, clauses_of, refusal
@@ -181,6 +181,8 @@ class Resources:
         """What is decided, in an order of the places; ``refuse`` says why a row is refused."""
         rows, ranks = decision.rows.tolist(), decision.ranks.tolist()
         others = self.rows(decision.by != 0)
+        # A reason is found when it is asked for; all of them are one question.
+        reasons = Allowance.of_question()
 
         def candidate(place: int) -> Candidate:
             row = rows[order[place]]
@@ -188,11 +190,12 @@ class Resources:
 
         return Selection(
             Each(len(order), candidate),
-            Each(len(others), lambda place: refuse(others[place])),
+            Each(len(others), charged(lambda place: refuse(others[place]), reasons)),
             decision.error,
         )
 
 
+@charged
 def select(
     job: ClassAd,
     resources: Iterable[tuple[str, ClassAd]],

@@ -16,10 +16,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.evaluator import own_values
 from matchmaker.matching.columns.forms import unshared

@@ -13,6 +13,7 @@ from typing import Final, SupportsFloat
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.given import an_expression
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Expr
@@ -20,7 +21,6 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import printable, shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.slots import amount
 from matchmaker.matching.states import state_names

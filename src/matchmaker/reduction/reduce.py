@@ -13,6 +13,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import compared, conjunction, conjuncts
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal
 from matchmaker.classad.operators import truth
@@ -105,6 +106,7 @@ def _binding(binding: Binding) -> str:
     return f"{binding.name}: {shown}, a fact of the queue or the job"
 
 
+@charged
 def reduce(
     job: ClassAd, queue: ClassAd, scope: ScopeOf, attribute: str = "Requirements"
 ) -> Reduction:
@@ -194,6 +196,7 @@ def contradict(clauses: Iterable[Expr]) -> bool:
     return False
 
 
+@charged
 def reduce_many(
     job: ClassAd, queues: Iterable[ClassAd], scope: ScopeOf, attribute: str = "Requirements"
 ) -> list[Reduction]:

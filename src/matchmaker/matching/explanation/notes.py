@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
 from matchmaker.classad.operators import ORDER, truth
@@ -19,7 +20,6 @@ from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error
 from matchmaker.classad.walks import postorder
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.columns.contents import ERROR_KIND
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError, stopped

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import Paged
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text

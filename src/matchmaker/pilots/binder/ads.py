@@ -11,9 +11,9 @@ import re
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, parse_ad
+from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.values import Value
-from matchmaker.matching.allowance import Allowance
 from matchmaker.matching.limits import Limits
 from matchmaker.pilots.node.task import MOST_RESULT
 
