@@ -22,7 +22,11 @@ INSIDE: Final = {
     "classad.reference.run": {"classad.evaluate"},
     "classad.reference.admit": {"classad.evaluate", "classad.trace"},
     "classad.compile.compile_expression": {"classad.reference"},
-    "classad.evaluate.evaluate_counted": {"reduction.bind", "matching.columns.scalar"},
+    "classad.evaluate.evaluate_counted": {
+        "reduction.bind",
+        "matching.columns.scalar",
+        "matching.explanation.counts",
+    },
 }
 """What evaluates, and the modules that may name it. All others go by the entry, ``evaluate``."""
 
