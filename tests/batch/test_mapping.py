@@ -44,7 +44,7 @@ def test_a_sites_file_is_laid_over(site: Path) -> None:
 
         [attributes.gluehostmainmemoryramsize]
         kind = "min"
-        flag = "--mem-per-cpu={value}M"
+        flag = "--mem={value}K"
 
         [attributes.Tags]
         kind = "member"
@@ -53,7 +53,7 @@ def test_a_sites_file_is_laid_over(site: Path) -> None:
     )
     mapping = load_mapping("slurm", site)
     assert mapping.rules["gluehostbenchmarksi00"].flag == "--licenses={value}"
-    assert mapping.rules["gluehostmainmemoryramsize"].flag == "--mem-per-cpu={value}M"
+    assert mapping.rules["gluehostmainmemoryramsize"].flag == "--mem={value}K"
     assert mapping.rules["gluehostarchitecturesmpsize"].flag == "--mincpus={value}"
     assert mapping.rules["tags"].features == {"GLITE_1_2": "glite12", "has space": "spaced"}
     assert (mapping.exclude, mapping.features) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,26 @@ def test_a_mapping_is_held_against_an_inventory(
     )  # fmt: skip
     assert done.status == 1
     assert f"GlueHostOperatingSystemName: {message}" in done.out
+
+
+def test_the_packages_table_is_shown_with_the_names_that_a_site_replaces(
+    classad: Run, tmp_path: Path
+) -> None:
+    for lrms in batch.known_lrms():
+        done = classad("flags", "--show-mapping", lrms)
+        assert (done.status, done.err) == (0, "")
+        # What is printed is a mapping: the table itself below names in comments.
+        path = tmp_path / f"{lrms}.toml"
+        path.write_text(done.out)
+        assert tomllib.loads(done.out)["lrms"] == lrms
+    done = classad("flags", "--show-mapping", "slurm", "--json")
+    found = {each["name"]: each["templates"] for each in json.loads(done.out)}
+    assert found["flags.queue"] == ["--partition={queue}"]
+    assert found["requests.cpus"] == ["--cpus-per-task={value}"]
+    assert found["attributes.GlueHostMainMemoryRAMSize"] == ["--mem={value}M"]
+    assert found.keys() >= {"flags.features", "requests.wall", "requests.queue"}
+    done = classad("flags", "--show-mapping", "slurn")
+    assert (done.status, "known: blah, flux" in done.err) == (2, True)
 
 
 def test_flags_without_a_job_is_a_mistake(classad: Run) -> None:

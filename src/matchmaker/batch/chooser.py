@@ -165,7 +165,9 @@ def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
     groups = list(groups)
     twice = clash(groups, found.taken)
     if twice:
-        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only")
+        before = found.taken.get(twice)
+        said = f": {before[0]} is set" if isinstance(before, tuple) else ""
+        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only{said}")
     return attrs.evolve(
         found,
         groups={**found.groups, **dict.fromkeys(groups)},

@@ -112,17 +112,22 @@ def check_slots(
     forms: MappingType[str, tuple[Form, ...]],
     known: Collection[str],
     numbers: Collection[str],
+    flags: MappingType[str, str],
 ) -> None:
-    """Raises MappingError for a slot that nothing fills, or a format of what is no number."""
+    """Raises MappingError for a slot that nothing fills, or a format of what is no number.
+
+    ``flags`` are those of requests, by name, which fill a slot of their name without them.
+    """
     for key, several in forms.items():
         for each in several:
             for slot, name in formatted(each.text).items():
                 if slot in known and slot not in numbers:
                     section.fail(key, f"{{{slot}}}, which is no number", f"{{{slot}:{name}}}")
             for slot in sorted(each.needs - set(known)):
-                _unknown(section, key, slot, known)
+                _unknown(section, key, slot, known, flags.get(slot, ""))
 
 
-def _unknown(section: Section, key: str, slot: str, known: Collection[str]) -> NoReturn:
+def _unknown(section: Section, key: str, slot: str, known: Collection[str], own: str) -> NoReturn:
     names = ", ".join(sorted(known)) or "none"
-    section.fail(key, f"slots that are filled ({names}){alike(slot, known)}", f"{{{slot}}}")
+    how = f"; requests.{slot} = {{}} fills it in place of {own!r}" if own else alike(slot, known)
+    section.fail(key, f"slots that are filled ({names}){how}", f"{{{slot}}}")

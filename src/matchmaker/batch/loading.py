@@ -15,10 +15,10 @@ from typing import Any, Final, TypeAlias
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.forms import Form, check_slots, flag_forms, form, line_forms
 from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
-from matchmaker.batch.request_rules import read_requests
+from matchmaker.batch.request_rules import RESOURCES, read_requests
 from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
 from matchmaker.batch.sections import Section
-from matchmaker.batch.templates import assigned, safe, slot_of, slots, template
+from matchmaker.batch.templates import SHARED, assigned, safe, slot_of, slots, template
 from matchmaker.classad.operators import ascii_fold
 
 STYLES: Final = ("flags", "classad", "blah")
@@ -176,10 +176,11 @@ def _check(table: Mapping, file: Section) -> None:
         )
         if kind in ("number", "time")
     }
-    check_slots(file.section("flags"), table.flags, known, numbers)
+    by_request = {r.name: r.flag for r in table.requests.values()}
+    check_slots(file.section("flags"), table.flags, known, numbers, by_request)
     # What joins or negates names means something to a shell.
     signs = {slot_of(r.term) for r in table.rules.values() if r.join or r.negate} | {FEATURES}
-    check_slots(file.section("lines"), table.lines, known - signs, numbers)
+    check_slots(file.section("lines"), table.lines, known - signs, numbers, {})
     for slot, name in filled.items():
         kind, _, entry = name.partition(".")
         if slot not in table.used and entry in file.section(kind).facts:
@@ -210,13 +211,66 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where
             option = assigned(text) or _first(text)
             if not text.startswith("-") or not option:
                 continue
+            _check_share(table, name, text, where)
             for before, said in known.setdefault(option, []):
                 kinds = {before.partition(".")[0], name.partition(".")[0]}
                 if said != text and before != name and kinds != {"attributes", "requests"}:
                     Section(where, name, {}).fail(
-                        "", f"an option that [{before}] does not set in another way, {said!r}", text
+                        "",
+                        f"an option that [{before}] does not set in another way, {said!r}"
+                        f"{_replacing((before, name), table)}",
+                        text,
                     )
             known[option].append((name, text))
+
+
+def _replacing(entries: tuple[str, str], table: Mapping) -> str:
+    """How a site's file replaces that of some entries that the package's table has; else empty."""
+    packaged, merged = replaceable(load_mapping(table.lrms)), replaceable(table)
+    name = next((e for e in entries if packaged.get(e, ()) == merged[e]), "")
+    kind, _, entry = name.partition(".")
+    if not name:
+        return ""
+    how = {
+        "flags": f"{name} = [] in this file removes",
+        "requests": f"{name} = {{}} with a form of {{{entry}}} in [flags] replaces",
+    }.get(kind, f"another [{name}] in this file replaces")
+    return f" ({how} that of the package; classad flags --show-mapping {table.lrms} shows it)"
+
+
+def replaceable(table: Mapping) -> dict[str, tuple[str, ...]]:
+    """What a site's file may replace, by its name in the file, with the templates that it has.
+
+    >>> replaceable(load_mapping("slurm"))["requests.cpus"]
+    ('--cpus-per-task={value}',)
+    """
+    return {
+        **{f"flags.{name}": tuple(form.text for form in table.flags[name]) for name in table.flags},
+        **{f"requests.{r.name}": (r.flag,) for r in table.requests.values()},
+        **{f"attributes.{r.attribute}": r.templates or (r.name,) for r in table.rules.values()},
+    }
+
+
+def packaged_text(lrms: str) -> str:
+    """The package's table of a batch system, as its file has it. Raises ValueError as above."""
+    load_mapping(lrms)
+    return files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
+
+
+def _check_share(table: Mapping, name: str, text: str, where: str) -> None:
+    """Raises MappingError for an amount of the whole host in an option that counts by processor."""
+    kind, _, entry = name.partition(".")
+    shares = {r.flag: r.name for r in table.requests.values() if r.per_cpu}
+    request = table.requests.get(entry) if kind == "requests" else None
+    whole = kind == "attributes" or (request is not None and request.name in RESOURCES)
+    if not whole or (request is not None and request.per_cpu):
+        return
+    if _first(text) in SHARED or text in shares:
+        also = f", in which [requests.{shares[text]}] has a share" if text in shares else ""
+        right = "; per_cpu = true makes it one" if request is not None else ""
+        Section(where, name, {}).fail(
+            "", f"an option for the whole host, and not for each processor{also}{right}", text
+        )
 
 
 def _first(text: str) -> str:

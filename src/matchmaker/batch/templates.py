@@ -35,12 +35,19 @@ def _hms(seconds: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
+def _hm(seconds: int) -> str:
+    minutes = -(-seconds // 60)
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
 NUMBER_FORMATS: Final[MappingType[str, Callable[[int], str]]] = {
     "hms": _hms,
+    "hm": _hm,
     "below": lambda number: str(number - 1),
     "above": lambda number: str(number + 1),
 }
-"""How a slot may write a number: as hours, minutes and seconds, or one less or more."""
+"""How a slot may write a number: as hours, minutes and seconds, hours and minutes, or one less or
+more."""
 
 
 def safe(text: str, signs: str = NAME_SIGNS) -> bool:
@@ -117,6 +124,9 @@ def template(found: Any) -> str | None:
     return text if known else None
 
 
+SHARED: Final = {"--mem-per-cpu": "--mem", "--mem-per-gpu": "--mem"}
+"""Options that set the same as another, for each processor or GPU. Slurm takes one of them."""
+
 _ASSIGNED: Final = re.compile(r"(--[^={<> ]*)|([A-Za-z_][\w.]*)=(?!=)|(\{[A-Za-z_]\w*\})\Z")
 
 
@@ -127,7 +137,9 @@ def assigned(template: str) -> str:
 
     >>> assigned("--mem={value}M"), assigned("-l h_vmem={value}G"), assigned("maxmem>={value}")
     ('--mem', 'h_vmem', '')
+    >>> assigned("--mem-per-cpu={value}M")
+    '--mem'
     """
     found = _ASSIGNED.match(template.removeprefix("-l "))
     text = "" if found is None else next(filter(None, found.groups()))
-    return "" if text == "{value}" else text
+    return "" if text == "{value}" else SHARED.get(text, text)

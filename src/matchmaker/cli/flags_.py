@@ -10,6 +10,7 @@ import click
 
 from matchmaker import batch, broker, glue
 from matchmaker.batch.check import check
+from matchmaker.batch.loading import packaged_text, replaceable
 from matchmaker.batch.policy import carry, required_policy
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import queues, reports, sources, submission
@@ -18,7 +19,7 @@ from matchmaker.cli.output import count, print_json, printable
 
 @click.command()
 @click.argument("job_file", metavar="JOB", required=False)
-@click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
+@click.option("--lrms", metavar="NAME", help="The batch system, such as slurm.")
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @submission.options
@@ -30,6 +31,11 @@ from matchmaker.cli.output import count, print_json, printable
 @click.option("--explain", is_flag=True, help="Show every step from the requirement to the flags.")
 @click.option("--check-mapping", is_flag=True, help="Look for mistakes in the mapping instead.")
 @click.option(
+    "--show-mapping",
+    metavar="NAME",
+    help="Print the package's table of a batch system, with the names that a site may replace.",
+)
+@click.option(
     "--forward-policy",
     is_flag=True,
     help="Write the job's requirement on queue policy into its flags.",
@@ -39,7 +45,7 @@ from matchmaker.cli.output import count, print_json, printable
 def command(
     *,
     job_file: str | None,
-    lrms: str,
+    lrms: str | None,
     places: queues.Sources,
     queue: str | None,
     nodes_file: str | None,
@@ -49,6 +55,7 @@ def command(
     policy: str | None,
     explain: bool,
     check_mapping: bool,
+    show_mapping: str | None,
     forward_policy: bool,
     script: str | None,
     as_json: bool,
@@ -57,13 +64,9 @@ def command(
 
     Nothing is submitted unless --submit names a job script.
     """
-    if script == "":
-        raise click.UsageError("--submit needs the name of a job script, not an empty one")
-    if check_mapping and (job_file is not None or script is not None):
-        raise click.UsageError(
-            "--check-mapping is about the mapping, and takes neither JOB nor --submit; without it,"
-            " --explain shows what the mapping does with a job"
-        )
+    if show_mapping is not None:
+        return _show(show_mapping, as_json=as_json)
+    lrms = _known(lrms, job_file, script, check_mapping=check_mapping)
     table = batch.load_mapping(lrms, mapping)
     program = _program(table) if script else ""
     if check_mapping:
@@ -112,6 +115,34 @@ def command(
         sys.stdout.flush()
         done = _submit(program, made, script) if script else None
     return 1 if done is not None and done.returncode else 0
+
+
+def _known(
+    lrms: str | None, job_file: str | None, script: str | None, *, check_mapping: bool
+) -> str:
+    """The batch system that is named. Raises UsageError for options that do not fit together."""
+    if lrms is None:
+        raise click.UsageError("Missing option '--lrms'.")
+    if script == "":
+        raise click.UsageError("--submit needs the name of a job script, not an empty one")
+    if check_mapping and (job_file is not None or script is not None):
+        raise click.UsageError(
+            "--check-mapping is about the mapping, and takes neither JOB nor --submit; without it,"
+            " --explain shows what the mapping does with a job"
+        )
+    return lrms
+
+
+def _show(lrms: str, *, as_json: bool) -> int:
+    names = replaceable(batch.load_mapping(lrms))
+    if as_json:
+        print_json([{"name": name, "templates": list(texts)} for name, texts in names.items()])
+        return 0
+    print("# What a site's file replaces by an entry of the same name, and what it is here:")
+    for name, texts in names.items():
+        print(f"#   {name}: {' or '.join(text or 'nothing' for text in texts)}")
+    print(f"# flags.NAME = [] removes a flag.\n\n{packaged_text(lrms)}", end="")
+    return 0
 
 
 def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
