@@ -230,7 +230,7 @@ def test_requests_of_two_things_do_not_share_a_flag(tmp_path: Path) -> None:
     """
     made = planned(tmp_path, site, "RequestMemory = 10; RequestCpus = 20")
     assert (made.argv, made.verdict) == (("--s=10",), Fit.NECESSARY)
-    assert reasons(made) == ["another request sets the same flag"]
+    assert reasons(made) == ["request memory sets the same flag"]
     assert made.recheck is not None
     assert str(made.recheck).endswith("GlueHostArchitectureSMPSize >= 20")
 
@@ -398,7 +398,7 @@ def test_requests_that_set_one_flag_differently_are_dropped_and_named(tmp_path: 
     made = planned(tmp_path, site, 'A = "x"; B = "y"')
     assert made.argv == ("--account=x",)
     assert [(str(d.clause), d.reason) for d in made.dropped] == [
-        ("B", "another request sets the same flag")
+        ("B", "request A sets the same flag")
     ]
     assert planned(tmp_path, site, 'A = "x"; B = "x"').verdict is Fit.EXACT
 

@@ -1,4 +1,4 @@
-"""The thirteen idioms of local submit scripts, each in bash and as a mapping."""
+"""The seventeen idioms of local submit scripts, each in bash and as a mapping."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def idioms() -> Iterator[Idiom]:
 IDIOMS = list(idioms())
 
 
-def test_there_are_thirteen() -> None:
-    assert [each.name.partition(".")[0] for each in IDIOMS] == [str(n) for n in range(1, 14)]
+def test_there_are_seventeen() -> None:
+    assert [each.name.partition(".")[0] for each in IDIOMS] == [str(n) for n in range(1, 18)]
     assert all(each.cases for each in IDIOMS)
 
 

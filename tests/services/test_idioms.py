@@ -1,6 +1,6 @@
 """The idioms of local submit scripts run: real Slurm and Grid Engine take what the mappings print.
 
-Two of the thirteen are for PBS, of which Debian has no daemon.
+Two of the seventeen are for PBS, of which Debian has no daemon.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ ANSWERS: dict[str, list[dict[str, str]]] = {
     "10": [{"Account": "admins"}],
     "11": [{"TresPerNode": "gres:gpu:1"}, {"TresPerNode": ""}],
     "13": [{"Features": "el9"}],
+    "14": [{"Partition": "batch"}, {"Partition": "long"}, {"Partition": "main"}],
+    "15": [{"Nice": "70"}, {"Nice": "70", "TimeLimit": "02:00:00"}, {"Nice": "0"}],
+    "16": [{"NumNodes": "2-2", "C": "2:0:*:*"}, {"NumNodes": "1"}],
+    "17": [{"JobName": "my_first_job__o"}, {"JobName": "held.sh"}],
 }
 """What Slurm says of a job with the directives of each case of an idiom."""
 

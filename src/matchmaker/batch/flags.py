@@ -145,8 +145,7 @@ def flags(
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
-    amounts = Resources.of(reduction.job) if resources is None else resources
-    asked = requested(amounts, table, reduction.job, queue, submitter)
+    asked = requested(resources, table, reduction.job, queue, submitter)
     style = _STYLES[table.style]
     sure = want is Fit.SUFFICIENT and inventory is None
     plan = style.plan(reduction, table, asked, sure=sure, by_name=inventory is not None)

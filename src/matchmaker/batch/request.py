@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingType
 from fractions import Fraction
-from typing import Final
+from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
-from matchmaker.batch.clauses import Dropped
+from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
@@ -24,7 +25,8 @@ from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.values import MAX_INT, UNDEFINED, is_integer, is_number
+from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_integer, is_number
 from matchmaker.reduction.bind import host_of
 
 # The resource, its name in messages, the job's attribute, that of hosts, and how many base units
@@ -73,19 +75,18 @@ class Resources:
 
         Undefined requests nothing. Raises ValueError for any other value that is not a size.
         """
-        found: dict[str, int] = {}
-        for resource, _, attribute, _, unit in _ATTRIBUTES:
-            if attribute not in job:
-                continue
-            value = job.eval(attribute)
-            if value is UNDEFINED:
-                continue
-            if not is_number(value):
-                value = -1
-            if not 0 <= value * float(unit) < MAX_INT:
-                raise ValueError(f"{attribute} of the job must be a size")
-            found[resource] = math.ceil(Fraction(value) * unit)
-        return cls(**found)
+        return cls(**{
+            resource: _size(job, attribute, unit) for resource, _, attribute, _, unit in _ATTRIBUTES
+        })  # fmt: skip
+
+
+def _size(job: ClassAd, attribute: str, unit: Fraction) -> int:
+    value = job.eval(attribute) if attribute in job else UNDEFINED
+    if value is UNDEFINED:
+        return 0
+    if not is_number(value) or not 0 <= value * float(unit) < MAX_INT:
+        raise ValueError(f"{attribute} of the job must be a size")
+    return math.ceil(Fraction(value) * unit)
 
 
 @attrs.frozen(slots=True)
@@ -182,7 +183,7 @@ class Requested:
 
 
 def requested(
-    asked: Resources,
+    asked: Resources | None,
     table: Mapping,
     job: ClassAd,
     queue: str = "",
@@ -190,31 +191,76 @@ def requested(
 ) -> Requested:
     """The requests in a mapping's terms.
 
+    ``asked`` are amounts that replace those of the job's ad.
+
     Raises:
         NoFlagsError: a number is too large for the batch system, which would misread it.
         ValueError: an attribute of the job has a value of a wrong type.
     """
-    items: list[Item] = []
-    lacking: list[Dropped] = []
-
-    def add(item: Item) -> None:
-        if all(e.template != item.template or e.setting == item.setting for e in items):
-            items.append(item)
-        else:
-            lacking.append(Dropped(item.clause, "another request sets the same flag"))
-
+    origin = submitter or Submitter()
+    given: dict[str, list[str]] = {
+        "queue": [queue] if queue else [],
+        "user": [origin.user] if origin.user else [],
+        "group": list(origin.groups),
+    }
+    context = ClassAd({name.capitalize(): texts[0] for name, texts in given.items() if texts})
+    amounts, lost = _amounts(asked, table, job, context)
     # Without a request for processors there is one, whose share is everything.
     cpus = table.requests.get("cpus")
-    several = max(1, _counted(asked.cpus, cpus, "RequestCpus", table)) if cpus is not None else 1
+    several = max(1, _counted(amounts["cpus"], cpus, "RequestCpus", table)) if cpus else 1
+    found = [*_resources(amounts, table, job, several)]
+    found += _others(table, job, several, given, context)
+    kept: list[tuple[str, Item]] = []
+    for name, each in found:
+        if isinstance(each, Dropped):
+            lost.append(each)
+            continue
+        before = {owner: e.setting for owner, e in kept if e.template == each.template}
+        if all(setting == each.setting for setting in before.values()):
+            kept.append((name, each))
+        else:
+            lost.append(Dropped(each.clause, f"request {min(before)} sets the same flag"))
+    return Requested(tuple(item for _, item in kept), tuple(lost))
+
+
+_Found: TypeAlias = Iterator[tuple[str, Item | Dropped]]
+"""Requests by name, with what becomes of each."""
+
+
+def _amounts(
+    asked: Resources | None, table: Mapping, job: ClassAd, context: ClassAd
+) -> tuple[dict[str, int], list[Dropped]]:
+    """How much of each resource is requested, and the amounts that cannot be computed."""
+    found: dict[str, int] = {}
+    lost: list[Dropped] = []
+    for name, _, attribute, _, unit in _ATTRIBUTES:
+        request = table.requests.get(name)
+        if asked is not None:
+            found[name] = getattr(asked, name)
+        elif request is None or request.expression is None:
+            found[name] = _size(job, attribute, unit)
+        else:
+            try:
+                value = _computed(request, job, context)
+                found[name] = 0 if value is UNDEFINED else math.ceil(_number(value, request))
+            except NotAllowedError as error:
+                found[name] = 0
+                lost.append(Dropped(Attr(None, name, False), str(error)))
+    return found, lost
+
+
+def _resources(
+    amounts: MappingType[str, int], table: Mapping, job: ClassAd, several: int
+) -> _Found:
     for name, words, attribute, of_hosts, unit in _ATTRIBUTES:
-        amount: int = getattr(asked, name)
+        amount = amounts[name]
         if not amount:
             continue
         request = table.requests.get(name)
         if request is None:
             reason = f"{table.lrms} has no flag for {words}"
             clause = _need(job, of_hosts, amount / unit) or Attr(None, attribute, False)
-            lacking.append(Dropped(clause, reason))
+            yield name, Dropped(clause, reason)
             continue
         parts = several if request.per_cpu else 1
         number = _counted(-(-amount // parts), request, attribute, table)
@@ -222,15 +268,21 @@ def requested(
         clause = need or Attr(None, attribute, False)
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES
-        add(Item(
-            request.flag, number, clause, need, subject=subject, unit=share, divided=parts > 1
-        ))  # fmt: skip
-    origin = submitter or Submitter()
-    given: dict[str, list[str]] = {
-        "queue": [queue] if queue else [],
-        "user": [origin.user] if origin.user else [],
-        "group": list(origin.groups),
-    }
+        yield (
+            name,
+            Item(
+                request.flag, number, clause, need, subject=subject, unit=share, divided=parts > 1
+            ),
+        )
+
+
+def _others(
+    table: Mapping,
+    job: ClassAd,
+    several: int,
+    given: MappingType[str, list[str]],
+    context: ClassAd,
+) -> _Found:
     used = table.used
     for name, request in table.requests.items():
         slot = slot_of(request.flag)
@@ -238,26 +290,30 @@ def requested(
             continue
         clause = Attr(None, name, False)
         try:
-            value = (
-                _of_job(job, request, table, several)
-                if request.origin == "job"
-                else _word(given[request.origin], request)
-            )
+            value: int | str | None
+            if request.origin != "job":
+                value = _word(given[request.origin], request)
+            elif request.expression is not None:
+                value = _of_job(_computed(request, job, context), request, table, several)
+            else:
+                value = _of_job(job.eval(request.name), request, table, several)
         except NotAllowedError as error:
-            lacking.append(Dropped(clause, str(error)))
+            yield name, Dropped(clause, str(error))
             continue
         if value is None:
             continue
-        add(Item(
-            request.flag,
-            value,
-            clause,
-            bare=request.kind == "present",
-            subject=_TIMES if request.kind == "time" else _NUMBERS,
-            unit=Fraction(0) if request.per_cpu else request.unit,
-            divided=request.per_cpu and several > 1,
-        ))  # fmt: skip
-    return Requested(tuple(items), tuple(lacking))
+        yield (
+            name,
+            Item(
+                request.flag,
+                value,
+                clause,
+                bare=request.kind == "present",
+                subject=_TIMES if request.kind == "time" else _NUMBERS,
+                unit=Fraction(0) if request.per_cpu else request.unit,
+                divided=request.per_cpu and several > 1,
+            ),
+        )
 
 
 def request_names(table: Mapping) -> list[str]:
@@ -267,13 +323,19 @@ def request_names(table: Mapping) -> list[str]:
     >>> request_names(load_mapping("sge"))
     ['RequestMemory', 'MaxWallTime']
     """
-    resources = [attribute for name, _, attribute, *_ in _ATTRIBUTES if name in table.requests]
-    others = [
-        name
+    resources = {
+        name: attribute for name, _, attribute, *_ in _ATTRIBUTES if name in table.requests
+    }
+    others = {
+        name: name
         for name, request in table.requests.items()
         if name not in RESOURCES and request.origin == "job"
-    ]
-    return [*resources, *others]
+    }
+    return list(dict.fromkeys(
+        attribute
+        for name, usual in {**resources, **others}.items()
+        for attribute in table.requests[name].attributes(usual)
+    ))  # fmt: skip
 
 
 class NotAllowedError(Exception):
@@ -291,37 +353,81 @@ def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> i
     return number
 
 
-def _of_job(job: ClassAd, request: Request, table: Mapping, several: int) -> int | str | None:
-    """The value of a request for an attribute of the job; None if the job has no such request.
+def _computed(request: Request, job: ClassAd, context: ClassAd) -> Value:
+    """The value of a request's expression.
 
-    ``several``: how many processors the job requests, for a share of each.
+    Raises NotAllowedError if it is an error that is not due to what the job does not say.
     """
-    value = job.eval(request.name)
+    assert request.expression is not None  # noqa: S101 - only such requests are computed
+    value = request.expression.eval(job, context)
+    if is_error(value):
+        # Most functions make an error of undefined, even where no job asks for anything.
+        if any(job.eval(name) is UNDEFINED for name in request.attributes("")):
+            return UNDEFINED
+        raise NotAllowedError(f"{_subject(request)} is an error: {value.reason}")
+    return value
+
+
+def _subject(request: Request) -> str:
+    if request.expression is None:
+        return f"{request.name} of the job"
+    return f"the value {shown(request.expression)}"
+
+
+def _of_job(value: Value, request: Request, table: Mapping, several: int) -> int | str | None:
+    """A value as a request; None if it requests nothing.
+
+    ``several``: how many processors the job requests, for a share of each. Raises NotAllowedError
+    for one that the mapping does not allow, and for a computed one of a wrong type; ValueError for
+    an attribute of a wrong type.
+    """
     if value is UNDEFINED or value == "":
         return None
     if request.kind == "present":
         if not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"{request.name} of the job must be a boolean, a number or a text")
-        return request.value if value else None
+            _fail(request, "must be a boolean, a number or a text")
+        return "" if value else None
     if request.kind == "text":
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise ValueError(f"{request.name} of the job must be a text")
+            _fail(request, "must be a text")
         return _word([str(value)], request)
-    if request.kind == "time" and isinstance(value, str):
-        match = _TIME.fullmatch(value)
-        if match is None:
-            raise ValueError(
-                f"{request.name} of the job must be seconds or hh:mm:ss, not {value!r}"
-            )
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if not is_number(value) or not 0 <= value < MAX_INT:
-        raise ValueError(f"{request.name} of the job must be a number, 0 or more")
+    if request.kind in ("time", "bucket") and isinstance(value, str):
+        value = _seconds(value, request)
+    number = math.ceil(_number(value, request))
+    if request.kind == "bucket":
+        return _bucket(number, request)
     parts = several if request.per_cpu else 1
-    return _counted(-(-math.ceil(value) // parts), request, request.name, table) or None
+    return _counted(-(-number // parts), request, request.name, table) or None
+
+
+def _number(value: Value, request: Request) -> int | float:
+    if not is_number(value) or not 0 <= value < MAX_INT:
+        _fail(request, f"must be a number, 0 or more, not {unparse_value(value)}")
+    return value
+
+
+def _fail(request: Request, wrong: str) -> NoReturn:
+    message = f"{_subject(request)} {wrong}"
+    raise ValueError(message) if request.expression is None else NotAllowedError(message)
+
+
+def _seconds(text: str, request: Request) -> int:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        _fail(request, f"must be seconds or hh:mm:ss, not {text!r}")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 _TIME: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])")
+
+
+def _bucket(number: int, request: Request) -> str:
+    """The word of the first bucket that has a number."""
+    for word, (low, high) in request.buckets.items():
+        if low <= number <= high:
+            return word
+    raise NotAllowedError(f"{number} is in none of the buckets of {request.name}")
 
 
 def _word(given: Iterable[str], request: Request) -> str | None:

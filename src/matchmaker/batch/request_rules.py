@@ -1,7 +1,7 @@
 """What a mapping says of a job's own requests: ``[requests]``, one table or line for each.
 
 A request is a value that goes into a flag: an amount of a resource, another attribute of the job's
-ad, or who submits it to which queue. What a job requests is in ``request``.
+ad, who submits it to which queue, or an expression on these. What a job requests is in ``request``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from typing import Final
 import attrs
 
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.sections import Section, one_of
+from matchmaker.batch.rules import read_buckets
+from matchmaker.batch.sections import Section, alike, one_of
 from matchmaker.batch.templates import VALUE, safe, slots, template
+from matchmaker.classad import Expr, ParseError, parse_expr
 
 RESOURCES: Final = ("memory", "cpus", "disk", "gpus", "wall")
 """Requests with a unit of their own; other names are of attributes of the job."""
 
-KINDS: Final = ("number", "time", "text", "present")
+KINDS: Final = ("number", "time", "text", "bucket", "present")
 ORIGINS: Final = ("job", "queue", "user", "group")
+
+CONTEXT: Final = ("Queue", "User", "Group")
+"""What a request's expression sees as ``TARGET``: no attribute of the job can pose as one."""
 
 TEXT_SIGNS: Final = "._@/-"
 """Signs that a text of a job may have in a flag, whatever its pattern allows."""
@@ -41,7 +46,8 @@ class Request:
         most: the largest number, or the largest number of characters.
         pattern: the regular expression that a text must match as a whole; empty for any.
         values: the batch system's words by the texts of jobs.
-        value: the text that presence puts into a slot.
+        buckets: the batch system's words with the least and the greatest number of each.
+        expression: what the value is, in place of the attribute of that name; None without one.
     """
 
     name: str
@@ -53,14 +59,23 @@ class Request:
     most: int = LIMITS.amount
     pattern: str = ""
     values: MappingType[str, str] = attrs.field(factory=dict, hash=False)
-    value: str = ""
+    buckets: MappingType[str, tuple[int, float]] = attrs.field(factory=dict, hash=False)
+    expression: Expr | None = None
+
+    def attributes(self, name: str) -> tuple[str, ...]:
+        """The attributes of the job that the value depends on; ``name`` is the usual one."""
+        if self.expression is None:
+            return (name,)
+        named = self.expression.references()
+        return (*named.my, *named.unscoped)
 
 
 _KEYS: Final = {
     "number": ("unit", "per_cpu", "most"),
     "time": ("unit", "most"),
     "text": ("pattern", "values", "most"),
-    "present": ("value",),
+    "bucket": ("buckets",),
+    "present": (),
 }
 
 
@@ -78,10 +93,17 @@ def _read(name: str, section: Section, before: Request | None) -> Request:
     origin = section.choice("from", ("job",) if kind != "text" else ORIGINS, "job")
     # Processors are what others are shared among, and all of them have the same time.
     whole = {"per_cpu"} if name in ("cpus", "wall") else set[str]()
-    section.only(("flag", "term", "kind", "from", *(k for k in _KEYS[kind] if k not in whole)))
-    made = Request(name, _flag(name, section, kind), kind, origin)
+    keys = (key for key in _KEYS[kind] if key not in whole)
+    section.only(("flag", "term", "kind", "from", "value", *keys))
+    if origin != "job" and "value" in section.facts:
+        section.fail(
+            "from", f"value or from; in value, TARGET.{origin.capitalize()} is the {origin}"
+        )
+    made = Request(name, _flag(name, section, kind), kind, origin, expression=_value(section))
     if kind == "present":
-        return attrs.evolve(made, value=_plain(section, "value", section.text("value", "")))
+        return made
+    if kind == "bucket":
+        return attrs.evolve(made, buckets=read_buckets(section))
     if kind == "text":
         return attrs.evolve(
             made,
@@ -98,6 +120,26 @@ def _read(name: str, section: Section, before: Request | None) -> Request:
         per_cpu=section.choice("per_cpu", (True, False), default=False),
         most=section.most("most", most),
     )
+
+
+def _value(section: Section) -> Expr | None:
+    """The expression of a value, if the table has one."""
+    if "value" not in section.facts:
+        return None
+    text = section.facts["value"]
+    if not isinstance(text, str):
+        section.fail("value", "an expression as text, such as '100 - MY.Priority'")
+    try:
+        found = parse_expr(text)
+    except ParseError as error:
+        section.fail("value", f"an expression ({str(error).splitlines()[0]})")
+    for name in found.references().target:
+        if name.lower() not in map(str.lower, CONTEXT):
+            section.fail(
+                "value",
+                f"of TARGET {one_of(CONTEXT)} alone, as no host is known yet{alike(name, CONTEXT)}",
+            )
+    return found
 
 
 def _flag(name: str, section: Section, kind: str) -> str:

@@ -218,6 +218,11 @@ def negate_of(section: Section, default: str) -> str:
 
 
 def _buckets(section: Section) -> Rule:
+    return Rule("", "bucket", buckets=read_buckets(section), **_names(section))
+
+
+def read_buckets(section: Section) -> dict[str, tuple[int, float]]:
+    """The buckets of a table: the least and the greatest number of each name."""
     found: dict[str, tuple[int, float]] = {}
     buckets = section.facts.get("buckets")
     for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
@@ -228,7 +233,7 @@ def _buckets(section: Section) -> Rule:
                 "a table of plain names of features to numbers, [from, to] or [from, inf]",
             )
         found[name] = (ends[0], ends[1])
-    return Rule("", "bucket", buckets=found, **_names(section))
+    return found
 
 
 def _is_run(ends: Any) -> bool:
