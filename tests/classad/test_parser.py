@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -117,6 +119,31 @@ def test_printing(text: str, printed: str) -> None:
         ("[a = 1, b = 2]", 1, 7, "','", "';'", ""),
         ("99999999999999999999", 1, 1, "does not fit 64 bits", "", "write it as a real"),
         ('"a\\0b"', 1, 1, "\\0", "", ""),
+        ("x in {1, 2}", 1, 3, "'in'", "an operator", "use member(value, list)"),
+        ("x not in {1}", 1, 3, "'not'", "an operator", "use !member(value, list)"),
+        ("job->Cpus > 2", 1, 5, "'>'", "a value", "select with a dot, as in job.Cpus"),
+        ('Name like "wn%"', 1, 6, "'like'", "an operator", "use regexp(pattern, text)"),
+        ('Name !~ "wn"', 1, 6, "'!'", "an operator", "use regexp(pattern, text)"),
+        ("a === b", 1, 5, "'='", "a value", "use ==, or =?="),
+        ("a !== b", 1, 5, "'='", "a value", "use !=, or =!="),
+        ("2 ** 3", 1, 4, "'*'", "a value", "use pow(base, exponent)"),
+        ("a ?? b", 1, 4, "'?'", "a value", "use ?:"),
+        ('"a"b"', 1, 4, "'b'", "an operator", 'a quote in a string is written \\"'),
+        ('x == "say "hi" now"', 1, 12, "'hi'", "an operator", 'is written \\"'),
+        ("Größe > 5", 1, 1, "'Größe'", "a value", "quote a name with letters beyond A to Z"),
+        ("[ Größe = 5 ]", 1, 3, "'Größe'", "name", "quote a name with letters beyond A to Z"),
+        ("1_000", 1, 1, "'1_000'", "a value", "write the digits of a number together"),
+        ("x > 1,000", 1, 6, "','", "an operator", "write the digits of a number together"),
+        ("1e", 1, 1, "'1e'", "a value", "an exponent needs digits, as in 1e3"),
+        ("1e+ + 2", 1, 1, "'1e'", "a value", "an exponent needs digits, as in 1e3"),
+        ("[ 1a = 5 ]", 1, 3, "'1a'", "name", "quote a name that begins with a digit"),
+        ("[ b = 1; 1a = 5 ]", 1, 10, "'1a'", "name", "quote a name that begins with a digit"),
+        ("}", 1, 1, "'}'", "a value", "there is no '{' for it"),
+        ("a == ]", 1, 6, "']'", "a value", "there is no '[' for it"),
+        ("[a]", 1, 3, "']'", "'='", ""),
+        ("[a = 1, b = 2]", 1, 7, "','", "';'", "separate assignments with ;"),
+        ('[ "a" = 1 ]', 1, 3, '"a"', "name", "a name takes no double quotes"),
+        ("a, b", 1, 2, "','", "an operator", ""),
     ],
 )
 def test_syntax_error(  # noqa: PLR0917 - a row of the table
@@ -130,6 +157,21 @@ def test_syntax_error(  # noqa: PLR0917 - a row of the table
     assert hint in error.hint
     if expected:
         assert any(expected in word for word in error.expected), error.expected
+
+
+@pytest.mark.parametrize(
+    "text", ["a @ b", "a # b", "f(a @", "{ a @", "[ a = 1 @", "a ? b @", "[ @", "x[1 @", "a.@", "@"]
+)
+def test_at_most_four_expected_tokens_are_listed(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr(text)
+    assert 1 <= len(caught.value.expected) <= 4
+
+
+def test_a_bracket_that_is_open_is_not_said_to_be_missing() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_expr("[a]")
+    assert not caught.value.hint
 
 
 def test_syntax_error_shows_the_line_and_a_caret() -> None:
@@ -219,6 +261,24 @@ def test_deep_text_does_not_exhaust_the_stack() -> None:
     for text in ("(" * 20_000, "{" * 20_000, "!" * 20_000 + "a", "-" * 20_000):
         with pytest.raises(ParseError):
             parse_expr(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!" * 1_000_000 + "a", "- " * 100_000 + "a", "a?b:" * 100_000 + "c",
+     "a?" * 100_000 + "b" + ":c" * 100_000, "(" * 100_000, "[a=" * 100_000,
+     "a" + ".a" * 100_000, "a" + "[0]" * 100_000, "f(" * 100_000],
+    ids=lambda text: text[:4],
+)  # fmt: skip
+def test_what_nests_without_end_is_refused_in_few_steps(text: str) -> None:
+    steps = itertools.count()
+    sys.setprofile(lambda *event: next(steps))
+    try:
+        with pytest.raises(ParseError, match="nested more than 200 deep"):
+            parse_expr(text)
+    finally:
+        sys.setprofile(None)
+    assert next(steps) < 200_000
 
 
 def test_long_chains_are_no_nesting() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.footprint import NODE
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,
@@ -43,6 +44,8 @@ class MissError(Exception):
 
 def expression_of(text: str) -> Expr:
     """The expression of a text. Raises MissError, and RecursionError for one that nests too deep.
+
+    What nests deeper than is allowed may also be given: its depth shows that.
 
     >>> expression_of("a + b * 2")
     Expr('a + b * 2')
@@ -78,6 +81,8 @@ def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
                 continue
             read = _PRIMARIES.get(symbol[:1])
             if symbol in _PREFIXES and above <= _UNARY:
+                if len(waiting) > LIMITS.nesting:
+                    raise RecursionError
                 waiting.append((above, operator, left))
                 above, operator, left = _UNARY, symbol, None
             elif read is not None:
@@ -93,6 +98,8 @@ def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
             above, operator, left = waiting.pop()
         if level >= _SELECTION:
             node = _selected(node, symbol, before, tokens)
+            if node.depth > LIMITS.nesting:
+                raise RecursionError
             before = ""
         elif level > _TERNARY:
             waiting.append((above, operator, left))

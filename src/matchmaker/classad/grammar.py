@@ -39,7 +39,7 @@ def parse(text: str, start: str) -> Any:
     try:
         return lark(NODES).parse(text, start=start)
     except UnexpectedInput as error:
-        wrong = _explained(error, text)
+        wrong = _explained(error, text, start)
     # Raised here, it holds nothing of Lark's, which cannot be sent to another process.
     raise wrong
 
@@ -144,7 +144,7 @@ class _Nodes(Transformer[Token, Any]):
         return Ternary(condition, then, otherwise)
 
 
-def _explained(error: UnexpectedInput, text: str) -> ParseError:
+def _explained(error: UnexpectedInput, text: str, start: str) -> ParseError:
     """Lark's report in words: what stands there, what could have, what is probably meant."""
     line, column = error.line, error.column
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
@@ -156,11 +156,11 @@ def _explained(error: UnexpectedInput, text: str) -> ParseError:
         rest = text[error.pos_in_stream :]
         if isinstance(error, UnexpectedToken):
             found = f"unexpected {_shown(str(error.token))}"
-            names = set(error.accepts)
+            names = set(error.accepts) or _accepted(text[: error.pos_in_stream], start)
         else:
             word = re.match(r"\w+|.", rest, re.DOTALL)
             found = f"unexpected {_shown(word[0] if word else rest[:1])}"
-            names = set(getattr(error, "allowed", None) or ())
+            names = _accepted(text[: error.pos_in_stream], start)
     before = text[: (error.pos_in_stream)] if rest else text
     return ParseError(
         found,
@@ -170,6 +170,13 @@ def _explained(error: UnexpectedInput, text: str) -> ParseError:
         expected=_expected(names),
         hint=_hint(rest, before, names),
     )
+
+
+def _accepted(before: str, start: str) -> set[str]:
+    """The terminals that may come next; the lexer knows only which ones may come in such places."""
+    parser: Any = lark(NODES).parse_interactive(before, start=start)
+    parser.exhaust_lexer()
+    return set(parser.accepts())
 
 
 def _shown(token: str) -> str:
@@ -205,14 +212,21 @@ def _expected(names: set[str]) -> tuple[str, ...]:
     if "NAME" in names:
         words.append("an attribute name")
     words += [word for name, word in _WORDS.items() if name in names]
-    return tuple(words)
+    return tuple(words[:_MOST_EXPECTED])
+
+
+_MOST_EXPECTED: Final = 4
 
 
 def _hint(rest: str, before: str, names: set[str]) -> str:
+    own = _BRACKETS.get(rest[:1], "")
+    is_open = bool(own) and before.count(own) > before.count(rest[0])
+    if own and not is_open:
+        return f"there is no '{own}' for it"
     if _UNCLOSED.match(rest):
         return "this string is not closed"
     around = f"{before[-_NEAR:]}\0{rest[:_NEAR]}"
-    if "SEMICOLON" in names and re.match(r"\w+\s*=(?![=?!])", rest):
+    if "SEMICOLON" in names and "NAME" not in names and re.match(r"\w+\s*=(?![=?!])", rest):
         return "a ; is missing before it"
     for pattern, operand, hint in _HINTS:
         if operand is None or operand == ("INTEGER" in names):
@@ -220,10 +234,7 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
             if match:
                 return hint
     opened = next((mark for name, mark in _OPENED.items() if name in names), "")
-    own = _BRACKETS.get(rest[:1], "")
-    if opened and (not rest or (own and before.count(own) > before.count(rest[0]))):
-        return f"a '{opened}' is still open"
-    return f"there is no '{own}' for it" if own else ""
+    return f"a '{opened}' is still open" if opened and (is_open or not rest) else ""
 
 
 _OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
@@ -248,6 +259,17 @@ _HINTS: Final = _hints(
     (r"\0[\u2018-\u201f\u00ab\u00bb\u2039\u203a\uff02]", None, 'text takes plain quotes: "text"'),
     (r"\0[\u00a0\u2000-\u200d\u202f\u2060\u3000\ufeff]", None, "put a plain space"),
     (r"\0\$\$?\(", None, "macros are for submit files; here write an attribute or its value"),
+    (r"-\0>", True, "select with a dot, as in job.Cpus"),
+    (r"==\0=", True, "use ==, or =?= where type and case count"),
+    (r"!=\0=", True, "use !=, or =!= where type and case count"),
+    (r"\*\0\*", True, "use pow(base, exponent)"),
+    (r"\?\0\?", True, "use ?:"),
+    (r"\0in\b", False, "use member(value, list)"),
+    (r"\0not\s+in\b", False, "use !member(value, list)"),
+    (r"\0(contains|has)\b", False, "use member(value, list), or regexp(pattern, text)"),
+    (r"\0(like|matches|[~!]~|~=)", False, "use regexp(pattern, text)"),
+    (r'"\0\w[^"\n]*"', False, r'a quote in a string is written \"'),
+    (r"\0\w*[^\W\x00-\x7f]", None, "quote a name with letters beyond A to Z: 'name'"),
     (r"\0=>", False, "use >="),
     (r"\0=<", False, "use <="),
     (r"\0=~", False, "use regexp(pattern, text)"),
@@ -261,8 +283,13 @@ _HINTS: Final = _hints(
     (r"\d\s*\0[kmgtp]i?b?\b|\0-?[\d.]+[kmgtp]i?b?\b", None,
      "numbers have no units: Memory is in MB, Disk in kB"),
     (r"\0-?\d+\.(?!\d)", True, "a real needs a digit after the dot"),
+    (r"\0-?[\d.]+(_\d+)+\b|\d\0,\d{3}\b", None, "write the digits of a number together"),
+    (r"\0-?[\d.]+e[-+]?(?!\d)", True, "an exponent needs digits, as in 1e3"),
+    (r"(?:[.;]|\[\s*)\s*\0\d", None, "quote a name that begins with a digit: '1a'"),
     (r"\0-?0x[0-9a-f]+|\0-?0\d", True, "integers are decimal, without leading zeros"),
     (r"\0-?\d+[a-z_]", True, "a name cannot begin with a digit"),
+    (r"\0,\s*\w+\s*=(?![=?!])", False, "separate assignments with ;"),
+    (r'[\[;]\s*\0"', False, "a name takes no double quotes"),
     (r"\0\+\s*\w+\s*=(?![=?!])", False, "in an ad a name has no + before it"),
     (r"\b(my|target|other)\s*\0,", False, "select with a dot, as in TARGET.x"),
     (r"\0;\s*\Z", False, "no ; at the end of an expression"),

@@ -142,15 +142,30 @@ def by_grammar(text: str, start: str) -> Any:
             f" at most {LIMITS.syntax} are allowed",
             hint="give the parts names of their own",
         )
+    if _is_too_deep(text):
+        raise ParseError(f"nested more than {LIMITS.nesting} deep", hint=_INSTEAD)
     from matchmaker.classad.grammar import parse
 
     tree: Any = parse(text, start)
     if tree.depth > LIMITS.nesting:
         raise ParseError(
-            f"nested {tree.depth} deep, at most {LIMITS.nesting} is allowed",
-            hint="give the inner parts names of their own",
+            f"nested {tree.depth} deep, at most {LIMITS.nesting} is allowed", hint=_INSTEAD
         )
     return tree
+
+
+_INSTEAD: Final = "give the inner parts names of their own"
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a text nests so deep that the grammar would take its time to find that."""
+    try:
+        with_room(expression_of, text)
+    except MissError:
+        return False
+    except RecursionError:
+        return True
+    return False
 
 
 def parsed(text: str) -> Expr | None:

@@ -63,7 +63,7 @@ def test_the_old_format_stays_what_it_was(text: str, ads: int) -> None:
     [
         ("a = 1;\nb = ;\n", 2, 5, ""),
         ("a = 1;\nb = 2\nc = 3;\n", 3, 1, "a ; is missing before it"),
-        ("[ a = 1; # one\n b = ) ]", 2, 6, "something is missing"),
+        ("[ a = 1; # one\n b = ) ]", 2, 6, "there is no '('"),
     ],
 )
 def test_errors_have_their_place(text: str, line: int, column: int, hint: str) -> None:
