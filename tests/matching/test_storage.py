@@ -259,7 +259,7 @@ WRONG: list[tuple[str, str, Any, Any]] = [
     ("Cpus: is said to hold", "Cpus", [1, 2, 3], JSON),
     ("the names of an ad are not those of its columns", "Cpus", ["1", None, "2"], JSON),
     ("names and keys are strings", "keys", [1, 2, 3], None),
-    ("two ads have the key 'a'", "keys", [None, None, "a"], None),
+    ("row 3 has Name = 'c', and is kept under the key 'a'", "keys", [None, None, "a"], None),
     ("names of an ad are a list of strings", "names", ["7"] * 3, None),
     ("names of an ad are a list of strings", "names", pa.nulls(3, pa.string()), None),
     ("names of an ad are a list of strings", "names", ["[" * 100_000] * 3, None),
@@ -274,6 +274,48 @@ def test_what_is_wrong_in_a_column_is_told(
     pool: Pool, said: str, name: str, values: Any, metadata: Any
 ) -> None:
     assert said in refused(changed(saved(pool), name, values, metadata))
+
+
+@pytest.mark.parametrize("role", ["few", "keys"])
+def test_what_is_read_for_each_row_stands_there_for_each_row(role: str) -> None:
+    # A dictionary would say a long text once, to be read for every row.
+    ads = [ClassAd({"Name": f"n{n}", f"Own{n}": n}) for n in range(5000)]
+    data = saved(Pool.of_named((f"k{n}", ClassAd(Own=n)) for n in range(9)) if role == "keys"
+                 else Pool(ads))  # fmt: skip
+    table = table_of(data)
+    place = table.schema.get_field_index(role)
+    array = table.column(place).combine_chunks().dictionary_encode()
+    field = pa.field(role, array.type, metadata=table.schema.field(place).metadata)
+    assert f"{role}: a column of type dictionary" in refused(
+        forged(table.set_column(place, field, array))
+    )
+
+
+def test_names_of_many_ads_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ads = [ClassAd({"Name": f"n{n}", f"Own{n}": n, "A": 1, "B": 2}) for n in range(5000)]
+    data = saved(Pool(ads))
+    swapped = ['["Name", "A", "B", "Own1"]'] * 5000
+    assert "the names of an ad are not" in refused(changed(data, "names", swapped))
+    assert list(loaded(data)) == ads
+
+
+def test_one_key_for_two_ads_is_refused() -> None:
+    data = saved(Pool.of_named([("first", ClassAd(Cpus=2)), ("second", ClassAd(Cpus=2))]))
+    assert "two ads have the key 'first'" in refused(changed(data, "keys", ["first"] * 2))
+
+
+@pytest.mark.parametrize("name", ["a", 7, parse_expr('strcat("a", "")')])
+def test_keys_that_contradict_the_key_attribute_are_refused(name: Any) -> None:
+    pool = Pool.of_named([("other", ClassAd(Name=name)), ("b", ClassAd(Name="b"))])
+    with pytest.raises(ValueError, match=r"row 1 has Name = '[a7]', and is kept under .*'other'"):
+        saved(pool)
+    # The same in a file that someone else has made.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(format_, "_check_keys", lambda *given: None)
+        data = saved(pool)
+    assert "row 1 has Name = " in refused(data)
+    moving = Pool.of_named([("then", ClassAd(Name=parse_expr("strcat(time())")))])
+    assert loaded(saved(moving)).keys() == ["then"]
 
 
 def test_what_is_wrong_in_a_file_is_told(pool: Pool) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_value
 from matchmaker.classad.quoting import shorten
@@ -218,6 +219,7 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
     return numbers, firsts.tolist()
 
 
+@charged
 def computed_keys(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str]:
     """The keys of rows where no plain value says them. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))

@@ -19,12 +19,16 @@ from typing import IO, Any, Final
 import attrs
 import numpy as np
 
+from matchmaker.classad.evaluate import charged
+from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import shorten
+from matchmaker.classad.references import names_of
 from matchmaker.matching.columns import arrow
 from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, array_of, pyarrow
 from matchmaker.matching.columns.cells import cell_of, content_of_cell
 from matchmaker.matching.columns.column import narrowest
-from matchmaker.matching.columns.keys import DuplicateKeyError
+from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.to_arrow import table_of
@@ -49,6 +53,7 @@ class PoolFileError(ValueError):
 def save(parts: Parts, key: str, file: IO[bytes]) -> None:
     """Writes the parts of a store. Raises ValueError for a content that would not be read back."""
     pa = pyarrow()
+    _check_keys(parts, key, parts.computed)
     rest, few = _apart(parts, ascii_fold(key))
     table = table_of(rest, key, exact=True)
     if not _in_order(parts, table):
@@ -115,6 +120,7 @@ def _with(table: ArrowTable, array: Array, role: dict[bytes, bytes]) -> ArrowTab
 # --- reading --------------------------------------------------------------------------------------
 
 
+@charged
 def load(file: IO[bytes], source: str) -> tuple[str, Store]:
     """Reads the key attribute and the store of a file that may be anything.
 
@@ -211,9 +217,11 @@ def _store(table: ArrowTable, most: int) -> tuple[str, Store]:
     """The key attribute and the store of a table, whose arrays take `most` bytes at most."""
     roles = {}
     for place, field in enumerate(table.schema):
-        if not _is_plain(field.type):
-            raise ValueError(f"{field.name}: a column of type {field.type}")
         role = dict(field.metadata or {}).get(_ROLE)
+        # What is read once for each row must be in the file once for each row.
+        by_row = role in (_KEYS[_ROLE], _FEW[_ROLE])
+        if not _is_plain(field.type) or (by_row and pyarrow().types.is_dictionary(field.type)):
+            raise ValueError(f"{field.name}: a column of type {field.type}")
         if role is not None:
             roles[role] = place
     # First of all: of what is not valid, nothing may be asked.
@@ -243,7 +251,25 @@ def _store(table: ArrowTable, most: int) -> tuple[str, Store]:
     elif few:
         raise ValueError("the names of ads are missing")
     parts = _with_few(parts, few)
+    _check_keys(parts, key, computed)
     return key, Store.restored(ascii_fold(key), parts)
+
+
+def _check_keys(parts: Parts, key: str, computed: Mapping[int, str]) -> None:
+    """Raises ValueError for a key that is noted where the key attribute says another."""
+    column = parts.columns.get(ascii_fold(key))
+    if column is None:
+        return
+    for row, noted in computed.items():
+        content = column.get(row)
+        if isinstance(content, Expr) and not names_of(content).volatile:
+            content = parts.layouts[parts.layout[row]].ad(parts.columns, row).eval(key)
+        said = key_from(content)
+        if said and said != noted:
+            raise ValueError(
+                f"row {row + 1} has {key} = {shorten(said, 60)!r}, and is kept under the key"
+                f" {shorten(noted, 60)!r}"
+            )
 
 
 def _is_plain(kind: Type) -> bool:
@@ -309,12 +335,19 @@ def _laid_out(parts: Parts, texts: list[str | None], few: Mapping[int, Mapping[s
     both = parts.layout.astype(np.int64) * len(layouts) + layout
     plain = np.ones(parts.size, np.bool_)
     plain[list(few)] = False
-    pairs: list[tuple[int, Mapping[str, Any]]] = [(n, {}) for n in np.unique(both[plain]).tolist()]
-    pairs += [(int(both[row]), contents) for row, contents in few.items()]
-    for number, contents in pairs:
-        present, said = divmod(number, len(layouts))
-        if {*parts.layouts[present].folded, *contents} != set(layouts[said].folded):
-            raise ValueError("the names of an ad are not those of its columns")
+    held = [frozenset(each.folded) for each in parts.layouts]
+    names = [frozenset(each.folded) for each in layouts]
+    # Sets of names are compared once for each combination: many rows may have the same long ones.
+    lacking = {
+        number: names[said] - held[present] if held[present] <= names[said] else None
+        for number in np.unique(both).tolist()
+        for present, said in [divmod(number, len(layouts))]
+    }
+    sound = not any(lacking[number] != frozenset() for number in np.unique(both[plain]).tolist())
+    for row, contents in few.items():
+        sound = sound and lacking[int(both[row])] == contents.keys()
+    if not sound:
+        raise ValueError("the names of an ad are not those of its columns")
     codes = layout.astype(narrowest(len(layouts)))
     return attrs.evolve(parts, layouts=layouts, layout=codes)
 
