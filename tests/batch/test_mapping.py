@@ -31,7 +31,7 @@ def test_slurms_own_table() -> None:
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "SLURM ", "../slurm", "slurm.toml"])
 def test_an_unknown_batch_system_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown batch system .*; known: .*slurm"):
+    with pytest.raises(ValueError, match=r"unknown batch system .* known: .*slurm"):
         load_mapping(name)
 
 

@@ -334,7 +334,7 @@ def test_ces_looks_for_queues(classad: Run, examples: Path) -> None:
     assert none.status == 1
     bad = classad("ces", *site, "--query", "FreeCPUs")
     assert (bad.status, bad.out) == (2, "")
-    assert bad.err.startswith("classad: a query is")
+    assert bad.err.startswith("classad: 'FreeCPUs' is no condition: a query is")
     listed = classad("ces", "--list-attrs")
     assert listed.status == 0
     assert re.search(r"^FreeCPUs +GlueCEStateFreeCPUs +integer$", listed.out, re.MULTILINE)

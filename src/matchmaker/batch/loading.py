@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingType
 from functools import cache
 from importlib.resources import files
@@ -19,6 +19,7 @@ from matchmaker.batch.request_rules import RESOURCES, read_requests
 from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
 from matchmaker.batch.sections import Section
 from matchmaker.batch.templates import SHARED, assigned, safe, slot_of, slots, template
+from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
 
 STYLES: Final = ("flags", "classad", "blah")
@@ -75,9 +76,23 @@ def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mappi
 @cache
 def _packaged(lrms: str) -> Mapping:
     if lrms not in known_lrms():
-        raise ValueError(f"unknown batch system {lrms!r}; known: {', '.join(known_lrms())}")
+        raise unknown(lrms, known_lrms())
     text = files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
     return _merged(None, tomllib.loads(text), f"{lrms}.toml")
+
+
+def unknown(lrms: str, known: Sequence[str]) -> ValueError:
+    """The error for a batch system that is none of those known, with the ones probably meant.
+
+    >>> print(unknown("pbs", ("lsf", "pbspro", "torque")))
+    unknown batch system 'pbs': is it pbspro or torque? known: lsf, pbspro, torque
+    """
+    name = lrms.lower()
+    meant = [one for one in known if same_system(name, one)]
+    if not meant and (one := closest(name, {one: one for one in known}, 0.6)):
+        meant = [one]
+    hint = f": is it {' or '.join(meant)}?" if meant else ";"
+    return ValueError(f"unknown batch system {lrms!r}{hint} known: {', '.join(known)}")
 
 
 def same_system(published: str, lrms: str) -> bool:

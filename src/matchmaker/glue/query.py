@@ -181,7 +181,7 @@ def parse_query(text: str) -> tuple[Condition, ...]:
     >>> parse_query("FreeCPUs")
     Traceback (most recent call last):
     ...
-    ValueError: a query is name=value, name>=value, …, with commas between: found 'FreeCPUs'
+    ValueError: 'FreeCPUs' is no condition: a query is name=value, name>=value, …, between commas
     """
     found: list[Condition] = []
     place = 0
@@ -189,9 +189,9 @@ def parse_query(text: str) -> tuple[Condition, ...]:
         match = _CONDITION.match(text, place)
         # A value that begins as a sign does is a sign mistyped, such as >>.
         if match is None or not match[3] or match[3][0] in "<>=!~":
-            rest = text[place:].strip()[:100]
-            said = "a query is name=value, name>=value, …, with commas between: found"
-            raise ValueError(f"{said} {rest!r}")
+            word = text[place:].partition(",")[0].strip()[:100]
+            said = "is no condition: a query is name=value, name>=value, …, between commas"
+            raise ValueError(f"{word!r} {said}")
         found.append(Condition(match[1], match[2], match[3].strip('"')))
         place = match.end()
     return tuple(found)

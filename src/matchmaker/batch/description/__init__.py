@@ -25,6 +25,7 @@ from matchmaker.batch.description.asking import ask
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
+from matchmaker.batch.loading import unknown
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
 
@@ -178,8 +179,7 @@ def _named(lrms: str, kind: str, ads: list[ClassAd]) -> tuple[ClassAd, ...]:
 
 def _system(lrms: str) -> _Reader:
     if lrms not in _SYSTEMS:
-        known = ", ".join(describable())
-        raise ValueError(f"unknown batch system {lrms!r}; known: {known}")
+        raise unknown(lrms, describable())
     return _SYSTEMS[lrms]
 
 

@@ -54,6 +54,10 @@ def written(file: Path, text: str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         # A link fails where the name is taken; a rename would replace what has it.
-        file.hardlink_to(temporary)
+        try:
+            file.hardlink_to(temporary)
+        except FileExistsError as error:
+            # The system names the temporary file.
+            raise FileExistsError(error.errno, error.strerror, str(file)) from None
     finally:
         temporary.unlink()
