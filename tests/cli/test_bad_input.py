@@ -241,7 +241,7 @@ def test_want_of_memory_in_any_guise(
     def fail(*_: object) -> None:
         raise ValueError("a fault that follows") from error
 
-    monkeypatch.setattr("matchmaker.cli.sources.read_ads", fail)
+    monkeypatch.setattr("matchmaker.read_ads", fail)
     assert "out of memory" in refused(classad, "convert", files / "pool")
 
 

@@ -48,7 +48,11 @@ def main() -> None:
     except Exception as error:
         if not _out_of_memory(error):
             raise
-        status = _fail("out of memory; raise the limit (ulimit -v) or give less at once", 2)
+        # Nothing is imported for it: there may be no room.
+        said = "classad: out of memory; raise the limit (ulimit -v) or give less at once"
+        if sys.stderr is not None:
+            print(said, file=sys.stderr)
+        status = 2
     sys.exit(status)
 
 
@@ -75,6 +79,10 @@ def _status() -> int:
         # complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ImportError as error:
+        if _out_of_memory(error) or not (missing := _missing(error)):
+            raise
+        return _fail(missing, 2)
     except OSError as error:
         if _out_of_memory(error):
             raise
@@ -91,6 +99,34 @@ def _status() -> int:
         text = error.summary() if isinstance(error, ParseError) else str(error)
         return _fail(text or type(error).__name__, 2)
     return status if isinstance(status, int) else 0
+
+
+_EXTRAS = {
+    "sqlalchemy": "delegation",
+    "psycopg": "postgresql",
+    "prometheus_client": "factory",
+    "pyarrow": "arrow",
+    "matplotlib": "plots",
+    "obstore": "objects",
+    "paramiko": "sftp",
+    "requests": "webdav",
+    "dask": "shards",
+    "distributed": "shards",
+}
+"""The extra that installs a library."""
+
+
+def _missing(error: ImportError) -> str:
+    """What to install, where a library of an extra is missing; empty for any other error."""
+    if "pip install" in str(error) and error.name != "sqlalchemy":
+        return str(error)
+    library = (error.name or "").partition(".")[0]
+    # A factory has an extra of its own, with all that it needs.
+    extra = "factory" if sys.argv[1:2] == ["factory"] else _EXTRAS.get(library)
+    if library not in _EXTRAS or extra is None:
+        return ""
+    command = " ".join(["classad", *sys.argv[1:2]])
+    return f"{command} needs {library}: pip install 'classad-matchmaker[{extra}]'"
 
 
 def _refusals() -> tuple[type[Exception], ...]:

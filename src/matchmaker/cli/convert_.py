@@ -76,10 +76,7 @@ def command(
         held = [(path, list(_ads(path, from_, heed, key))) for path in files]
         sources.check_expressions()
         held = pools.constrained(held, constraint)
-        try:
-            POOLS[to](pools.made(held, key), output)
-        except ImportError as error:
-            raise click.ClickException(str(error)) from None
+        POOLS[to](pools.made(held, key), output)
         return 1 if left_out else 0
     ads = picking.satisfying(_all(files, from_, heed), constraint)
     if output != "-":

@@ -27,12 +27,8 @@ _FOLDER = click.option(
 
 
 def _folder(given: str | None) -> Path:
-    try:
-        from matchmaker.delegation.database import make_private_folder
-    except ModuleNotFoundError:
-        raise click.UsageError(
-            "the binder needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
-        ) from None
+    from matchmaker.delegation.database import make_private_folder
+
     folder = Path(given) if given is not None else state_folder() / "binder"
     make_private_folder(folder)
     say_exposed(folder)
@@ -65,16 +61,11 @@ def run(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
-    try:
-        from matchmaker.pilots.binder.tables import SupersededError, Tables
-    except ModuleNotFoundError:
-        raise click.UsageError(
-            "the binder needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
-        ) from None
     from matchmaker.pilots.binder import server
     from matchmaker.pilots.binder.bounds import Settings
     from matchmaker.pilots.binder.handlers import installed
     from matchmaker.pilots.binder.keys import own_key
+    from matchmaker.pilots.binder.tables import SupersededError, Tables
     from matchmaker.pilots.wire.connection import parse_address
 
     place = _folder(folder)

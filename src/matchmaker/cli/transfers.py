@@ -108,10 +108,8 @@ _said: Final[set[str]] = set()
 @contextmanager
 def opened(place: Place) -> Iterator[Ledger]:
     """The ledger, closed at the end. Raises LedgerError."""
-    try:
-        from matchmaker.delegation import Ledger
-    except ModuleNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    from matchmaker.delegation import Ledger
+
     ledger = Ledger(ledger_at(place))
     say_exposed(ledger.place)
     try:
