@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from matchmaker.cli import sources
+from matchmaker.cli.group import Subcommands
 from matchmaker.cli.options import together
 from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
 from matchmaker.cli.serving import PORT, run, token
@@ -34,7 +35,7 @@ _BRIEF = ("ExitCode", "ExitSignal", "Reason")
 _T = TypeVar("_T")
 
 
-@click.group()
+@click.group(cls=Subcommands)
 def command() -> None:
     """Bring clients and pilots together, and ask for pilots."""
 

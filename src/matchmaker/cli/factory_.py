@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matchmaker.cli import transfers
+from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import complaint, count, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
@@ -21,18 +22,15 @@ if TYPE_CHECKING:
     from matchmaker.pilots.settings import Settings
 
 
-@click.group()
+@click.group(cls=Subcommands)
 def command() -> None:
     """Keep pilots where jobs wait for them."""
 
 
 def _settings(file: str) -> Settings:
-    try:
-        from matchmaker.pilots.settings import read_settings
+    from matchmaker.pilots.settings import read_settings
 
-        return read_settings(Path(file))
-    except ModuleNotFoundError as error:
-        raise click.UsageError(str(error)) from None
+    return read_settings(Path(file))
 
 
 @command.command("run")
@@ -83,12 +81,8 @@ def _exposed(settings: Settings, last: list[Service]) -> Iterator[None]:
     if settings.metrics is None:
         yield
         return
-    try:
-        from matchmaker.pilots.exposition import serve
-    except ModuleNotFoundError:
-        raise click.UsageError(
-            "[metrics] needs prometheus_client: pip install 'classad-matchmaker[factory]'"
-        ) from None
+    from matchmaker.pilots.exposition import serve
+
     stop = serve(settings.metrics.port, lambda: last[0])
     try:
         yield
@@ -148,12 +142,8 @@ _LEDGER = click.option(
 
 @contextmanager
 def _services(ledger: str | None) -> Iterator[Services]:
-    try:
-        from matchmaker.pilots.services import Services
-    except ModuleNotFoundError:
-        raise click.UsageError(
-            "the ledger needs SQLAlchemy: pip install 'classad-matchmaker[delegation]'"
-        ) from None
+    from matchmaker.pilots.services import Services
+
     place = transfers.ledger_at(transfers.Place(ledger, None))
     opened = Services(place)
     transfers.say_exposed(place)

@@ -14,58 +14,70 @@ import click
 
 from matchmaker import __version__
 
-SUBCOMMANDS = {
-    "acknowledge": "take the results of jobs that have ended",
-    "assign": "a negotiation cycle: each of many jobs to its best free slot",
-    "binder": "bring clients and pilots together, and ask for pilots",
-    "blah-local-submit-attributes": "directives for what BLAH made of a job's requirements",
-    "broker": "choose a queue for a job, its worker nodes, and the submit flags",
-    "cancel": "end jobs that were handed over",
-    "ces": "describe computing elements: queues from LDIF, LDAP or ads",
-    "completion": "what makes a shell complete the command's words",
-    "convert": "turn ads of one format into another",
-    "eval": "the value of expressions",
-    "explain": "why a job matches as few ads as it does",
-    "factory": "keep pilots where jobs wait for them",
-    "flags": "the batch system's submit flags for a job on a queue",
-    "jobs": "the jobs that were handed over, and what they wait for",
-    "lint": "mistakes in ads and expressions",
-    "match": "the ads of a pool that match a job, best first",
-    "nodes": "the worker nodes that a job may run on",
-    "pilot": "run jobs on this node for a binder, or from a storage",
-    "pilots": "how many pilots, and where: compare policies by simulation",
-    "policy": "what a queued job requires of its queue's policy",
-    "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
-    "reconcile": "look at the batch systems, and take each job its next step",
-    "reduce": "a job's requirement without the facts of its queue",
-    "renew": "begin the leases of jobs again",
-    "resume": "submit paused jobs again",
-    "store": "work that pilots claim on a storage: what is free, claimed, done",
-    "submit": "choose a queue for a job, and hand it over to the batch system, once",
+GROUPS = {
+    "Ads and pools": {
+        "match": "the ads of a pool that match a job, best first",
+        "explain": "why a job matches as few ads as it does",
+        "assign": "a negotiation cycle: each of many jobs to its best free slot",
+        "eval": "the value of expressions",
+        "lint": "mistakes in ads and expressions",
+        "convert": "turn ads of one format into another",
+    },
+    "Sites and batch systems": {
+        "ces": "describe computing elements: queues from LDIF, LDAP or ads",
+        "nodes": "the worker nodes that a job may run on",
+        "broker": "choose a queue for a job, its worker nodes, and the submit flags",
+        "flags": "the batch system's submit flags for a job on a queue",
+        "reduce": "a job's requirement without the facts of its queue",
+        "publish": "queues and worker nodes as LDIF of GLUE, for a site's server",
+        "policy": "what a queued job requires of its queue's policy",
+        "blah-local-submit-attributes": "directives for what BLAH made of a job's requirements",
+    },
+    "Jobs and pilots": {
+        "submit": "choose a queue for a job, and hand it over to the batch system, once",
+        "jobs": "the jobs that were handed over, and what they wait for",
+        "reconcile": "look at the batch systems, and take each job its next step",
+        "renew": "begin the leases of jobs again",
+        "resume": "submit paused jobs again",
+        "cancel": "end jobs that were handed over",
+        "acknowledge": "take the results of jobs that have ended",
+        "pilots": "how many pilots, and where: compare policies by simulation",
+        "factory": "keep pilots where jobs wait for them",
+        "binder": "bring clients and pilots together, and ask for pilots",
+        "pilot": "run jobs on this node for a binder, or from a storage",
+        "store": "work that pilots claim on a storage: what is free, claimed, done",
+    },
+    "The shell": {
+        "completion": "what makes a shell complete the command's words",
+    },
 }
+"""The subcommands under the headings of ``--help``, each with its line there."""
+
+SUBCOMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
 GUIDE = """\
 Which resource may run this job, which is best, how is the batch system asked?
 
-  who matches, best first         classad match JOB POOL
-  why so few, and what to change  classad explain JOB POOL
-  many jobs to free slots         classad assign JOBS --pool POOL
-  the value of an expression      classad eval 'Cpus * 2' --my '[ Cpus = 4 ]'
-  mistakes in an ad               classad lint FILE
-  another format                  classad convert FILE --to json
+Ads and pools:
+  who matches, best first     classad match JOB POOL
+  why so few, what to change  classad explain JOB POOL
+  many jobs to free slots     classad assign JOBS --pool POOL
+  the value of an expression  classad eval 'Cpus * 2' --my '[ Cpus = 4 ]'
+  mistakes in an ad           classad lint FILE
+  another format              classad convert FILE --to json
+Sites and batch systems:
+  queues of a site or a grid  classad ces --ldif SITE
+  worker nodes of a site      classad nodes --lrms slurm
+  a queue for a job, or why   classad broker JOB --ldif SITE
+  the flags of a submission   classad flags JOB --ldif SITE --lrms slurm
+Jobs and pilots:
+  hand a job over, just once  classad submit JOB --ldif SITE --lrms slurm
+  what became of the jobs     classad jobs
+  how many pilots, and where  classad pilots simulate TRACE
+  pilots where jobs wait      classad factory run TOML
 
-  queues of a site or a grid      classad ces SITE.ldif
-  worker nodes of a site          classad nodes --lrms slurm
-  a queue, its nodes, the flags   classad broker JOB --ces SITE.ldif
-  the flags alone                 classad flags JOB --ce SITE.ldif --lrms slurm
-
-  hand a job over, exactly once   classad submit JOB --script FILE
-  what became of the jobs         classad jobs
-  how many pilots, and where      classad pilots simulate TRACE
-  keep pilots where jobs wait     classad factory run FILE.toml
-
-Files are ads in any format; - is standard input.
+Files are ads in any format; SITE is a dump of LDAP; - is standard input.
 Exit status: 0 yes, 1 no match, 2 bad input.
 All subcommands: classad --help    One of them: classad SUBCOMMAND --help"""
 """What ``classad`` alone prints: the most common tasks, on one screen of 24 lines."""
@@ -127,8 +139,29 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(group.items()))
+
+
+class Subcommands(click.Group):
+    """A subcommand with subcommands of its own: alone it prints its help, with whole sentences."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help where nothing is asked for."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands, each with the first paragraph of its help."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         with formatter.section("Commands"):
-            formatter.write_dl(list(SUBCOMMANDS.items()))
+            formatter.write_dl([
+                (name, " ".join((one.help or "").partition("\n\n")[0].split()))
+                for name, one in found.items() if one is not None
+            ])  # fmt: skip
 
 
 @click.group(

@@ -16,6 +16,7 @@ import click
 from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.formats.files import replacing
 from matchmaker.cli import sources
+from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
 from matchmaker.pilots import figures, simulation, swf
 from matchmaker.pilots.delays import ASSUMPTIONS
@@ -31,7 +32,7 @@ SHOWN = 10
 """How many lines of a trace that are left out are said one by one."""
 
 
-@click.group()
+@click.group(cls=Subcommands)
 def command() -> None:
     """Decide how many pilots to submit, and where."""
 
@@ -94,10 +95,7 @@ def simulate(
                         ))  # fmt: skip
     for path, draw in ((svg_file, figures.svg), (html_file, _page)):
         if path is not None:
-            try:
-                drawn = draw(reports)
-            except ModuleNotFoundError as error:
-                raise click.ClickException(str(error)) from None
+            drawn = draw(reports)
             with replacing(path) as file:
                 file.write(drawn)
     if as_json:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import attrs
 import click
 
+from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 
 
@@ -28,7 +29,7 @@ def storage() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-@click.group()
+@click.group(cls=Subcommands)
 def command() -> None:
     """Look at work that pilots claim on a storage (classad pilot --store)."""
 
