@@ -165,6 +165,33 @@ def test_a_mapping_is_held_against_an_inventory(
     assert f"GlueHostOperatingSystemName: {message}" in done.out
 
 
+def test_models_of_gpus_are_held_against_nodes_that_have_some(classad: Run, tmp_path: Path) -> None:
+    """The mapping of idiom 5, against what Slurm says of its nodes."""
+    site, saved, nodes = tmp_path / "site.toml", tmp_path / "scontrol", tmp_path / "nodes.ad"
+    site.write_text(
+        '[attributes.GPUModel]\nkind = "eq"\nvalues = ["a100", "v100"]\nterm = "{model}"\n'
+        '[requests]\ngpus = {}\n[flags]\ngpu = ["--gres=gpu:{model}:{gpus}", "--gres=gpu:{gpus}"]\n'
+    )
+    lines = ["Gres=gpu:a100:2", "Gres=gpu:v100:1", "Gres=(null)"]
+
+    def checked(lines: list[str]) -> tuple[int, str]:
+        saved.write_text("".join(
+            f"NodeName=n{number} CPUTot=4 RealMemory=4000 {line} State=IDLE\n"
+            for number, line in enumerate(lines, 1)
+        ))  # fmt: skip
+        classad("nodes", "--lrms", "slurm", "--saved", str(saved), "--write", str(nodes))
+        given = ("--lrms", "slurm", "--mapping", str(site), "--nodes", str(nodes))
+        done = classad("flags", "--check-mapping", *given)
+        return done.status, done.out
+
+    status, out = checked(lines)
+    assert (status, out.endswith(": 0 findings\n")) == (0, True), out
+    status, out = checked([*lines, "Gres=gpu:4"])
+    assert (status, "GPUModel: n4 has an undefined value" in out) == (1, True), out
+    status, out = checked([*lines, "Gres=gpu:a100:1,gpu:v100:1"])
+    assert "GPUModel: n4 has a value that the rule does not foresee, such as {" in out
+
+
 def test_the_packages_table_is_shown_with_the_names_that_a_site_replaces(
     classad: Run, tmp_path: Path
 ) -> None:

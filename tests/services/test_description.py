@@ -48,6 +48,7 @@ def test_slurm_describes_itself(slurm: Callable[[Iterable[SlurmNode]], SlurmOrac
         assert ad.eval("Disk") == node.tmp_mb * 1024
         assert ad.eval("Features") == list(node.features)
         assert ad.eval("GPUs") == ad.eval("FreeGPUs") == (2 if node.gres else 0)
+        assert ad.eval("GPUModel") == ("a100" if node.gres else UNDEFINED)
         assert ad.eval("Queues") == ["main"]
         assert ad.eval("Available") is True
     (queue,) = found.queues

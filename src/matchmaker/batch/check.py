@@ -93,6 +93,9 @@ def _alone(
 
 NONE: Final = "an undefined value: no such attribute"
 
+_COUNTS: Final = {"gpumodel": "GPUs"}
+"""Attributes of what a node may have none of, with the attribute that says how many."""
+
 _UNDEFINED: Final = {"bool": "an undefined value, which is not false: no such attribute"}
 
 
@@ -118,6 +121,9 @@ def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str
         }  # fmt: skip
         value = ad.eval(rule.attribute)
         if value is UNDEFINED:
+            # A node without GPUs has no model of them.
+            if ad.eval(_COUNTS.get(ascii_fold(rule.attribute), "")) == 0:
+                continue
             if not has and not known >= MISSING:
                 wrong.setdefault(_UNDEFINED.get(rule.kind, NONE), []).append(node)
             continue

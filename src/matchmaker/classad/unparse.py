@@ -171,6 +171,8 @@ def unparse_value(value: Value) -> str:
 
     >>> unparse_value('say "hi"'), unparse_value(0.1), unparse_value(float("-inf"))
     ('"say \\"hi\\""', '0.1', 'real("-INF")')
+    >>> unparse_value(["a", True, 1])
+    '{"a", true, 1}'
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -184,6 +186,8 @@ def unparse_value(value: Value) -> str:
         from matchmaker.classad.times import format_time
 
         return format_time(value)
+    if isinstance(value, list):
+        return f"{{{', '.join(map(unparse_value, value))}}}"
     if is_error(value):
         return "error"
     return str(value).lower()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker import glue
+from matchmaker import glue, parse_expr
 from matchmaker.batch.description import DescriptionError, read_description
 from matchmaker.classad import UNDEFINED, ClassAd
 from tests.batch.description.shapes import SHAPES
@@ -89,6 +89,15 @@ def test_states_and_flags(state: str, available: bool) -> None:
         ("Gres=gpu:4 CfgTRES=cpu=8 AllocTRES=cpu=8", {"GPUs": 4, "FreeGPUs": UNDEFINED}),
         ("Gres=gpu:4", {"GPUs": 4, "FreeGPUs": UNDEFINED}),
         ("Gres=(null) GresUsed=gpu:0", {"GPUs": 0, "FreeGPUs": 0}),
+        # The models of GPUs, and how many of each.
+        ("Gres=gpu:a100:2(S:0-1)", {"GPUs": 2, "GPUModel": "a100"}),
+        ("Gres=gpu:a100:2,gpu:h100:no_consume:1,tmp:9", {"GPUs": 3, "GPUModel": ["a100", "h100"]}),
+        ("Gres=gpu:a100", {"GPUs": 1, "GPUModel": "a100"}),
+        ("Gres=gpu:2", {"GPUs": 2, "GPUModel": UNDEFINED, "GPUModels": UNDEFINED}),
+        ("Gres=gpu:no_consume:2", {"GPUs": 2, "GPUModel": UNDEFINED}),
+        ("Gres=(null)", {"GPUs": 0, "GPUModel": UNDEFINED}),
+        ("Gres=gpu:2 CfgTRES=cpu=8,gres/gpu=2,gres/gpu:v100=2", {"GPUs": 2, "GPUModel": "v100"}),
+        ("CfgTRES=cpu=8,gres/gpu:v100=2,gres/gpu:t4=1", {"GPUs": 3, "GPUModel": ["v100", "t4"]}),
         # Features under each of their names.
         ("Features=el6,ib", {"Features": ["el6", "ib"]}),
         ("AvailableFeatures=el6,ib", {"Features": ["el6", "ib"]}),
@@ -101,6 +110,47 @@ def test_states_and_flags(state: str, available: bool) -> None:
 def test_what_is_there_and_what_is_free(line: str, expected: dict[str, Any]) -> None:
     ad = node(f"State=IDLE {line}")
     assert {name: ad.eval(name) for name in expected} == expected
+
+
+def test_gpus_are_counted_by_model() -> None:
+    ad = node("State=IDLE Gres=gpu:a100:2(S:0-1),gpu:nvidia_a100_1g.5gb:7")
+    models = ad.eval("GPUModels")
+    assert isinstance(models, ClassAd)
+    assert models.to_dict() == {"a100": 2, "nvidia_a100_1g_5gb": 7}
+    assert parse_expr("other.GPUModels.a100 >= 2").eval(target=ad) is True
+    assert parse_expr('member("A100", other.GPUModel)').eval(target=ad) is True
+
+
+PBS = "wn1\n     Mom = wn1\n     state = free\n"
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text", "expected"),
+    [
+        ("pbspro", (f"{PBS}     resources_available.ngpus = 2\n"
+         "     resources_available.gpu_model = A100"), "A100"),
+        ("pbspro", (f"{PBS}     resources_available.ngpus = 2\n"
+         "     resources_available.accelerator_model = NVIDIA_P100"), "NVIDIA_P100"),
+        ("pbspro", f"{PBS}     resources_available.ngpus = 2", UNDEFINED),
+        ("sge", ("<qhost><host name='wn1'><hostvalue name='num_proc'>8</hostvalue>"
+         "<resourcevalue name='gpu' dominance='hc'>2.000000</resourcevalue>"
+         "<resourcevalue name='gpu_model' dominance='hf'>A100</resourcevalue></host></qhost>"),
+         "A100"),
+        ("sge", ("<qhost><host name='wn1'><hostvalue name='num_proc'>8</hostvalue>"
+         "<resourcevalue name='gpu' dominance='hc'>2.000000</resourcevalue>"
+         "<resourcevalue name='gpu_type' dominance='hf'>NONE</resourcevalue></host></qhost>"),
+         UNDEFINED),
+    ],
+)  # fmt: skip
+def test_other_batch_systems_name_the_model_in_a_resource(
+    lrms: str, text: str, expected: object
+) -> None:
+    [ad] = read_description(lrms, [("text", text)]).nodes
+    assert (ad.eval("GPUs"), ad.eval("GPUModel")) == (2, expected)
+    models = ad.eval("GPUModels")
+    assert (models.to_dict() if isinstance(models, ClassAd) else models) == (
+        UNDEFINED if expected is UNDEFINED else {expected: 2}
+    )
 
 
 def everything(lrms: str, *texts: str) -> dict[str, dict[str, Any]]:

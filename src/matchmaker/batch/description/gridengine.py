@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
-from matchmaker.batch.description.records import Node, Queue, by_queue, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, model, status
 from matchmaker.batch.description.texts import Format, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
@@ -183,6 +183,10 @@ def _table(content: str) -> list[list[str]]:
     return [line.split() for line in content.split("\n") if line and not line.startswith("#")]
 
 
+_MODEL: Final = ("gpu_model", "gpu_type")
+"""Complexes of sites that say what GPUs a host has."""
+
+
 def _node(name: str, said: _Said) -> Node:
     queues = said.instances.get(name, {})
     parts = [said.hosts.get(name, {}), *queues.values()]
@@ -198,6 +202,7 @@ def _node(name: str, said: _Said) -> Node:
     else:
         state, takes = ",".join(dict.fromkeys(filter(None, states))) or "ok", available
     arch = first(facts, ("arch_string", "arch"))
+    gpus = _count(facts.get("gpu", facts.get("ngpus")))
     return Node(
         name=name,
         lrms=LRMS,
@@ -207,7 +212,8 @@ def _node(name: str, said: _Said) -> Node:
         free_cpus=None if not queues else max(0, min(cpus or slots, slots) - taken),
         memory=megabytes(facts.get("mem_total")),
         free_memory=megabytes(facts.get("mem_free")),
-        gpus=_count(facts.get("gpu", facts.get("ngpus"))),
+        gpus=gpus,
+        gpu_models=model(first(facts, _MODEL), gpus),
         arch=platform(arch),
         system=operating_system(arch),
         load=real(first(facts, ("load_avg", "np_load_avg"))),

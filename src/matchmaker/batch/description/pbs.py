@@ -22,9 +22,17 @@ from matchmaker.batch.description.access import (
     either,
     names_in,
 )
-from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, model, status
 from matchmaker.batch.description.texts import Block, Format, Text, as_object, blocks, flat
-from matchmaker.batch.description.units import less, megabytes, platform, seconds, whole, words
+from matchmaker.batch.description.units import (
+    first,
+    less,
+    megabytes,
+    platform,
+    seconds,
+    whole,
+    words,
+)
 
 LRMS: Final = "pbspro"
 
@@ -134,6 +142,10 @@ def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str,
     return found
 
 
+_MODEL: Final = ("gpu_model", "gpu_type", "accelerator_model")
+"""Resources of sites, and of Cray, that say what GPUs a node has."""
+
+
 def _node(name: str, facts: Facts) -> Node:
     has = _part(facts, _AVAILABLE)
     used = _part(facts, _ASSIGNED)
@@ -152,6 +164,7 @@ def _node(name: str, facts: Facts) -> Node:
         free_memory=less(memory, megabytes(used.get("mem", "0"))),
         gpus=gpus,
         free_gpus=less(gpus, whole(used.get("ngpus", "0"))),
+        gpu_models=model(first(has, _MODEL), gpus),
         # PBS calls the operating system so: `arch=linux`.
         arch=platform(arch),
         system=arch if platform(arch) is None else None,

@@ -40,6 +40,7 @@ class Node:
         available: whether the node takes jobs, now or when it has room.
         cpus: those that jobs can have.
         memory, free_memory, disk: megabytes of 2**20 bytes.
+        gpu_models: how many GPUs of each model, as the batch system calls it.
         load: the mean load of one minute.
         max_wall, max_cpu: seconds; the greatest limits of its queues on jobs there.
         features: the names that jobs may ask for.
@@ -58,6 +59,7 @@ class Node:
     disk: int | None = None
     gpus: int | None = None
     free_gpus: int | None = None
+    gpu_models: Mapping[str, int | None] = attrs.Factory(dict)
     arch: str | None = None
     system: str | None = None
     load: float | None = None
@@ -71,6 +73,7 @@ class Node:
         """The node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
 
         ``Disk`` is in kibibytes, as in HTCondor; ``GlueHostProcessorLoadLast1Min`` in hundredths.
+        ``GPUModel`` is a text, or a list on a node with several models; ``GPUModels`` counts each.
 
         >>> node = Node(name="wn1", lrms="slurm", state="IDLE", available=True, cpus=4, disk=2)
         >>> ad = node.ad()
@@ -95,6 +98,8 @@ class Node:
                 "MaxCPUTime": _minutes(self.max_cpu),
                 "GPUs": self.gpus,
                 "FreeGPUs": self.free_gpus,
+                "GPUModel": _one_or_all([*self.gpu_models]),
+                "GPUModels": _counts(self.gpu_models),
                 "Features": list(self.features),
                 "Queues": list(self.queues),
                 "GlueHostArchitectureSMPSize": self.cpus,
@@ -217,6 +222,24 @@ def status(takes: bool, runs: bool) -> str:
     if takes:
         return PRODUCTION if runs else QUEUEING
     return DRAINING if runs else CLOSED
+
+
+def _one_or_all(names: list[str]) -> str | list[str] | None:
+    return names[0] if len(names) == 1 else names or None
+
+
+def _counts(numbers: Mapping[str, int | None]) -> ClassAd | None:
+    known = {attribute_name(name): n for name, n in numbers.items() if n is not None}
+    return ClassAd(known) if known else None
+
+
+def model(name: str | None, gpus: int | None) -> dict[str, int | None]:
+    """The GPUs of a node of which one fact names the model.
+
+    >>> model("a100", 2), model("NONE", 2), model(None, 2)
+    ({'a100': 2}, {}, {})
+    """
+    return {} if name is None or name.lower() in ("", "none", "-") else {name: gpus}
 
 
 def _minutes(seconds: int | None) -> int | None:

@@ -7,7 +7,7 @@ of ``--json`` and of slurmrestd (0.0.37 to 0.0.44). Tables give the names of one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from matchmaker.batch.description.access import (
@@ -174,7 +174,7 @@ def _node(facts: Facts, partitions: Iterable[Facts]) -> Node:
     cores = _known(whole(said("cpus")), whole(tres.get("cpu")))
     memory = _known(whole(said("memory")), megabytes(tres.get("mem"), "m"))
     taken = _known(whole(said("used memory")), megabytes(in_use.get("mem"), "m"))
-    gpus = _known(_gpus(said("gres")), whole(tres.get("gres/gpu")))
+    gpus = _known(_gpus(said("gres")), _gpus_of(tres))
     used_gpus = _known(_gpus(said("used gres")), whole(in_use.get("gres/gpu")))
     hundredths = whole(said("hundredths of load"))
     return Node(
@@ -189,6 +189,7 @@ def _node(facts: Facts, partitions: Iterable[Facts]) -> Node:
         disk=whole(said("disk")),
         gpus=gpus,
         free_gpus=less(gpus, used_gpus if gpus else 0),
+        gpu_models=_models(said("gres")) or _models(_typed(tres)),
         arch=platform(said("arch")),
         system=(said("system") or "").partition(" ")[0] or None,
         load=real(said("load")) if hundredths is None or hundredths >= _UNSET else hundredths / 100,
@@ -234,13 +235,45 @@ def _gpus(gres: str | None) -> int | None:
     """
     if gres is None or gres == "N/A":
         return None
-    total = 0
+    return sum(count for _, count in _devices(gres))
+
+
+def _models(gres: str | None) -> dict[str, int]:
+    """How many GPUs of each type such a list has; those without a type are left out.
+
+    >>> _models("gpu:a100:2(S:0-1),gpu:h100:no_consume:1,gpu:a100:1"), _models("gpu:2")
+    ({'a100': 3, 'h100': 1}, {})
+    """
+    found: dict[str, int] = {}
+    for name, count in _devices(gres or ""):
+        if name and count:
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _devices(gres: str) -> Iterator[tuple[str, int]]:
+    """The type and the number of each entry for GPUs."""
     for one in words(re.sub(r"\([^()]*\)", "", gres)):
-        kind, *rest = one.split(":")
-        if kind.removeprefix("gres/").removeprefix("gres:") == "gpu":
+        kind, *rest = one.removeprefix("gres/").removeprefix("gres:").split(":")
+        if kind == "gpu":
             count = whole(rest[-1]) if rest else None
-            total += 1 if count is None else count
-    return total
+            names = rest if count is None else rest[:-1]
+            yield (names[0] if names and names[0] != _SHARED else ""), 1 if count is None else count
+
+
+_SHARED: Final = "no_consume"
+"""What stands in place of a type, or behind it, where jobs do not use a device up."""
+
+
+def _typed(tres: Mapping[str, str]) -> str:
+    """The typed GPUs of trackable resources, as a list of generic resources has them."""
+    kinds = [name for name in tres if name.startswith("gres/gpu:")]
+    return ",".join(f"{name}:{tres[name]}" for name in kinds)
+
+
+def _gpus_of(tres: Mapping[str, str]) -> int | None:
+    """The GPUs of trackable resources: all, or those that are counted by type alone."""
+    return _known(whole(tres.get("gres/gpu")), _gpus(_typed(tres) or None))
 
 
 def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tuple[str, ...]:
