@@ -241,6 +241,16 @@ def test_memory_of_the_host_is_not_asked_for_beside_that_of_each_processor(tmp_p
     ]
 
 
+def test_processors_of_the_host_bring_no_share_of_the_memory(tmp_path: Path) -> None:
+    """Slurm wants ``--mem-per-cpu`` for each of ``--mincpus``: 16 GB, and no node had as much."""
+    job = "RequestMemory = 2001; Requirements = other.GlueHostArchitectureSMPSize >= 8"
+    made = planned(tmp_path, PER_CPU, job)
+    assert (made.argv, made.verdict) == (("--mem-per-cpu=2001M",), Fit.NECESSARY)
+    assert reasons(made) == [
+        "slurm can be asked for --mincpus in one way only: as many as there are shares"
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -166,8 +166,9 @@ def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
     twice = clash(groups, found.taken)
     if twice:
         before = found.taken.get(twice)
-        said = f": {before[0]} is set" if isinstance(before, tuple) else ""
-        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only{said}")
+        said = f"{before[0]} is set" if isinstance(before, tuple) else before
+        why = f": {said}" if said else ""
+        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only{why}")
     return attrs.evolve(
         found,
         groups={**found.groups, **dict.fromkeys(groups)},

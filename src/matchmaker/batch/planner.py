@@ -6,6 +6,8 @@ as words (``render``, ``expression``). Each step returns a new plan.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from matchmaker.batch.chooser import Chosen, Options, choose
@@ -14,7 +16,7 @@ from matchmaker.batch.errors import NoFlagsError, TooManyError
 from matchmaker.batch.inventory import Certificate
 from matchmaker.batch.mapping import FEATURES, Mapping
 from matchmaker.batch.render import Flag, expressed, unwritten, written
-from matchmaker.batch.request import Requested
+from matchmaker.batch.request import PROCESSORS, Requested
 from matchmaker.batch.site_code import Answers, answers
 from matchmaker.batch.templates import assigned
 from matchmaker.batch.terms import Group
@@ -58,6 +60,10 @@ class FlagPlan:
     certificate: Certificate | None = None
 
 
+SHARES: Final = "as many as there are shares"
+"""What stands in place of a number of processors that each bring a share of the memory."""
+
+
 def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
     """The options that requests, and nodes ``by_name``, set already."""
     found: dict[str, object] = {
@@ -67,7 +73,11 @@ def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
     if any(item.is_share for item in requested.items) and "cpus" in table.requests:
         # With more processors than shares were made for, the job would get more than it requests.
         processors = table.requests["cpus"].flag
-        found[assigned(processors) or processors] = "as many as there are shares"
+        found[assigned(processors) or processors] = SHARES
+        # Slurm has a share of the memory for each of --mincpus, too.
+        rule = table.rules.get(PROCESSORS)
+        if rule is not None and rule.flag.startswith("-"):
+            found.setdefault(assigned(rule.flag) or rule.flag, SHARES)
     by_host = table.exclude or table.include
     if by_name and by_host.startswith("-"):
         found[assigned(by_host)] = by_host

@@ -39,7 +39,7 @@ _ATTRIBUTES: Final = (
     ("wall", "wall time", "MaxWallTime", "", Fraction(60)),
 )
 
-_PROCESSORS: Final = ascii_fold("GlueHostArchitectureSMPSize")
+PROCESSORS: Final = ascii_fold("GlueHostArchitectureSMPSize")
 
 # What numbers count that no attribute of hosts is compared with: seconds, and units of the site.
 # No folded name of an attribute has capitals.
@@ -161,7 +161,7 @@ class Requested:
     @property
     def has_processors(self) -> bool:
         """Whether processors are among what is requested."""
-        return any(item.subject == _PROCESSORS for item in self.items)
+        return any(item.subject == PROCESSORS for item in self.items)
 
     @property
     def needs(self) -> tuple[Expr, ...]:
