@@ -233,6 +233,8 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
             match = pattern.search(around)
             if match:
                 return hint
+    if not rest and _COMMENT_AT_END.search(before[-_LINE:]):
+        return "// begins a comment, up to the end of the line"
     opened = next((mark for name, mark in _OPENED.items() if name in names), "")
     return f"a '{opened}' is still open" if opened and (is_open or not rest) else ""
 
@@ -240,6 +242,10 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
 _OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
 _BRACKETS: Final = {")": "(", "}": "{", "]": "["}
 _UNCLOSED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+\Z', re.DOTALL)
+_LINE: Final = 500
+_COMMENT_AT_END: Final = re.compile(
+    r"""(?:\A|\n)(?:[^"'/\n]|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|/(?!/))*+//[^\n]*+\s*\Z"""
+)
 _NEAR: Final = 40
 """How many characters before and after an error a hint may depend on."""
 

@@ -24,6 +24,7 @@ from matchmaker.linting.model import Piece, Report, Rule
 from matchmaker.linting.pieces import FORMATS, Whole, detect, read
 from matchmaker.linting.rules import RULES
 from matchmaker.linting.sites import unit_of
+from matchmaker.linting.syntax import swallowed
 
 __all__ = ["FORMATS", "RULES", "Diagnostic", "Rule", "lint"]
 
@@ -87,6 +88,8 @@ def _reports(text: str, format_: str, known: Known) -> Iterator[tuple[str, Repor
 
 
 def _checked(whole: Whole, known: Known) -> Iterator[tuple[str, Report]]:
+    for piece in {id(piece): piece for piece, _ in whole.roots}.values():
+        yield from (("CA006", report) for report in swallowed(piece))
     unit = unit_of(whole)
     facts = facts_of(unit, known.kinds)
     for rule in RULES.values():

@@ -8,7 +8,16 @@ from itertools import pairwise
 from typing import Final
 
 from matchmaker.classad.diagnostics import WARNING
-from matchmaker.classad.nodes import Binary, Call, Expr, ListExpr, Literal, Ternary, Unary
+from matchmaker.classad.nodes import (
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+)
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.spans import Place
@@ -161,7 +170,10 @@ _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 
 
 def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """What cannot be done with what it is given: ``x / 0``, ``"a" && x``, ``size(5)``."""
+    """What cannot be done with what it is given: ``x / 0``, ``"a" && x``, ``size(5)``.
+
+    No function is known by name here: what is constant has been evaluated.
+    """
     node = site.place.node
     if isinstance(node, Binary) and node.operator in RELATIONS:
         return
@@ -170,7 +182,7 @@ def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         return
     value = facts[site.place].value
     reason = value.reason if is_error(value) else ""
-    if isinstance(node, Call) and is_error(value):
+    if isinstance(node, (Call, Subscript)) and is_error(value):
         yield site.report(f"this is always an error: {reason or 'of what it is given'}")
     if not isinstance(node, (Binary, Unary)) or node.operator in _LOGIC:
         return

@@ -28,7 +28,7 @@ from matchmaker.classad.registry import (
     traits_of,
 )
 from matchmaker.classad.spans import Place
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_exceptional
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import rebuild
 from matchmaker.linting.model import Site, Unit, role_of
 
@@ -48,9 +48,6 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
-
-# Calls that are no constants, or whose evaluation may take long.
-_NOT_FOLDED: Final = UNFOLDABLE | {Trait.PATTERN}
 
 
 @attrs.frozen(slots=True)
@@ -146,22 +143,39 @@ def undivided(node: Expr, parts: list[Fact]) -> str:
 
 
 def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:
-    """The value of a node whose parts are constant."""
-    if isinstance(node, (nodes.AdExpr, nodes.ListExpr, nodes.Subscript)):
+    """The value of a node whose parts are constant.
+
+    Of a call that depends on more than its arguments an error counts alone: the wrong type of an
+    argument is one everywhere.
+    """
+    if isinstance(node, nodes.AdExpr):
         return UNKNOWN
+    only_errors = False
+    values = [part.value for part in parts]
     if isinstance(node, nodes.Call):
         function = FUNCTIONS.get(node.function.lower())
-        known = function is not None and function.accepts(len(node.arguments))
-        if not known or not parts or traits_of(node.function, len(parts)) & _NOT_FOLDED:
+        if function is None or not parts or not function.accepts(len(parts)):
             return UNKNOWN
+        traits = traits_of(node.function, len(parts))
+        texts = all(isinstance(value, str) for value in values)
+        if traits & _IN_OTHER_ADS or (Trait.LOCAL in traits and texts):
+            return UNKNOWN
+        only_errors = bool(traits & _ONLY_ERRORS)
+        if Trait.PATTERN in traits and isinstance(values[0], str) and values[0]:
+            # Whether it is one is another rule's; matching by it might take long.
+            values[0] = "a"
     try:
-        value = evaluate(rebuild(node, tuple(literal(part.value) for part in parts)))
+        value = evaluate(rebuild(node, tuple(map(literal, values))))
     except (TypeError, ValueError):
+        return UNKNOWN
+    if only_errors and not is_error(value):
         return UNKNOWN
     return value if isinstance(value, _PLAIN) else UNKNOWN
 
 
-_PLAIN: Final = (bool, int, float, str, timedelta, datetime, type(UNDEFINED), ErrorType)
+_IN_OTHER_ADS: Final = frozenset({Trait.CODE, Trait.GANG, Trait.ASKING})
+_ONLY_ERRORS: Final = UNFOLDABLE | {Trait.PATTERN}
+_PLAIN: Final = (bool, int, float, str, list, timedelta, datetime, type(UNDEFINED), ErrorType)
 
 
 def _attribute(site: Site, targets: TargetKinds) -> Fact:

@@ -88,7 +88,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         or (is_error(truth_) and isinstance(site.place.node, nodes.Literal))
         or _is_bare_error(site)
     ):
-        yield _constant(site, "never true", "&&", "nothing is")
+        yield from _constant(site, "never true", "&&", "nothing is")
     relation = _compares_with_itself(site)
     if relation in ("!=", "isnt", "<", ">"):
         alone = " but of NaN" if relation in ("!=", "isnt") else ""
@@ -106,7 +106,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     """A clause that every value makes true."""
     if _constant_clause(site, facts) is True:
-        yield _constant(site, "always true", "||", "so is the whole")
+        yield from _constant(site, "always true", "||", "so is the whole")
     if _compares_with_itself(site) in ("==", "is", "<=", ">="):
         yield _with_other_ad(site, "is true wherever that can be compared")
     clauses = _clauses(site, "||")
@@ -125,16 +125,18 @@ def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield site.report(message, at=place)
 
 
-def _constant(site: Site, what: str, deciding: str, outcome: str) -> Report:
-    """A constant clause: it decides a chain of the one operator, and is idle in the other."""
+def _constant(site: Site, what: str, deciding: str, outcome: str) -> Iterator[Report]:
+    """A constant clause that decides a chain of the one operator.
+
+    In a chain of the other one it has no effect. Policies that are made by macros are full of
+    these (``true && START``), and nothing is wrong with them.
+    """
     message = f"{brief(site.place.node, 60)} is {what}"
     above = site.above
     if above is None or not _is_chain(above.place.node):
-        return site.report(message)
-    if _is_chain(above.place.node, deciding):
-        return site.report(f"{message}, and {outcome}")
-    [other] = (part for part in above.place.parts if part is not site.place)
-    return above.report(f"{message}: it has no effect", whole(above, text_of(above, other)))
+        yield site.report(message)
+    elif _is_chain(above.place.node, deciding):
+        yield site.report(f"{message}, and {outcome}")
 
 
 def _compares_with_itself(site: Site) -> str:
@@ -220,6 +222,9 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     if condition is None or not facts[condition].is_constant:
         return
     value = facts[condition].value
+    if isinstance(condition.node, nodes.Literal) and isinstance(value, bool):
+        # A switch that a macro has set.
+        return
     outcome = truth(value)  # type: ignore[arg-type]
     text = brief(condition.node, 60)
     _, then, otherwise = site.place.parts
@@ -230,7 +235,7 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
             f" {brief(dead.node, 60)} is never reached",
             whole(site, text_of(site, taken)),
         )
-    elif not isinstance(value, str):
+    elif not isinstance(value, (str, list)):
         yield site.report(f"{text} is never true or false: neither branch is reached")
 
 

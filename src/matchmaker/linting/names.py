@@ -141,7 +141,12 @@ def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 
 
 def shadowed(scope: Scope) -> Iterator[Report]:
-    """An attribute that is set again further down: only the last one counts."""
+    """An attribute that is set again further down: only the last one counts.
+
+    What the scheduler has written down of a job repeats attributes, and nobody mends that.
+    """
+    if scope.last.keys() >= _OF_A_JOB:
+        return
     for definition in scope.definitions:
         last = scope.last[definition.folded]
         if last is not definition:
@@ -151,6 +156,9 @@ def shadowed(scope: Scope) -> Iterator[Report]:
                 f"{definition.name.text} is set again below, so that this has no effect:"
                 " remove one of them", fix,
             )  # fmt: skip
+
+
+_OF_A_JOB: Final = frozenset({"clusterid", "procid"})
 
 
 def circular(scope: Scope) -> Iterator[Report]:

@@ -150,7 +150,7 @@ def _lines(text: str) -> Iterator[Read]:
     definitions: list[Definition] = []
     start = 0
     for line in text.split("\n"):
-        if not line or line.isspace():
+        if not line or line.isspace() or line.startswith(_BANNER):
             if definitions:
                 yield _old_ad(definitions)
             definitions = []
@@ -163,6 +163,10 @@ def _lines(text: str) -> Iterator[Read]:
         start += len(line) + 1
     if definitions:
         yield _old_ad(definitions)
+
+
+_BANNER: Final = "*** "
+"""How the line begins that ends a job in a history file."""
 
 
 def _old_ad(definitions: list[Definition]) -> Whole:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
 
 from matchmaker.classad.errors import ParseError, wording
-from matchmaker.classad.parser import parse_ad_expr, parse_expr
+from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed
+from matchmaker.classad.quoting import shorten
 from matchmaker.linting.model import Piece, Report
 
 
@@ -45,6 +47,40 @@ class _Mend:
     end: int
     fix: str
 
+
+# A comment up to the end of its line, and what else may hold two slashes.
+_COMMENT: Final = re.compile(
+    r"""//(?P<rest>[^\n]*+)|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL
+)
+_OPERAND_END: Final = re.compile(r"[\w)\]}\"']\Z")
+
+
+def swallowed(piece: Piece) -> Iterator[Report]:
+    """``Cpus // 2 > 1 && x``: a comment that holds the rest of an expression."""
+    text = piece.text
+    for found in _COMMENT.finditer(text):
+        rest = (found["rest"] or "").split(";")[0].rstrip(" \t\r]")
+        start = found.start()
+        line = text[text.rfind("\n", 0, start) + 1 : start].rstrip()
+        if not rest or not _OPERAND_END.search(line[-1:]) or not _is_code(rest):
+            continue
+        message = f"// begins a comment, so that {shorten(rest.strip(), 60)} is no part of this"
+        divided = parsed(f"1 /{rest}") is not None
+        yield Report(
+            piece, start, start + 2 + len(rest), message + ": to divide, use /" * divided,
+            f"/{rest}" if divided else "",
+        )  # fmt: skip
+
+
+def _is_code(text: str) -> bool:
+    """Whether a comment is more likely a part of an expression than a note in words."""
+    if not text.strip().isdecimal() and not _TELLING.search(text):
+        return False
+    return parsed(f"1 {text}") is not None or parsed(text) is not None
+
+
+_TELLING: Final = re.compile(r"&&|\|\||[<>=!]=|[<>]|\?.*:")
+"""Operators that neither words nor the names of things have."""
 
 _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\w+|[=!<>&|?]+|.', re.DOTALL)
 
