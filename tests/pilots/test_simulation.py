@@ -149,6 +149,26 @@ def test_a_pilot_that_is_lent_leaves() -> None:
     assert found.pilots == 2
 
 
+@pytest.mark.parametrize("policy", ["matchmaker", "dirac", "glideinwms", "parsl", "hyperqueue"])
+def test_years_in_which_nothing_happens_take_no_cycles(policy: str) -> None:
+    day = 24 * 3600.0
+    jobs = [Job(submit=0, run=600), Job(submit=30 * day, run=600), Job(submit=3000 * day, run=600)]
+    report = simulate(jobs, policy)
+    assert (report.not_run, report.busy_hours) == (0, 0.5)
+    assert report.lasted > 3000 * day
+    # A day until all is taken to be quiet, and what pilots do then.
+    assert report.cycles < 3 * (day + 8 * 3600) / 120
+    long = simulate([Job(submit=0, run=3000 * day), Job(submit=3000 * day, run=1)], policy)
+    assert long.not_run == 0
+    assert long.cycles < 3 * (day + 8 * 3600) / 120
+
+
+def test_a_trace_of_a_hundred_years_is_refused() -> None:
+    jobs = [Job(submit=0, run=600), Job(submit=3.2e9, run=600)]
+    with pytest.raises(ValueError, match="arrive in 101 years, and at most 30"):
+        simulate(jobs, "cobald")
+
+
 def test_a_report_goes_to_another_process() -> None:
     found = simulated([Job(submit=0, run=300)])
     assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301

@@ -53,6 +53,16 @@ OURS = "matchmaker"
 """What our own policy with its defaults is called."""
 SAFETY = 4 * 3600.0
 """How long an idle pilot of our policy stays if no decision ends it, in seconds."""
+QUIET = 24 * 3600.0
+"""After so many seconds without an event or a decision, cycles until the next are left out.
+
+Years may pass between two jobs of a trace, and a cycle takes as long then as any other.
+"""
+LONGEST = 30 * 365.25 * 24 * 3600.0
+"""The longest time between the first and the last arrival of a trace, in seconds.
+
+Some rules submit and end pilots for ever, whether or not there are jobs.
+"""
 
 
 class RuleError(ValueError):
@@ -145,6 +155,9 @@ def run(
 ) -> SimulationReport:
     """Simulates one policy on one workload.
 
+    After a day without an event and without a decision, the cycles until the next event are left
+    out.
+
     Args:
         jobs: in the order of their arrival.
         world: what :func:`~matchmaker.pilots.workload.survey` found of the same jobs.
@@ -156,7 +169,14 @@ def run(
 
     Raises:
         RuleError: a decision names an unknown pilot or queue, or ends a busy pilot.
+        ValueError: there are more than 30 years between two jobs.
     """
+    if world.last - world.first > LONGEST:
+        years = (world.last - world.first) / LONGEST * 30
+        raise ValueError(
+            f"the jobs arrive in {years:,.0f} years, and at most 30 are simulated; look for submit"
+            " times that are no seconds since the first"
+        )
     settings = settings or Settings()
     places = {}
     for site in world.sites:
@@ -173,19 +193,27 @@ def run(
     grid.at(world.first, CYCLE, None)
     seeds = Random(f"decide {seed}")  # noqa: S311 - a simulation
     limit = world.last + settings.patience
+    stirred = world.first
     while grid.events and (arriving or grid.waiting or grid.counts[PilotState.BUSY]):
         time, what, _, about = heapq.heappop(grid.events)
         if time > limit:
             grid.now = limit
             break
         grid.now = time
+        if what != CYCLE:
+            stirred = time
         if what == ARRIVE:
             arrive(grid, about)
             arriving = _next_arrival(grid, arrivals)
         elif what == CYCLE:
             decision = rule.decide(_snapshot(grid), seeds.getrandbits(63))
             _obey(grid, decision)
-            grid.at(time + settings.cycle, CYCLE, None)
+            if decision.submissions or decision.ends or decision.lends:
+                stirred = time
+            ahead = min(limit, grid.events[0][0] if grid.events else limit) - time
+            # The last cycle before what is next, so that cycles keep their rhythm.
+            passed = max(1, int(ahead / settings.cycle)) if time - stirred >= QUIET else 1
+            grid.at(time + passed * settings.cycle, CYCLE, None)
         else:
             HAPPEN[what](grid, about)
     close(grid)
