@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads
+from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import limits
 from matchmaker.matching.columns.masks import MOST_NAMED
+from matchmaker.matching.pool import PoolChanges
 
 MACHINES = """
 [ Name = "a"; Cpus = 2; Memory = 100 ]
@@ -246,3 +249,98 @@ def test_names_that_double_take_no_time() -> None:
     masks = pool.snapshot().masks(job)
     assert masks.mine().tolist() == [True, False]
     assert masks._named_yet <= MOST_NAMED
+
+
+# --- all ads replaced -----------------------------------------------------------------------------
+
+
+def test_replace_says_what_became_different_and_leaves_the_rest(pool: Pool) -> None:
+    then = pool.snapshot()
+    held = dict(pool._store._columns)
+    new = [*parse_ads(MACHINES)][:3]
+    assert not pool.replace([*new, parse_ad('[ name = "d"; cpus = 4; Memory = undefined ]')])
+    assert all(pool._store._columns[name] is column for name, column in held.items() if name != "d")
+    new[1]["Memory"] = 101
+    assert pool.replace(new) == PoolChanges((), ("b",), ("d",))
+    assert pool.replace([parse_ad('[ Name = "e" ]'), *new]) == PoolChanges(("e",), (), ())
+    assert (pool.keys(), list(pool)[:3]) == (["a", "b", "c", "e"], new)
+    assert list(then) == list(parse_ads(MACHINES))
+    assert pool.match(JOB).keys == ("b",)
+    assert pool.match(JOB).ranks == (101.0,)
+
+
+def test_a_replacement_that_is_refused_changes_nothing(pool: Pool) -> None:
+    before = list(pool)
+    for ads, said in (
+        ('[ Name = "x" ] [ Cpus = 1 ]', "an ad has no Name"),
+        ('[ Name = "x" ] [ Name = "a" ] [ Name = "x" ] [ Name = "x" ]', "3 ads have Name = .x."),
+    ):
+        with pytest.raises(ValueError, match=said):
+            pool.replace(parse_ads(ads))
+    with pytest.raises(TypeError, match="several ads were expected, not ClassAd"):
+        pool.replace(parse_ad('[ Name = "x" ]'))  # type: ignore[arg-type]
+    assert list(pool) == before
+
+
+contents = st.sampled_from([
+    "1", "2", "1.0", "0.0", "-0.0", "true", '"a"', '"A"', "undefined", "error", "{ 1, 2 }",
+    "[ x = 1 ]", "other.Owner", "Cpus + 1", "Memory", 'absTime("2020-01-01T00:00:00+00:00")',
+])  # fmt: skip
+machines = st.dictionaries(
+    st.sampled_from(["Cpus", "Memory", "memory", "Rank2", "Requirements"]), contents, max_size=4
+)
+some_machines = st.dictionaries(st.sampled_from("abcdef"), machines, max_size=6)
+
+
+def ads_of(held: dict[str, dict[str, str]]) -> list[ClassAd]:
+    return [
+        parse_ad("[ " + "".join(f"{n} = {v}; " for n, v in ad.items()) + f'Name = "{name}" ]')
+        for name, ad in held.items()
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(some_machines, min_size=2, max_size=4), st.booleans())
+def test_a_replaced_pool_is_equal_to_a_new_one(
+    states: list[dict[str, dict[str, str]]], watched: bool
+) -> None:
+    pool = Pool()
+    jobs = [JOB, parse_ad("[ Owner = 1; Rank = other.Cpus; Requirements = other.Memory > 0 ]")]
+    views = []
+    for state in states:
+        ads, before = ads_of(state), {name: pool[name] for name in pool.keys()}  # noqa: SIM118
+        if watched:
+            views.append((pool.snapshot(), list(pool)))
+        changes, new = pool.replace(ads), Pool(ads)
+        names = set(state)
+        assert set(changes.added) == names - before.keys()
+        assert set(changes.vanished) == before.keys() - names
+        assert list(changes.changed) == [n for n in state if n in before and new[n] != before[n]]
+        assert bool(changes) == (before != {name: new[name] for name in names})
+        assert {n: str(pool[n]) for n in pool.keys()} == {n: str(new[n]) for n in names}  # noqa: SIM118
+        assert len(pool) == len(new)
+        for job in jobs:
+            assert sorted(pool.match(job)) == sorted(new.match(job))
+            assert list(pool.top(job, 9)) == list(new.top(job, 9))
+    assert all(list(view) == ads for view, ads in views)
+
+
+def test_replace_in_columns_of_every_form() -> None:
+    def machine(number: int, more: int = 0) -> ClassAd:
+        ad = ClassAd(Name=f"wn{number}", Cpus=number % 4, Disk=number * 7 + more, Load=number / 7)
+        ad["Want"] = parse_expr(f"TARGET.x > {number % 1500 + more}")
+        if number % 700 == 0:
+            ad[f"Rare{number % 3}"] = f"{number}"
+        return ad
+
+    pool = Pool(map(machine, range(4000)))
+    assert not pool.replace(map(machine, range(4000)))
+    new = [machine(n, int(n % 100 == 0)) for n in range(1000, 7000)]
+    changes = pool.replace(new)
+    assert changes.vanished == tuple(f"wn{n}" for n in range(1000))
+    assert changes.changed == tuple(f"wn{n}" for n in range(1000, 4000, 100))
+    assert changes.added == tuple(f"wn{n}" for n in range(4000, 7000))
+    assert list(pool) == new
+    assert (
+        pool.match(parse_ad("[ x = 1499 ]")).keys == Pool(new).match(parse_ad("[ x = 1499 ]")).keys
+    )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self
+from typing import Self, TypeAlias
+
+import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -28,6 +30,22 @@ from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 from matchmaker.matching.terms import Policy
 
+Naming: TypeAlias = Callable[[ClassAd], tuple[str | None, ClassAd]]
+"""Gives the key of an ad, None if it has none, and the ad to enter under it."""
+
+
+@attrs.frozen(slots=True)
+class PoolChanges:
+    """The keys of ads that ``Pool.replace`` entered, changed and removed."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    vanished: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        """Whether anything became different."""
+        return bool(self.added or self.changed or self.vanished)
+
 
 class Pool(Convertible):
     """Ads under the value of one of their attributes, a string or an integer.
@@ -43,7 +61,7 @@ class Pool(Convertible):
     (('a', 'b'), ('b',))
     """
 
-    __slots__ = ("_cache", "_folded")
+    __slots__ = ("_cache", "_folded", "_naming")
 
     def __init__(
         self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: Limits = LIMITS
@@ -52,20 +70,28 @@ class Pool(Convertible):
         self.key = key
         self._cache = Cache(limits)
         self._folded = ascii_fold(key)
+        self._naming: Naming | None = None
         self._store = Store(self._folded)
         with distinct(key):
             self._store.extend((self._key_of(ad), ad) for ad in some_ads(ads))
 
     @classmethod
-    def of_named(cls, ads: Iterable[tuple[str, ClassAd]], key: str = "Name") -> Pool:
+    def of_named(
+        cls,
+        ads: Iterable[tuple[str, ClassAd]],
+        key: str = "Name",
+        naming: Naming | None = None,
+    ) -> Pool:
         """The pool of ads by names that are given with them, whether or not the ads say them.
 
-        Raises ValueError for two ads of one name. An ``update`` goes by the ad's own `key`.
+        ``update`` and ``replace`` go by the ad's own `key`; or by `naming`, which gives the key of
+        an ad, or None, and the ad to enter. Raises ValueError for two ads of one name.
 
         >>> Pool.of_named([("first", ClassAd(Cpus=2))]).keys()
         ['first']
         """
         pool = cls(key=key)
+        pool._naming = naming
         with distinct(key):
             pool._store.extend((name, an_ad(ad)) for name, ad in ads)
         return pool
@@ -115,9 +141,14 @@ class Pool(Convertible):
     def _key_of(self, ad: ClassAd) -> str:
         return key_of(ad, self.key)
 
+    def _entry(self, ad: ClassAd) -> tuple[str, ClassAd]:
+        """The key of an ad that is to be entered, and the ad itself."""
+        name, ad = (None, ad) if self._naming is None else self._naming(ad)
+        return self._key_of(ad) if name is None else name, ad
+
     def __reduce__(self) -> tuple[Callable[..., Pool], tuple[object, ...]]:
         # Pickled and copied as its ads: columns, masks and locks belong to one pool.
-        return Pool.of_named, (self.snapshot().named(), self.key)
+        return Pool.of_named, (self.snapshot().named(), self.key, self._naming)
 
     def __repr__(self) -> str:
         return f"<Pool of {ads_in(self._store.view(), f' by {self.key}')}>"
@@ -143,8 +174,27 @@ class Pool(Convertible):
 
         Raises ValueError for an ad without the key.
         """
-        ad = an_ad(ad)
-        self._store.put(self._key_of(ad), ad)
+        self._store.put(*self._entry(an_ad(ad)))
+
+    def replace(self, ads: Iterable[ClassAd]) -> PoolChanges:
+        """Enters these ads in place of all that the pool has, and tells what became different.
+
+        The pool is then equal to a new one of the same ads, but for the order: ads that stay keep
+        their places. What is equal to what the pool has is left alone, so masks of clauses, and
+        the columns that snapshots share, stay too. Whoever matches meanwhile sees all of the
+        change or nothing.
+
+        Raises ValueError for an ad without the key, and for two ads with the same one. The pool is
+        then as it was.
+
+        >>> from matchmaker import parse_ads
+        >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'))
+        >>> pool.replace(parse_ads('[ Name = "b"; Cpus = 4 ] [ Name = "c"; Cpus = 1 ]'))
+        PoolChanges(added=('c',), changed=('b',), vanished=('a',))
+        """
+        entries = list(map(self._entry, some_ads(ads)))
+        with distinct(self.key):
+            return PoolChanges(*map(tuple, self._store.replace(entries)))
 
     def set(self, name: str, /, **attributes: Expr | Value) -> None:
         """Sets attributes of the ad with a key: to values, or to expressions.

@@ -75,6 +75,11 @@ def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.frombuffer(mmap(-1, length, MAP_PRIVATE | MAP_ANONYMOUS), kind)
 
 
+def numbers(rows: Iterable[int]) -> Rows:
+    """Rows as an array."""
+    return rows if isinstance(rows, np.ndarray) else np.fromiter(rows, np.intp)
+
+
 class Column:
     """What the forms have in common.
 
@@ -267,6 +272,11 @@ class Coded(Tabled):
         """The content of a row."""
         return self.table[self.codes[row]]
 
+    def contents(self, rows: Iterable[int]) -> list[Any]:
+        """The contents of rows."""
+        codes = self.codes[numbers(rows)]
+        return list(map(self.table.__getitem__, codes.tolist()))
+
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
         code = self.table.code(content)
@@ -351,7 +361,7 @@ class Numeric(Tabled):
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
         """The contents of rows."""
-        places = np.fromiter(rows, np.intp)
+        places = numbers(rows)
         kinds, bits = self.kinds[places], self.bits[places]
         found: list[Any] = bits.tolist()
         reals = np.flatnonzero(kinds == REAL)

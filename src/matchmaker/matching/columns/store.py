@@ -6,6 +6,7 @@ before it is changed, so that whoever matches against a view is not disturbed an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakSet
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.locks import Lock
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
-from matchmaker.matching.columns.contents import MISSING, same
+from matchmaker.matching.columns.contents import MISSING, same, unlike
 from matchmaker.matching.columns.entering import entered
 from matchmaker.matching.columns.forms import repeating, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
@@ -78,7 +79,7 @@ class Store:
     def __iter__(self) -> Iterator[str]:
         """The keys, in the order in which they were first entered."""
         with self._lock:
-            return iter(self._keys().of(np.flatnonzero(self._alive[: self._size]).tolist()))
+            return iter(self._rows_by_key())
 
     def ad(self, key: str) -> ClassAd:
         """The ad under a key. Raises KeyError if no ad has it."""
@@ -109,13 +110,31 @@ class Store:
             with self._lock:
                 again += self._absorb(block)
         with self._lock:
-            # Some room was too much.
-            self._index.merge(self._alive if self._dead else None)
-            for folded, column in self._columns.items():
-                self._columns[folded] = repeating(column, self._size)
-            self._make_room(self._size)
+            self._trim()
         if again:
             raise DuplicateKeyError(again)
+
+    def replace(self, ads: Sequence[tuple[str, ClassAd]]) -> tuple[list[str], list[str], list[str]]:
+        """Enters ads in place of all that are here; gives the keys added, changed and vanished.
+
+        Raises DuplicateKeyError for keys that come again, before anything has changed.
+        """
+        seen = Counter(key for key, _ in ads)
+        if len(seen) < len(ads):
+            raise DuplicateKeyError([key for key, n in seen.items() for _ in range(n - 1)])
+        with self._lock:
+            vanished = [key for key in self._rows_by_key() if key not in seen]
+            for key in vanished:
+                self._remove(key, self._row(key))
+            # Removing may have given the rows other numbers.
+            rows = self._rows_by_key()
+            changed = self._rewrite([(rows[key], key, ad) for key, ad in ads if key in rows])
+            fresh = [(key, ad) for key, ad in ads if key not in rows]
+            for block in Block.of_ads(fresh):
+                self._absorb(block)
+            if len(fresh) > SETTLE_EVERY:
+                self._trim()
+        return [key for key, _ in fresh], changed, vanished
 
     def remove(self, key: str) -> None:
         """Removes an ad. Raises KeyError if no ad has the key."""
@@ -156,6 +175,10 @@ class Store:
 
     def _keys(self) -> Keys:
         return Keys(self._size, self._columns.get(self._attribute), self._computed)
+
+    def _rows_by_key(self) -> dict[str, int]:
+        rows = np.flatnonzero(self._alive[: self._size]).tolist()
+        return dict(zip(self._keys().of(rows), rows, strict=True))
 
     def _key_of(self, row: int) -> str | None:
         return self._keys()[row] if self._alive[row] else None
@@ -204,6 +227,42 @@ class Store:
                 column = self._writable(folded)
             column.put(row, held)
         self._changed(1)
+
+    def _rewrite(self, ads: Sequence[tuple[int, str, ClassAd]]) -> list[str]:
+        """Writes ads into the rows that have their keys; gives the keys of those that differ.
+
+        Column by column: most cells are as they were, and a column is compared at once.
+        """
+        alike: dict[int, list[int]] = {}
+        other: list[int] = []
+        for at, (row, key, ad) in enumerate(ads):
+            layout = self._layout_with(tuple(ad))
+            if self._layout[row] == layout:
+                alike.setdefault(layout, []).append(at)
+                self._say(row, None if said(key, ad.content.get(self._attribute)) else key)
+            else:
+                other.append(at)
+        cells: dict[str, tuple[list[int], list[Any]]] = {}
+        for layout, some in alike.items():
+            contents = zip(*(ads[at][2].content.values() for at in some), strict=True)
+            for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
+                places, wanted = cells.setdefault(folded, ([], []))
+                places += some
+                wanted += held
+        row_of = np.fromiter((row for row, _, _ in ads), np.intp, len(ads))
+        differing: set[int] = set()
+        for folded, (places, wanted) in cells.items():
+            rows = row_of[places]
+            if new := unlike(self._columns[folded].contents(rows), wanted):
+                self._writable(folded).fill(rows[new], [wanted[at] for at in new])
+                differing.update(places[at] for at in new)
+        self._changed(len(differing))
+        for at in other:
+            row, key, ad = ads[at]
+            if self._ad(row) != ad:
+                differing.add(at)
+            self._put(key, ad)
+        return [ads[at][1] for at in sorted(differing)]
 
     def _add_rows(self, count: int) -> int:
         """Makes new rows; gives the first."""
@@ -292,6 +351,13 @@ class Store:
             else:
                 column.shown = False
         return column
+
+    def _trim(self) -> None:
+        """Gives columns that were filled their form, and gives back room that was too much."""
+        self._index.merge(self._alive if self._dead else None)
+        for folded, column in self._columns.items():
+            self._columns[folded] = repeating(column, self._size)
+        self._make_room(self._size)
 
     def _make_room(self, room: int) -> None:
         """Gives everything room for that many rows, no less than there are."""

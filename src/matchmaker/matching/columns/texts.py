@@ -14,6 +14,7 @@ from matchmaker.matching.columns.column import (
     Table,
     Tabled,
     narrowest,
+    numbers,
     roomy,
     stamp,
     zeros,
@@ -142,7 +143,7 @@ class Texts(Tabled):
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
         """The contents of rows."""
-        places = np.fromiter(rows, np.intp) if not isinstance(rows, range) else _sliced(rows)
+        places = _sliced(rows) if isinstance(rows, range) else numbers(rows)
         starts, lengths = self.starts[places].astype(np.int64), self.lengths[places]
         ends = starts + lengths
         other = lengths == greatest(lengths)
