@@ -70,7 +70,17 @@ def test_without_rank_the_shortest_response_time_is_best() -> None:
 def test_a_queue_whose_rank_is_no_number_is_left_out_with_its_reason() -> None:
     found = choose("[ Rank = other.Nothing ]")
     assert found.chosen is None
-    assert {r.reason for r in found.refused} == {"the job's rank of it is undefined, not a number"}
+    assert {r.reason for r in found.refused} == {
+        "the job's rank of it is undefined, not a number: Nothing is undefined"
+    }
+
+
+def test_an_undefined_rank_names_what_is_undefined_and_not_what_is_known() -> None:
+    found = choose("[ Rank = other.FreeCPUs * MY.Weight - other.Gone; Weight = 2 ]")
+    (refusal, *_) = found.refused
+    assert refusal.reason.endswith("is undefined, not a number: Gone is undefined")
+    assert refusal.clause is not None
+    assert dict(refusal.clause.facts) == {"FreeCPUs": 3, "Weight": 2, "Gone": UNDEFINED}
 
 
 def test_a_job_without_requirements_accepts_what_accepts_it() -> None:

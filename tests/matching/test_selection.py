@@ -60,13 +60,13 @@ def test_each_refusal_says_who_and_why_in_the_order_of_the_resources() -> None:
             "resource",
             'it refuses the job: other.Owner != "ana" is false (Owner = "ana")',
         ),
-        ("odd", "rank", "the job's rank of it is string, not a number"),
+        ("odd", "rank", 'the job\'s rank of it is string, not a number: Speed is "fast"'),
         ("bare", "job", "the job refuses: other.Memory > 100 is undefined (Memory = undefined)"),
     ]
     assert [str(r.clause.expression) if r.clause else None for r in found.refused] == [
         "other.Cpus >= 4",
         'other.Owner != "ana"',
-        None,
+        "other.Speed",
         "other.Memory > 100",
     ]
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
@@ -21,7 +21,7 @@ from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, REQUIREMENTS
+from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 
 
 class Match(NamedTuple):
@@ -136,6 +136,18 @@ def _clause(
     value = truth(allowance.value(clause, ad, other))
     found = _facts(definition if definition is not None else clause, ad, other, facts)
     return Clause(clause, value, found, definition)
+
+
+def rank_clause(ad: ClassAd, other: ClassAd) -> Clause:
+    """The rank that an ad gives another, with the attributes that it rests on.
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[ Rank = other.Free - other.Waiting ]")
+    >>> print(rank_clause(job, parse_ad("[Free = 1]")))
+    other.Free - other.Waiting is undefined (Free = 1, Waiting = undefined)
+    """
+    rank = literal(ad[RANK])
+    return Clause(rank, ad.eval(RANK, other), _facts(rank, ad, other, Allowance()))
 
 
 def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:

@@ -16,11 +16,11 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
-from matchmaker.classad.values import type_name
+from matchmaker.classad.values import UNDEFINED, is_error, type_name
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import Clause, clauses_of, refusal
-from matchmaker.matching.ranking import best_first
+from matchmaker.matching.pair import Clause, clauses_of, rank_clause, refusal, value_text
+from matchmaker.matching.ranking import best_first, rank_number
 from matchmaker.matching.tables import arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
@@ -248,10 +248,11 @@ def refused_by(
     >>> job = parse_ad("[ Requirements = other.Cpus > 1 && other.Memory > 1 ]")
     >>> refused_by("job", job, "wn1", parse_ad("[ Cpus = 2 ]")).reason
     'the job refuses: other.Memory > 1 is undefined (Memory = undefined)'
+    >>> refused_by("rank", parse_ad("[ Rank = 2 * other.Memory ]"), "wn1", parse_ad("[]")).reason
+    "the job's rank of it is undefined, not a number: Memory is undefined"
     """
     if by == "rank":
-        said = f"the job's rank of it is {type_name(job.eval(RANK, ad))}, not a number"
-        return Refusal(name, ad, by, said)
+        return _unranked(job, name, ad, error)
     if by == "broker":
         allowance, asking = Allowance(), with_scopes(job)
         each = (c for condition in conditions for c in clauses_of(condition, asking, ad, allowance))
@@ -265,6 +266,20 @@ def refused_by(
             clause = whole if whole.value is not True or error is None else None
     why = str(clause) if clause is not None else error
     return Refusal(name, ad, by, f"{_WORDS[by]}: {why}" if why else _WORDS[by], clause)
+
+
+def _unranked(job: ClassAd, name: str, ad: ClassAd, error: str | None) -> Refusal:
+    """Why a rank is no number: the attributes that are undefined or an error, else all it names."""
+    if RANK not in job:
+        return Refusal(name, ad, "rank", "the job has no rank")
+    clause = rank_clause(job, ad)
+    if rank_number(clause.value) is not None:
+        # What took too much among many resources need not by itself.
+        return Refusal(name, ad, "rank", f"the job's rank of it is an error: {error}")
+    said = f"the job's rank of it is {type_name(clause.value)}, not a number"
+    at_fault = [f for f in clause.facts if f[1] is UNDEFINED or is_error(f[1])] or clause.facts
+    why = ", ".join(f"{fact} is {value_text(value)}" for fact, value in at_fault)
+    return Refusal(name, ad, "rank", f"{said}: {why or value_text(clause.value)}", clause)
 
 
 _WORDS = {
