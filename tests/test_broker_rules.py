@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import Counter
 from datetime import UTC, datetime
@@ -489,3 +490,135 @@ def test_the_default_queue_comes_first_of_equals() -> None:
     job = parse_ad("[ Requirements = true; Rank = other.P ]")
     assert [each.name for each in broker.choose(job, queues).ranked] == ["b", "z", "a"]
     assert next(iter(broker.choose_many([job], broker.pool(queues)))).names == ("b", "z", "a")
+
+
+# --- many jobs share the free slots --------------------------------------------------------------
+
+
+PLAIN = parse_ad("[ Requirements = true; Rank = other.P ]")
+SLOTS = parse_expr("GlueCEStateFreeJobSlots ?: GlueCEStateFreeCPUs")
+
+
+def free(**queues: str) -> str:
+    return " ".join(f'[ CEid = "{name}"; {held} ]' for name, held in queues.items())
+
+
+def chosen(queues: str, jobs: list[ClassAd], rules: Rules | None = None) -> list[str | None]:
+    found = broker.choose_many(jobs, parse_ads(queues), rules=rules or Rules())
+    return [None if one.chosen is None else one.chosen + "?" * one.waits for one in found]
+
+
+def test_no_slot_is_given_away_twice() -> None:
+    """A broker with 200 jobs put 102 of them on a queue with 55 slots."""
+    queues = free(
+        best="P = 3; GlueCEStateFreeJobSlots = 55",
+        next="P = 2; GlueCEStateFreeCPUs = 99",
+        last="P = 1; GlueCEStateFreeCPUs = 100",
+    )
+    assert Counter(chosen(queues, [PLAIN] * 200)) == {"best": 55, "next": 99, "last": 46}
+    assert set(chosen(queues, [PLAIN] * 200, Rules(free_slots=None))) == {"best"}
+
+
+def test_a_job_takes_as_many_slots_as_it_has_processors() -> None:
+    queues = free(a="P = 2; GlueCEStateFreeJobSlots = 5", b="P = 1; GlueCEStateFreeJobSlots = 4")
+    texts = ("RequestCpus = 4", "CPUNumber = 4", "RequestCpus = 1 + 1", "RequestCpus = 1")
+    jobs = [parse_ad(f"[ Requirements = true; Rank = other.P; {text} ]") for text in texts]
+    assert chosen(queues, jobs) == ["a", "b", "a?", "a"]
+
+
+def test_a_job_waits_for_the_best_queue_when_all_are_full_but_not_beyond_the_limit() -> None:
+    limit = "GlueCEStateRunningJobs = 8; GlueCEStateWaitingJobs = 0; GlueCEPolicyMaxTotalJobs = 10"
+    a = f"P = 2; GlueCEStateFreeJobSlots = 1; {limit}"
+    assert chosen(free(a=a), [PLAIN] * 3) == ["a", "a?", None]
+    queues = free(a=a, b="P = 1; GlueCEStateFreeCPUs = 0")
+    assert chosen(queues, [PLAIN] * 4) == ["a", "a?", "b?", "b?"]
+    unlimited = broker.choose_many([PLAIN] * 4, parse_ads(queues), rules=Rules(admission=()))
+    assert [(one.chosen, one.waits, one.rank) for one in unlimited][1:] == [("a", True, 2.0)] * 3
+
+
+def test_a_queue_starts_no_more_jobs_than_it_may_run() -> None:
+    running = "GlueCEPolicyMaxRunningJobs = 5; GlueCEStateRunningJobs = 4"
+    queues = free(
+        a=f"P = 2; GlueCEStateFreeCPUs = 9; {running}",
+        b="P = 1; GlueCEStateFreeCPUs = 9; GlueCEPolicyMaxRunningJobs = 0",
+    )
+    assert chosen(queues, [PLAIN] * 3) == ["a", "b", "b"]
+
+
+def test_a_queue_that_does_not_tell_its_free_slots_has_room() -> None:
+    queues = free(silent="P = 2", other="P = 1; GlueCEStateFreeCPUs = 9", odd='Mine = "x"; P = 3')
+    mine = Rules(free_slots="other.Mine")
+    for rules in (Rules(), mine):
+        assert chosen(queues, [PLAIN] * 3, rules) == ["odd"] * 3
+    assert chosen(free(a="P = 2; Mine = 1", b="P = 1"), [PLAIN] * 3, mine) == ["a", "b", "b"]
+
+
+room_texts = st.builds(
+    lambda p, more: f"P = {p}; {more}",
+    st.integers(0, 2),
+    st.sampled_from(["", "GlueCEStateFreeJobSlots = -1"]) | st.integers(0, 5).map(
+        lambda n: f"GlueCEStateFreeJobSlots = {n}"
+    ) | st.integers(0, 5).map(lambda n: f"GlueCEStateFreeCPUs = {n}; Only = 1"),
+)  # fmt: skip
+asked_texts = st.builds(
+    lambda where, cpus: f"[ Requirements = {where}; Rank = other.P; RequestCpus = {cpus} ]",
+    st.sampled_from(["true", "other.P > 0", "other.Only is undefined", "other.P < 0"]),
+    st.integers(0, 3),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(room_texts, max_size=4), st.lists(asked_texts, max_size=20), st.booleans())
+def test_no_queue_gets_more_than_its_slots_while_another_that_matches_has_some(
+    rooms: list[str], asked: list[str], by_lot: bool
+) -> None:
+    ads = [parse_ad(f'[ CEid = "q{at}"; {text} ]') for at, text in enumerate(rooms)]
+    jobs = list(map(parse_ad, asked))
+    left = {str(ad.eval("CEid")): n for ad in ads if isinstance(n := ad.eval(SLOTS), int)}
+    rules = Rules(fuzzy=1.0 if by_lot else None)
+    for job, choice in zip(jobs, broker.choose_many(jobs, ads, rules=rules), strict=True):
+        wanted = max(1, job.eval("RequestCpus", int))
+        roomy = [name for name in choice.names if left.get(name, wanted) >= wanted]
+        assert choice.chosen == next(iter([*roomy, *choice.names]), None)
+        assert choice.waits == (bool(choice.names) and not roomy)
+        if choice.chosen in left and not choice.waits:
+            left[choice.chosen] -= wanted
+            assert left[choice.chosen] >= 0
+
+
+# --- what is given as queues, and a pool that is kept current ------------------------------------
+
+SITE = ["dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid", "objectClass: GlueCE",
+        "GlueCEUniqueID: h:1/jm-pbs-q", "GlueCEAccessControlBaseRule: VO:cms"]  # fmt: skip
+
+
+def test_what_was_merged_is_taken_wherever_queues_are() -> None:
+    found = broker.merged([
+        ("site", glue.read_ldif(SITE)),
+        ("mine", parse_ads("[ P = 1 ] [ Name = 'x'; P = 2 ]".replace("'", '"'))),
+    ])  # fmt: skip
+    names = ["h:1/jm-pbs-q", "CE 2", "x"]
+    assert [queue.name for queue in found.all] == names
+    assert list(found) == found.ads
+    assert broker.pool(found).keys() == names
+    job = parse_ad('[ Requirements = true; Rank = 1; VirtualOrganisation = "cms" ]')
+    assert [one.name for one in broker.choose(job, found).ranked] == sorted(names)
+    assert broker.choose_many([job], found)[0].names == tuple(sorted(names))
+    taken = broker.route(job, found, queue="CE 2")
+    assert taken.queue is not None
+    assert taken.queue.name == "CE 2"
+
+
+def test_a_pool_of_queues_is_kept_current_by_the_names_that_queues_give_themselves() -> None:
+    queues = '[ Name = "a"; P = 1 ] [ id = "b"; info = [ CEid = "c"; P = 1 ] ]'
+    kept = broker.pool(parse_ads(queues))
+    assert kept.keys() == ["a", "c"]
+    kept.update(parse_ad('[ Name = "a"; P = 2 ]'))
+    kept.update(parse_ad('[ id = "b"; info = [ CEid = "c"; P = 3 ] ]'))
+    assert [kept["a"].eval("P"), kept["c"].eval("P")] == [2, 3]
+    for each in (kept, pickle.loads(pickle.dumps(kept))):  # noqa: S301 - its own
+        changes = each.replace(broker.merged([("s", glue.read_ldif(SITE)), ("t", [kept["a"]])]))
+        assert changes.added == ("h:1/jm-pbs-q",)
+        assert (changes.changed, changes.vanished) == ((), ("c",))
+    with pytest.raises(ValueError, match="an ad has no CEid"):
+        kept.update(parse_ad("[ P = 1 ]"))

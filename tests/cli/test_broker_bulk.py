@@ -30,6 +30,22 @@ def test_many_jobs_at_once(classad: Run, pool: Path) -> None:
     ]
 
 
+def test_free_slots_are_shared_and_the_table_says_who_waits(classad: Run, pool: Path) -> None:
+    pool.write_text(
+        '[ CEid = "big"; P = 2; GlueCEStateFreeCPUs = 1 ] [ CEid = "b"; GlueCEStateFreeCPUs = 1 ]'
+    )
+    jobs = "[ Requirements = true; Rank = other.P ?: 0 ]" * 3
+    done = classad("broker", "-", "--ce", pool, stdin=jobs)
+    assert (done.status, done.err) == (0, "")
+    *rows, said = done.out.splitlines()[1:]
+    assert [line.split()[1:3] for line in rows] == [["big", "2"], ["b", "0"], ["big", "2"]]
+    assert said == "1 job waits: no queue that matches has free slots left"
+    answers = json.loads(classad("broker", "-", "--ce", pool, "--json", stdin=jobs).out)
+    assert [one["waits"] for one in answers] == [False, False, True]
+    done = classad("broker", "-", "--ce", pool, "--ignore-free-slots", stdin=jobs)
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["big"] * 3
+
+
 def test_what_goes_with_one_job_alone(classad: Run, pool: Path) -> None:
     done = classad("broker", "-", "--ce", pool, "--lrms", "slurm", stdin=JOBS)
     assert done.status == 2

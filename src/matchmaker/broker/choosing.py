@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from matchmaker.broker.sources import NAMES, named
+from matchmaker.broker.sources import NAMES, each_named, own_name
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.values import is_error, is_number
-from matchmaker.glue import Glue, expires
+from matchmaker.glue import expires
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.pair import value_text
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from matchmaker.matching.columns.column import Rows
     from matchmaker.matching.decision import Decision
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Snapshot
@@ -59,6 +60,18 @@ NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
         < other.GlueCEPolicyMaxTotalJobs) isnt false"""
 """The queue has fewer jobs than its limit. A limit of 0 is no limit; unknown numbers pass."""
 
+FREE_SLOTS: Final = "other.GlueCEStateFreeJobSlots ?: other.GlueCEStateFreeCPUs"
+"""The slots of a queue that are free now, one processor each, for jobs that are chosen together."""
+
+CPUS: Final = "MY.RequestCpus ?: MY.CPUNumber ?: 1"
+"""The slots that a job takes: its processors, as HTCondor or as gLite calls them."""
+
+_MAY_START: Final = """other.GlueCEPolicyMaxRunningJobs > 0
+    ? other.GlueCEPolicyMaxRunningJobs - other.GlueCEStateRunningJobs : undefined"""
+_MAY_COME: Final = """other.GlueCEPolicyMaxTotalJobs > 0
+    ? other.GlueCEPolicyMaxTotalJobs - other.GlueCEStateRunningJobs - other.GlueCEStateWaitingJobs
+    : undefined"""
+
 ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL)
 """The broker's own conditions, checked before the job's requirements. (gLite WMS.)"""
 
@@ -77,6 +90,9 @@ class Rules:
     says whether the requirements of queues count. Queues in ``tried`` had this job before: they
     come after all others, the one that was tried first before the next. With ``fuzzy``, a number
     above 0, queues are drawn by lot, better ranks sooner (:func:`matchmaker.Pool.top` says how).
+    ``free_slots`` is an expression, as text, for the free slots of a queue, which
+    :func:`choose_many` does not give away twice; with None it chooses for each job as if no other
+    came.
 
     Raises ValueError for another ``fuzzy``; TypeError for one that is no number, and for one text
     in the place of several.
@@ -91,6 +107,7 @@ class Rules:
     both_ways: bool = True
     tried: Sequence[str] = attrs.field(default=())
     fuzzy: float | None = attrs.field(default=None)
+    free_slots: str | None = FREE_SLOTS
 
     @admission.validator
     @tried.validator
@@ -117,7 +134,7 @@ DEFAULT: Final = Rules()
 @charged
 def choose(
     job: ClassAd,
-    ces: Glue | Iterable[ClassAd] | Pool,
+    ces: Iterable[ClassAd] | Pool,
     at: datetime | None = None,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
@@ -130,8 +147,9 @@ def choose(
 
     Args:
         job: the job's ad.
-        ces: a GLUE description; or ads of computing elements, also wrapped as an information system
-            does (``[id; update_time; expiry_time; info = […]]``); or a :func:`pool` of them.
+        ces: a GLUE description; what :func:`merged` made of several; ads of computing elements,
+            also wrapped as an information system does (``[id; update_time; expiry_time; info =
+            […]]``); or a :func:`pool` of any of these.
         at: the time by which an ad must not have expired; by default now.
         tie: breaks ties of rank by chance, and draws for ``rules.fuzzy``; without it the batch
             system's default queue (``IsDefault``) comes first, then names decide.
@@ -159,35 +177,44 @@ def choose(
 
 @attrs.frozen(slots=True)
 class Choice:
-    """The broker's decision for one of many jobs: names of queues, best first, and their ranks.
+    """The broker's decision for one of many jobs.
 
-    ``unranked`` names queues that match and are left out because their rank is not a number.
+    Attributes:
+        names: the queues that match, best rank first.
+        ranks: the rank of each.
+        chosen: the name of the queue that the job goes to; None if none matches, or if all that do
+            have as many jobs as they take.
+        waits: whether the job has to wait there: no queue that matches has enough free slots left.
+        unranked: queues that match and are left out, as their rank is not a number.
     """
 
     names: tuple[str, ...]
     ranks: tuple[float, ...]
+    chosen: str | None
+    waits: bool = False
     unranked: tuple[str, ...] = ()
 
     @property
-    def chosen(self) -> str | None:
-        """The name of the best queue, or None if none matches."""
-        return self.names[0] if self.names else None
+    def rank(self) -> float | None:
+        """The rank of the queue that the job goes to."""
+        return None if self.chosen is None else self.ranks[self.names.index(self.chosen)]
 
 
-def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
+def pool(ces: Iterable[ClassAd]) -> Pool:
     """Makes a pool of computing elements by name, to be loaded once for many jobs.
 
-    To change one later, ``update`` its ad, by its ``CEid``, or ``remove`` its name. Raises
-    ValueError if two have the same name.
+    To change it later, ``update`` an ad, ``remove`` a name, or ``replace`` all by what was read
+    anew. Both go by the name that an ad gives itself (``CEid``, ``GlueCEUniqueID``, ``id``,
+    ``Name``). Raises ValueError if two have the same name; :func:`merged` keeps the first of them.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
-    >>> kept.keys()
-    ['a', 'b']
+    >>> kept.replace([parse_ad('[ CEid = "a"; FreeCPUs = 2 ]'), parse_ad('[ CEid = "c" ]')])
+    PoolChanges(added=('c',), changed=('a',), vanished=('b',))
     """
     from matchmaker.matching.pool import Pool
 
-    made = Pool.of_named(named(_ads(ces)), key=NAMES[0])
+    made = Pool.of_named(each_named(ces), key=NAMES[0], naming=own_name)
     # The broker's own conditions are evaluated now, so that the first job need not wait.
     choose(ClassAd(), made)
     return made
@@ -195,48 +222,118 @@ def pool(ces: Glue | Iterable[ClassAd]) -> Pool:
 
 def choose_many(
     jobs: Iterable[ClassAd],
-    queues: Glue | Iterable[ClassAd] | Pool,
+    queues: Iterable[ClassAd] | Pool,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
     at: datetime | None = None,
-) -> Iterator[Choice]:
-    """Ranks queues for many jobs as :func:`choose` does; equivalent jobs are decided once.
+) -> list[Choice]:
+    """Chooses a queue for each of many jobs, in their order, and gives no free slot away twice.
 
-    Raises ParseError for an admission that is no expression.
+    Who matches, and the order of ranks, is as :func:`choose` has it; equivalent jobs are decided
+    once, and ranks are not computed anew as slots are taken. A job goes to the best queue with as
+    many free slots left as it has processors (``RequestCpus``, else ``CPUNumber``, else 1). If no
+    queue that matches has, it goes to the best one, takes no slot, and ``Choice.waits`` says so.
+
+    A queue that does not publish its free slots has room, and one with
+    ``GlueCEPolicyMaxRunningJobs`` starts no more jobs than that. With the condition ``NOT_FULL`` no
+    queue gets more jobs than ``GlueCEPolicyMaxTotalJobs`` in all. ``Rules(free_slots=None)``
+    chooses the best queue for each job, as if no other came.
+
+    Raises ParseError for an admission, or free slots, that are no expression.
 
     >>> from matchmaker import parse_ad
-    >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
-    >>> jobs = [parse_ad(f"[ Requirements = other.FreeCPUs > {n}; Rank = 1 ]") for n in (1, 5)]
-    >>> [choice.chosen for choice in choose_many(jobs, kept)]
-    ['a', None]
+    >>> kept = pool(parse_ad(f'[ CEid = "{name}"; GlueCEStateFreeJobSlots = 1; P = {p} ]')
+    ...             for name, p in (("a", 2), ("b", 1)))
+    >>> jobs = [parse_ad("[ Requirements = true; Rank = other.P ]")] * 3
+    >>> [(choice.chosen, choice.waits) for choice in choose_many(jobs, kept)]
+    [('a', False), ('b', False), ('a', True)]
     """
     from matchmaker.matching.decision import By
 
     loaded = _loaded(queues)
-    for decision in loaded.snapshot.decide_many(
-        map(_asking, some_ads(jobs)),
-        _conditions(rules),
-        _expired(loaded.snapshot, at),
-        both_ways=rules.both_ways,
-    ):
-        order = _order(loaded, decision, tie, rules)
-        names = tuple(loaded.names[row] for row in decision.rows[order].tolist())
-        unranked = loaded.rows(decision.by == By.RANK)
-        ranks = tuple(decision.ranks[order].tolist())
-        yield Choice(names, ranks, tuple(loaded.names[row] for row in unranked))
+    room = _Room(loaded.snapshot, rules)
+    asked = list(map(_asking, some_ads(jobs)))
+    decisions = loaded.snapshot.decide_many(
+        asked, _conditions(rules), _expired(loaded.snapshot, at), both_ways=rules.both_ways
+    )
+    all_names = list(loaded.names)
+    drawn = tie is not None or rules.fuzzy is not None
+    known: dict[int, tuple[Rows, Rows, Choice]] = {}
+    found = []
+    for job, decision in zip(asked, decisions, strict=True):
+        # Equivalent jobs share the arrays of one decision, and so what is made of them. The array
+        # is held, so that no other gets its id.
+        same = None if drawn else known.get(id(decision.rows))
+        if same is None:
+            order = _order(loaded, decision, tie, rules)
+            rows = decision.rows[order]
+            choice = Choice(
+                tuple(all_names[row] for row in rows.tolist()),
+                tuple(decision.ranks[order].tolist()),
+                chosen=None,
+                unranked=tuple(all_names[row] for row in loaded.rows(decision.by == By.RANK)),
+            )
+            same = known[id(decision.rows)] = decision.rows, rows, choice
+        _, rows, choice = same
+        row, waits = room.take(rows, job)
+        chosen = None if row is None else all_names[row]
+        found.append(attrs.evolve(choice, chosen=chosen, waits=waits))
+    return found
 
 
-def _ads(ces: Glue | Iterable[ClassAd]) -> Iterable[ClassAd]:
-    return ces.computing_elements() if isinstance(ces, Glue) else some_ads(ces)
+class _Room:
+    """What queues have left while jobs are given to them."""
+
+    def __init__(self, queues: Snapshot, rules: Rules) -> None:
+        """Reads what queues publish, as far as the rules respect it; the unknown is infinite."""
+        import numpy as np
+
+        def each(expression: str | None) -> npt.NDArray[np.float64]:
+            left = np.full(queues.view.size, np.inf)
+            if expression is not None:
+                left[queues.view.rows()] = [
+                    value if is_number(value) and not math.isnan(value) else math.inf
+                    for value in queues.values(parse_expr(expression))
+                ]
+            return left
+
+        free = rules.free_slots
+        limited = free is not None and NOT_FULL in rules.admission
+        self._slots = each(free)
+        self._starts = each(_MAY_START if free is not None else None)
+        self._comes = each(_MAY_COME if limited else None)
+
+    def take(self, rows: Rows, job: ClassAd) -> tuple[int | None, bool]:
+        """Gives a job to the first row with room for it, else to the first, where it waits."""
+        import numpy as np
+
+        cpus = job.eval(_cpus())
+        wanted = float(cpus) if is_number(cpus) and cpus > 1 else 1.0
+        rows = rows[self._comes[rows] >= 1]
+        fits = np.flatnonzero((self._slots[rows] >= wanted) & (self._starts[rows] >= 1))
+        if not len(rows):
+            return None, False
+        waits = not len(fits)
+        row = int(rows[0 if waits else fits[0]])
+        self._comes[row] -= 1
+        if not waits:
+            self._slots[row] -= wanted
+            self._starts[row] -= 1
+        return row, waits
 
 
-def _loaded(ces: Glue | Iterable[ClassAd] | Pool) -> Resources:
+@cache
+def _cpus() -> Expr:
+    return parse_expr(CPUS)
+
+
+def _loaded(ces: Iterable[ClassAd] | Pool) -> Resources:
     from matchmaker.matching.pool import Pool
 
     if isinstance(ces, Pool):
         now = ces.snapshot()
         return Resources(now, now.view.keys, now.view.ad)
-    return Resources.of(named(_ads(ces)))
+    return Resources.of(each_named(ces))
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:

@@ -25,12 +25,12 @@ from matchmaker.batch import (
     same_system,
 )
 from matchmaker.broker.choosing import DEFAULT, Rules, choose
-from matchmaker.broker.sources import NAMES, Queue, named
+from matchmaker.broker.sources import NAMES, Queue, each_named
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.glue import Glue, scope
+from matchmaker.glue import scope
 from matchmaker.glue.records import split_id
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
@@ -133,7 +133,7 @@ def unnamed(queue: Queue, submission: Submission | None, mapping: Mapping | None
 @charged
 def route(
     job: ClassAd,
-    ces: Glue | Iterable[ClassAd] | Pool,
+    ces: Iterable[ClassAd] | Pool,
     hosts: Hosts | None = None,
     *,
     queue: str | None = None,
@@ -192,14 +192,14 @@ def route(
     return attrs.evolve(first or Route(), selection=selection)
 
 
-def _described(ces: Glue | Iterable[ClassAd] | Pool) -> dict[str, ClassAd]:
+def _described(ces: Iterable[ClassAd] | Pool) -> dict[str, ClassAd]:
     """Return the ads of queues by name; of several with one name the first."""
     from matchmaker.matching.pool import Pool
 
     if isinstance(ces, Pool):
         return {name: ces[name] for name in ces.keys()}  # noqa: SIM118 - a pool is no mapping
     found: dict[str, ClassAd] = {}
-    for name, ad in named(ces.computing_elements() if isinstance(ces, Glue) else ces):
+    for name, ad in each_named(ces):
         found.setdefault(name, ad)
     return found
 
@@ -257,7 +257,7 @@ def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
     return attrs.evolve(found, submission=made)
 
 
-def _named(ces: Glue | Iterable[ClassAd] | Pool, name: str) -> Queue:
+def _named(ces: Iterable[ClassAd] | Pool, name: str) -> Queue:
     """The queue of a name."""
     from matchmaker.matching.pool import Pool
 

@@ -13,6 +13,7 @@ import attrs
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
+from matchmaker.classad.given import some_ads
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import CLOSED, RULES, agreed, differ
@@ -41,7 +42,7 @@ class Queue:
 
 @attrs.frozen(slots=True)
 class Queues:
-    """The computing elements of several sources.
+    """The computing elements of several sources. Iterate over them for their ads.
 
     Attributes:
         all: the queues, in the order of the sources; of several with one name the first.
@@ -52,6 +53,9 @@ class Queues:
     all: tuple[Queue, ...]
     issues: tuple[tuple[str, Issue], ...]
     records: GlueRecords
+
+    def __iter__(self) -> Iterator[ClassAd]:
+        return (queue.ad for queue in self.all)
 
     @property
     def ads(self) -> list[ClassAd]:
@@ -345,11 +349,31 @@ def _described(
     return read_osg(catalogs, open_without_rules=open_without_rules), queues
 
 
+def each_named(ces: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
+    """Return computing elements with the names that they go by, which those merged have already.
+
+    Raises TypeError for what is no iterable of ads, such as one ad.
+    """
+    if isinstance(ces, Queues):
+        return ((queue.name, queue.ad) for queue in ces.all)
+    return named(some_ads(ces))
+
+
+def own_name(ad: ClassAd) -> tuple[str | None, ClassAd]:
+    """Return the name that a computing element's ad gives itself, and the ad out of its wrapping.
+
+    >>> own_name(ClassAd(CEid="a", FreeCPUs=3))[0], own_name(ClassAd(FreeCPUs=3))[0]
+    ('a', None)
+    """
+    ad = unwrap(ad)
+    return first_text(ad, NAMES), ad
+
+
 def named(ads: Iterable[ClassAd], offset: int = 0) -> Iterator[tuple[str, ClassAd]]:
     """Each computing element, out of its wrapping, with the name that it goes by.
 
     One without a name is numbered, from the first after ``offset``.
     """
     for number, wrapped in enumerate(ads, offset + 1):
-        ad = unwrap(wrapped)
-        yield first_text(ad, NAMES) or f"CE {number}", ad
+        name, ad = own_name(wrapped)
+        yield name or f"CE {number}", ad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import click
 
 from matchmaker import batch, broker
@@ -23,6 +24,11 @@ from matchmaker.glue.issues import total
 @click.option("--submit", "script", metavar="FILE", help="Hand the job over, with this script.")
 @transfers.options
 @handing.options
+@click.option(
+    "--ignore-free-slots",
+    is_flag=True,
+    help="With several jobs: choose for each as if no other came.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -38,12 +44,13 @@ def command(
     script: str | None,
     place: transfers.Place,
     wish: handing.Wish,
+    ignore_free_slots: bool,
     as_json: bool,
 ) -> int:
     """Choose a queue for JOB, the worker nodes that satisfy it, and the submit flags.
 
     Queues come from --ldif, --ce and --ldap together, each any number of times. If JOB
-    holds several ads, only the queue of each is chosen.
+    holds several ads, only the queue of each is chosen, and no free slot is given away twice.
     """
     if mapping and not lrms:
         raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
@@ -55,8 +62,10 @@ def command(
     if len(jobs) > 1:
         if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
-        pool = broker.pool(queues.read(places).ads)
-        return _bulk(list(broker.choose_many(jobs, pool, tie, rules, places.at)), as_json)
+        if ignore_free_slots:
+            rules = attrs.evolve(rules, free_slots=None)
+        found = queues.read(places)
+        return _bulk(broker.choose_many(jobs, found, tie, rules, places.at), as_json)
     job = sources.the_one(job_file, jobs)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
@@ -95,18 +104,22 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
     """Prints the queue of each of many jobs, numbered from 1. Returns the exit status."""
     if as_json:
         print_json([
-            {"job": number, "chosen": choice.chosen, "unranked": list(choice.unranked),
+            {"job": number, "chosen": choice.chosen, "waits": choice.waits,
+             "unranked": list(choice.unranked),
              "ranked": [{"name": name, "rank": plain(rank)}
                         for name, rank in zip(choice.names, choice.ranks, strict=True)]}
             for number, choice in enumerate(choices, 1)
         ])  # fmt: skip
     else:
         rows = [
-            [number, choice.chosen or "none", rank_text(choice.ranks[0]) if choice.ranks else "-",
-             len(choice.names)]
+            [number, choice.chosen or "none",
+             "-" if choice.rank is None else rank_text(choice.rank), len(choice.names)]
             for number, choice in enumerate(choices, 1)
         ]  # fmt: skip
         show(table(["job", "computing element", "rank", "match"], rows, right=(0, 2, 3)))
+        if waiting := sum(choice.waits for choice in choices):
+            verb = "waits" if waiting == 1 else "wait"
+            show(f"{count(waiting, 'job')} {verb}: no queue that matches has free slots left")
     return 0 if all(choice.chosen for choice in choices) else 1
 
 

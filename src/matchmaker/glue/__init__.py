@@ -82,7 +82,7 @@ __all__ = [
 
 @attrs.frozen(slots=True, repr=False)
 class Glue:
-    """A snapshot of an information system.
+    """A snapshot of an information system. Iterate over it for the ads of its queues.
 
     Attributes:
         snapshot: its records, linked.
@@ -95,6 +95,9 @@ class Glue:
 
     def __repr__(self) -> str:
         return f"<Glue: {self.snapshot.summary}; {total(self.issues)} findings>"
+
+    def __iter__(self) -> Iterator[ClassAd]:
+        return iter(self.computing_elements())
 
     def computing_elements(self, choose: SubClusterChoice = first) -> list[ClassAd]:
         """The ads of its queues, one for each VO view, as a broker matches them.
