@@ -22,8 +22,8 @@ from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import parsed_ad, read_value, value_of, value_of_common
 from matchmaker.classad.scanner import (
     ASSIGNABLE,
+    ASSIGNMENT,
     LONGEST,
-    OTHER,
     PLAIN,
     SEPARATORS,
     common,
@@ -32,6 +32,8 @@ from matchmaker.classad.scanner import (
 from matchmaker.classad.spellings import Shape, shape_of
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
+_VALUES: Final = re.compile(PLAIN)
+_OTHER: Final = re.compile(ASSIGNMENT + PLAIN)
 _scan: Final = make_scanner(JSONDecoder())  # type: ignore[arg-type]
 
 
@@ -228,7 +230,7 @@ _FAR: Final = 2.0**62
 
 def _ad_inside(text: str) -> ClassAd | None:
     """The ad of assignments, each with a semicolon behind it; None as above."""
-    found = PLAIN.match(text)
+    found = _VALUES.match(text)
     parts = [found[0]] if found is not None else []
     others: list[Any] = []
     while found is not None:
@@ -240,7 +242,7 @@ def _ad_inside(text: str) -> ClassAd | None:
             name, string, expression, plain = found.groups()
             value = value_of_common(expression) if string is None else string.replace('\\"', '"')
         else:
-            found = OTHER.match(text, at)
+            found = _OTHER.match(text, at)
             if found is None:
                 break
             name, expression, plain = found.groups()

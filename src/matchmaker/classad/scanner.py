@@ -97,23 +97,20 @@ _EQUALS: Final = rf"{_SPACE}=[{SPACES}]*+"
 _CLOSED: Final = rf"{_SPACE};"
 
 # As they are mostly spelled, and otherwise.
-_PLAIN: Final = (
+PLAIN: Final = (
     rf"((?: ?+{ASSIGNABLE} = {_VALUE};|{_SPACE}{ASSIGNABLE}{_EQUALS}{_VALUE}{_CLOSED})*+)"
 )
-PLAIN: Final = re.compile(_PLAIN)
-"""Takes as many assignments as it can of a plain value, which JSON writes alike, to a name.
+"""A pattern that takes as many assignments as it can of a plain value, which JSON writes alike, to
+a name.
 
-These and the patterns below take assignments up to their semicolons: the last one needs one too."""
+This and the patterns below take assignments up to their semicolons: the last one needs one too."""
 
 _BEGUN: Final = rf"{_BETWEEN}(?:;{_BETWEEN})*+({ASSIGNABLE})"
-_ASSIGNMENT: Final = (
+ASSIGNMENT: Final = (
     rf"{_BEGUN}{_EQUALS}"
     rf"""([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+){_CLOSED}"""
 )
-ASSIGNMENT: Final = re.compile(_ASSIGNMENT)
-"""Takes one assignment to a name. Its groups are the name and the text of the expression."""
-OTHER: Final = re.compile(_ASSIGNMENT + _PLAIN)
-"""The same, and in one more group what PLAIN takes behind it."""
+"""A pattern that takes one assignment to a name: its groups are that and the expression's text."""
 
 
 # --- expressions of the common forms --------------------------------------------------------------
@@ -148,7 +145,7 @@ def _called(argument: str) -> str:
 
 @cache
 def common() -> re.Pattern[str]:
-    """Takes assignments as OTHER does, if the expression is certain to be one by its form.
+    """Takes an assignment and what PLAIN takes behind it, if its form is certain to be one.
 
     Its groups are the name, what stands in a string that knows no escape but that of a quote, the
     text of another expression, and what PLAIN takes. Without a name it takes an expression.
@@ -168,7 +165,7 @@ def common() -> re.Pattern[str]:
     begun = rf"(?:{_BEGUN}{_SPACE}=(?![=?!]){_SPACE})?+"
     string = r'"((?:[^"\\\n\0]++|\\")*+)"'
     value = rf"(?:{string}{_CLOSED}|({twice}(?:{chosen})?+){_CLOSED})"
-    return re.compile(begun + value + _PLAIN, re.ASCII)
+    return re.compile(begun + value + PLAIN, re.ASCII)
 
 
 def is_common(text: str) -> bool:

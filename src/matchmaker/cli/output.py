@@ -6,7 +6,6 @@ loaded where something is drawn: it takes as long as a short command does.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -171,6 +170,8 @@ def number(value: float) -> str:
 
 def print_json(data: Any) -> None:
     """Prints data as JSON in ASCII, so that it cannot steer a terminal."""
+    import json
+
     text = json.dumps(data, indent=2, allow_nan=False)
     if "/Expr(" in text:
         from matchmaker.classad.formats.json import marked

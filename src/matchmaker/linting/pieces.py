@@ -130,7 +130,7 @@ def _ad(piece: Piece) -> Iterator[Read]:
     if (
         flat is None
         or inside is None
-        or len(flat) != len(ASSIGNMENT.findall(inside + ";"))
+        or len(flat) != len(re.findall(ASSIGNMENT, inside + ";"))
         or not all(map(_is_constant, flat.content.values()))
     ):
         for found in _mended(piece, place_ad):

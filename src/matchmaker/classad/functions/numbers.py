@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from typing import Final
 
@@ -169,5 +168,9 @@ def random_(most: Value = 1.0) -> Value:
     if not most > 0:
         return ErrorType("random() takes a number above 0")
     if isinstance(most, int):
-        return random.randrange(most)  # noqa: S311 - spreads jobs, keeps no secret
-    return random.random() * most  # noqa: S311 - spreads jobs, keeps no secret
+        from random import randrange  # Loaded on call: few policies ask for chance.
+
+        return randrange(most)  # noqa: S311 - spreads jobs, keeps no secret
+    from random import random
+
+    return random() * most  # noqa: S311 - spreads jobs, keeps no secret
