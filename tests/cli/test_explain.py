@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, dumps
-from matchmaker.cli import explain_
+from matchmaker.cli import explain_, output
 from tests.cli.conftest import COMMAND, EXAMPLES, Run
 from tests.cli.test_terminal import NASTY, loaded, with_terminal
 
@@ -354,8 +354,8 @@ def test_a_terminal_of_any_width_has_counts_in_line(
 
 def test_clauses_wrap_at_operators() -> None:
     text = "(TARGET.A > 1 || TARGET.B isnt undefined) && member(TARGET.C, {1, 2}) && x =?= y"
-    assert explain_.wrapped(text, 44) == [
+    assert output.wrapped(text, 44) == [
         "(TARGET.A > 1 || TARGET.B isnt undefined)", "&& member(TARGET.C, {1, 2}) && x =?= y",
     ]  # fmt: skip
-    assert all(len(line) <= 10 for line in explain_.wrapped(text, 10))
-    assert "".join(explain_.wrapped(text, 10)).replace(" ", "") == text.replace(" ", "")
+    assert all(len(line) <= 10 for line in output.wrapped(text, 10))
+    assert "".join(output.wrapped(text, 10)).replace(" ", "") == text.replace(" ", "")

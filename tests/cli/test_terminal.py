@@ -19,7 +19,7 @@ from rich.console import Console
 
 from matchmaker import ClassAd, dumps, parse_ads
 from matchmaker.cli import output, sources
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import COMMAND, EXAMPLES, Run
 
 pytestmark = pytest.mark.slow
 
@@ -316,3 +316,35 @@ def test_a_table_in_a_file_is_the_one_on_a_terminal_that_is_wide(
     with contextlib.redirect_stdout(io.StringIO()) as said:
         output.show(made)
     assert said.getvalue() == "\n".join(expected) + "\n"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_terminal_has_each_reason_of_refusals_once(width: int) -> None:
+    words = ["broker", str(EXAMPLES / "job.jdl"), "--ldif", str(EXAMPLES / "site.ldif")]
+    _, _, shown = with_terminal(words, stdout=True, columns=width)
+    lines = [line.rstrip() for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines()]
+    assert max(map(len, lines)) <= width
+    heads = [line for line in lines if re.match(r"\d+ refused|the job is refused", line)]
+    assert [re.findall(r"\d+", line)[0] for line in heads] == ["5", "4", "3", "2", "1"]
+    place = lines.index("the job is refused by 4: no rule of access covers the job")
+    # What all of them have in common is said once, and what differs behind each name.
+    found = lines[place : lines.index("", place)]
+    assert sum("FQAN = undefined" in line for line in found) == 1
+    names = [line for line in found if line.startswith("  ce")]
+    assert len(names) == sum("GlueCEAccessControlBaseRule" in line for line in found) == 4
+    # Refusals by two states are two facts of one reason.
+    assert any("grid3000M" in line for line in lines)
+    assert sum('GlueCEStateStatus == "Production" is false' in line for line in lines) == 1
+
+
+def test_of_many_that_are_refused_alike_a_terminal_names_some(tmp_path: Path) -> None:
+    path = tmp_path / "queues.ad"
+    path.write_text("".join(f'[ GlueCEUniqueID = "ce{n:02}"; Cpus = 1 ]' for n in range(30)))
+    job = tmp_path / "job.ad"
+    job.write_text("[ Requirements = other.Cpus > 1 ]")
+    _, _, shown = with_terminal(["broker", str(job), "--ce", str(path)], stdout=True, columns=80)
+    lines = [line.rstrip() for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines()]
+    place = lines.index("30 refused by the job: other.Cpus > 1 is false")
+    assert lines[place + 1 : place + 11] == [
+        "    Cpus = 1", *(f"  ce0{n}" for n in range(8)), "  and 22 more: --json names all",
+    ]  # fmt: skip

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import textwrap
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -20,7 +18,17 @@ from matchmaker.classad.formats.files import replacing
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
 from matchmaker.cli import picking, pools, sources, spread
-from matchmaker.cli.output import console, count, plain, print_json, printable, show, table, warn
+from matchmaker.cli.output import (
+    console,
+    count,
+    plain,
+    print_json,
+    printable,
+    show,
+    table,
+    warn,
+    wrapped,
+)
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
 from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
 from matchmaker.matching.pair import value_text
@@ -253,28 +261,6 @@ def _narrow(
             first = f"{first.ljust(margin)}{parts.pop(0)}"
         yield Text(first.rstrip())
         yield from (Text(" " * margin + part) for part in parts)
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """The lines of an expression: broken before operators where it can be, and after commas.
-
-    >>> wrapped("TARGET.Memory >= MY.RequestMemory && f(TARGET.Arch, 1)", 30)
-    ['TARGET.Memory', '>= MY.RequestMemory', '&& f(TARGET.Arch, 1)']
-    >>> wrapped("a" * 12, 5)
-    ['aaaaa', 'aaaaa', 'aa']
-    """
-    lines = [""]
-    for piece in _PIECES.split(text):
-        joined = f"{lines[-1]} {piece}" if lines[-1] else piece
-        if len(joined) <= width:
-            lines[-1] = joined
-            continue
-        parts = textwrap.wrap(piece, width, break_on_hyphens=False)
-        lines[-1:] = [lines[-1], *parts] if lines[-1] else parts
-    return lines
-
-
-_PIECES: Final = re.compile(r"(?<=,) | (?=(?:&&|\|\||[=!<>]=?|=[?!]=|[-+*/%?:]|is|isnt) )")
 
 
 def _pair(explained: PairExplanation) -> list[RenderableType]:

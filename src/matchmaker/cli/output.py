@@ -7,10 +7,12 @@ loaded where something is drawn: it takes as long as a short command does.
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from matchmaker import ClassAd
 from matchmaker.classad.quoting import printable as printable  # noqa: PLC0414 - given on
@@ -143,6 +145,28 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     for name, value in pairs:
         made.add_row(name, Text(printable(str(value))))
     return made
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of an expression: broken before operators where it can be, and after commas.
+
+    >>> wrapped("TARGET.Memory >= MY.RequestMemory && f(TARGET.Arch, 1)", 30)
+    ['TARGET.Memory', '>= MY.RequestMemory', '&& f(TARGET.Arch, 1)']
+    >>> wrapped("a" * 12, 5)
+    ['aaaaa', 'aaaaa', 'aa']
+    """
+    lines = [""]
+    for piece in _PIECES.split(text):
+        joined = f"{lines[-1]} {piece}" if lines[-1] else piece
+        if len(joined) <= width:
+            lines[-1] = joined
+            continue
+        parts = textwrap.wrap(piece, width, break_on_hyphens=False)
+        lines[-1:] = [lines[-1], *parts] if lines[-1] else parts
+    return lines
+
+
+_PIECES: Final = re.compile(r"(?<=,) | (?=(?:&&|\|\||[=!<>]=?|=[?!]=|[-+*/%?:]|is|isnt) )")
 
 
 def complaint(error: Exception) -> str:

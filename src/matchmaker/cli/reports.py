@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from rich.console import RenderableType
@@ -18,7 +18,17 @@ from matchmaker.broker.choosing import UNKNOWN_RANK
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.cli.output import facts, number, plain, print_json, show, table
+from matchmaker.cli.output import (
+    console,
+    facts,
+    number,
+    plain,
+    print_json,
+    printable,
+    show,
+    table,
+    wrapped,
+)
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.selection import Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
@@ -131,8 +141,12 @@ class Page:
         if rows:
             self.show(table(columns, rows, right=(0, 2, *([3] if also else [])), whole=(1,)))
         if selection.refused:
-            refusals = [[refusal.name, refusal.reason] for refusal in selection.refused]
-            self.show(table(["refused", "why"], refusals, whole=(0,)))
+            out = console()
+            if out.is_terminal:
+                self.lines(by_reason(selection.refused, out.width))
+            else:
+                refusals = [[refusal.name, refusal.reason] for refusal in selection.refused]
+                self.show(table(["refused", "why"], refusals, whole=(0,)))
 
     def reduction(self, reduction: Reduction) -> None:
         """Adds the requirement and its residual on hosts."""
@@ -202,6 +216,64 @@ class Page:
         self._close()
         for part in self._parts:
             show(part)
+
+
+NAMED: Final = 8
+"""How many of those that are refused alike are named on a terminal."""
+
+_HEADS: Final = {
+    "job": "{} refused by the job",
+    "resource": "the job is refused by {}",
+    "broker": "{} refused by the broker",
+}
+
+
+def by_reason(refused: Sequence[Refusal], width: int) -> list[str]:
+    """Lines for a terminal that say why some are refused: each reason once, the commonest first.
+
+    What all of a reason have found stands under it, what differs behind their names.
+    """
+    groups: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    for one in refused:
+        reason, found = _reason(one)
+        groups.setdefault((one.by, reason), []).append((one.name, found))
+    lines: list[str] = []
+    for (by, reason), members in sorted(groups.items(), key=lambda group: -len(group[1])):
+        head = _HEADS.get(by, "{} refused").format(f"{len(members):,}")
+        first, *more = wrapped(printable(f"{head}: {reason}"), width - 4)
+        lines += ["", first, *(f"    {line}" for line in more)]
+        alike = [fact for fact in members[0][1] if all(fact in found for _, found in members)]
+        lines += _listed(alike, width)
+        for name, found in members[:NAMED]:
+            own = [fact for fact in found if fact not in alike]
+            line = f"  {printable(name)}"
+            short = f"{line}  {', '.join(own)}"
+            lines += [short.rstrip()] if len(short) <= width else [line, *_listed(own, width)]
+        if len(members) > NAMED:
+            lines.append(f"  and {len(members) - NAMED:,} more: --json names all")
+    return lines[1:]
+
+
+def _reason(refusal: Refusal) -> tuple[str, list[str]]:
+    """The reason of a refusal without who refuses and what was found, and these as texts."""
+    clause = refusal.clause
+    if clause is None:
+        return refusal.reason, []
+    found = [f"{name} = {value_text(value)}" for name, value in clause.facts]
+    said = refusal.reason.removesuffix(f" ({', '.join(found)})")
+    return said.partition(": ")[2] if refusal.by in _HEADS else said, [*map(printable, found)]
+
+
+def _listed(found: Sequence[str], width: int) -> list[str]:
+    """Facts in lines that fit, none of them broken that fits in one."""
+    lines: list[str] = []
+    for place, fact in enumerate(found):
+        text = fact if place == len(found) - 1 else f"{fact},"
+        if lines and len(lines[-1]) + 1 + len(text) <= width:
+            lines[-1] += f" {text}"
+        else:
+            lines += [f"    {part}" for part in wrapped(text, max(width - 4, 20))]
+    return lines
 
 
 def _gist(refusal: Refusal) -> str:
