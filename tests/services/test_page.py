@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from html import escape, unescape
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -99,6 +100,35 @@ def test_the_page_forbids_what_it_does_not_need(tmp_path: Path) -> None:
 
 WIDTHS = (1280, 768, 390)
 
+BROKEN = """<script>
+const broken = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  if (["STYLE", "SCRIPT"].includes(texts.currentNode.parentNode.tagName)) continue;
+  for (const word of texts.currentNode.data.matchAll(/\\S+/g)) {
+    const range = document.createRange();
+    range.setStart(texts.currentNode, word.index);
+    range.setEnd(texts.currentNode, word.index + word[0].length);
+    const tops = new Set(Array.from(range.getClientRects(), (box) => Math.round(box.top)));
+    if (tops.size > 1) broken.push(word[0]);
+  }
+}
+const found = document.createElement("code");
+found.className = "measured";
+found.textContent = JSON.stringify(broken);
+parent.document.body.append(found);
+</script>"""
+
+FIRST = """<script>
+const found = document.createElement("code");
+found.className = "measured";
+found.textContent = JSON.stringify(Array.from(document.querySelectorAll("h2, .funnel, table"))
+  .filter((one) => one.getBoundingClientRect().height)
+  .sort((one, two) => one.getBoundingClientRect().top - two.getBoundingClientRect().top)
+  .map((one) => one.textContent)[0]);
+parent.document.body.append(found);
+</script>"""
+
 MEASURE = """<script>
 const wide = document.documentElement.clientWidth, out = [];
 for (const one of document.querySelectorAll("body *")) {
@@ -124,8 +154,10 @@ Layout = tuple[int, bool, list[str], bool, str, float]
 tables are headed, and the size of its text."""
 
 
-def laid_out(texts: Iterable[str], folder: Path, widths: Iterable[int]) -> list[Layout]:
-    """Measures pages in frames of some widths, light and dark.
+def laid_out(
+    texts: Iterable[str], folder: Path, widths: Iterable[int], script: str = MEASURE
+) -> list[Any]:
+    """Measures pages in frames of some widths, light and dark, with a script.
 
     The rules of a page forbid every script, so they are taken away here.
     """
@@ -133,7 +165,7 @@ def laid_out(texts: Iterable[str], folder: Path, widths: Iterable[int]) -> list[
         f'<iframe style="width: {width}px; height: 900px; border: 0; color-scheme: {scheme}"'
         f' srcdoc="{escape(text)}"></iframe>'
         for text in (
-            re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", f"{MEASURE}</body>")
+            re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", f"{script}</body>")
             for text in texts
         )
         for width in widths
@@ -142,7 +174,7 @@ def laid_out(texts: Iterable[str], folder: Path, widths: Iterable[int]) -> list[
     page = folder / "measured.html"
     page.write_text(f'<meta charset="utf-8"><body style="margin: 0">{frames}', "utf-8")
     found = re.findall('<code class="measured">(.*?)</code>', show(page, 1400, 900).dom)
-    return [tuple(json.loads(unescape(one))) for one in found]
+    return [json.loads(unescape(one)) for one in found]
 
 
 def pages() -> dict[str, str]:
@@ -169,10 +201,50 @@ def test_nothing_stands_beyond_the_edge(tmp_path: Path) -> None:
         for width in WIDTHS
         for dark in (False, True)
     ]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    assert sorted(map(tuple, found), key=str) == sorted(wanted, key=str)
+
+
+def test_no_word_is_broken_where_there_is_room(tmp_path: Path) -> None:
+    names = ("GlueHostApplicationSoftwareRunTimeEnvironment", "GlueHostMainMemoryVirtualSize")
+    job = parse_ad(
+        f"[ Requirements = TARGET.Cpus > 1 && TARGET.{names[1]} > MY.{names[0]} && member("
+        f'"GLITE_1_2", TARGET.{names[0]}) && TARGET.Missing > 1 && TARGET.Cpus > "1" ]'
+    )
+    slots = f'[ Name = "slot1@wn1.example.org"; Cpus = 2; {names[0]} = {{"GLITE_1_2", "LCG-2"}} ]'
+    pool = Pool(parse_ads(slots + slots.replace("wn1", "wn2")))
+    texts = [
+        pool.explain(job).html(), pool.explain_pair(job, "slot1@wn1.example.org").html(),
+    ]  # fmt: skip
+    found = laid_out(texts, tmp_path, [1280, 390], BROKEN)
+    # Of each page first both in its width, then both on a phone, where some take two lines.
+    assert [bool(broken) for broken in found] == [False, False, True, True] * 2
+
+
+def test_what_would_help_comes_first_on_a_phone(classad: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    texts = []
+    for words in (["--job", "13.0"], []):
+        classad("explain", EXAMPLES / "queue.ad", EXAMPLES / "slots.ad", "--html", page, *words)
+        texts.append(page.read_text("utf-8"))
+    assert laid_out(texts, tmp_path, [390], FIRST) == ["What would help"] * 4
+
+
+def test_the_page_of_a_queue_has_every_job(classad: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = classad("explain", EXAMPLES / "queue.ad", EXAMPLES / "slots.ad", "--html", page)
+    assert (done.status, done.out) == (1, "")
+    shown = show(page, 1280, 900)
+    assert (shown.console, shown.requests) == ((), ())
+    assert "<title>5 jobs in 3 autoclusters, the worst first: jobs queue.ad, pool" in shown.dom
+    titles = re.findall("<summary>(.*?)</summary>", shown.dom)
+    assert titles == [
+        "1 job, 13.0: 0 of 10 match", "1 job, 14.0: 0 of 10 match",
+        "3 jobs, 12.0, 12.1, 12.2: 10 of 10 match, 4 of them free now",
+    ]  # fmt: skip
+    assert shown.dom.count("<details open") == 1
 
 
 def test_what_stands_beyond_the_edge_would_be_seen(tmp_path: Path) -> None:
     text = pages()["pool"].replace("</h1>", '</h1><pre style="width: 70em">x</pre>')
     for found in laid_out([text], tmp_path, [390]):
-        assert found[2:4] == (["PRE"], True)
+        assert found[2:4] == [["PRE"], True]

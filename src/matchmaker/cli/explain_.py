@@ -30,9 +30,14 @@ from matchmaker.cli.output import (
     wrapped,
 )
 from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
-from matchmaker.matching.explanation.report import Counted, ad_table, clause_table
+from matchmaker.matching.explanation.report import (
+    Counted,
+    Paged,
+    QueueExplanation,
+    ad_table,
+    clause_table,
+)
 from matchmaker.matching.pair import value_text
-from matchmaker.matching.states import State
 
 if TYPE_CHECKING:
     from matchmaker import Shards
@@ -78,8 +83,8 @@ def command(
     requirements refuse the job.
 
     Of many jobs, those that match alike are explained once, those first that match least; the exit
-    status is 0 where each matches something. --job ID takes one. --with takes the key of an ad, or
-    the name of a machine with one slot.
+    status is 0 where each matches something. --job ID takes one; --html shows them all. --with
+    takes the key of an ad, or the name of a machine with one slot.
 
     Of the ads that match it says how many are free now, and why the others are not: claimed,
     draining, kept by their owners, reserved. --names gives the attributes that say so.
@@ -91,14 +96,17 @@ def command(
     jobs = sources.ads(job_file)
     if job_id is not None:
         jobs = [picking.the_job(jobs, job_id, job_file)]
-    if len(jobs) > 1 and (name is not None or html_file is not None):
+    if len(jobs) > 1 and name is not None:
         raise click.UsageError(
-            f"--with and --html explain one job, and {job_file} has {len(jobs)}: give --job ID"
+            f"--with explains one job, and {job_file} has {len(jobs)}: give --job ID"
         )
     job = sources.the_one(job_file, jobs) if len(jobs) < 2 else None
     with spread.pool(pool_files, key, constraint, shards, scheduler) as pool:
         if job is None:
-            return _many(jobs, pool, names, as_json=as_json)
+            found = _many(jobs, pool, names)
+            if html_file is not None:
+                _paged(found, f"jobs {_file(job_file)}", pool_files, html_file)
+            return _printed_many(found, as_json=as_json, quiet=html_file is not None)
         explained = (
             pool.explain(job, names=names)
             if name is None
@@ -118,10 +126,7 @@ def _printed(
 ) -> int:
     """Prints an explanation and writes its page; the exit status."""
     if html_file is not None:
-        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-        files = ", ".join(_file(path) for path in pool_files)
-        of = f"job {picking.id_of(job) or _file(job_file)}, pool {shorten(files, 200)}, {when}"
-        _write(html_file, explained.html(of))
+        _paged(explained, f"job {picking.id_of(job) or _file(job_file)}", pool_files, html_file)
     if as_json:
         print_json(_data(explained))
     elif html_file is None:
@@ -135,42 +140,46 @@ MOST = 100
 """How many autoclusters are explained."""
 
 
-def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str], *, as_json: bool) -> int:
-    """Explains each autocluster of the jobs once, those first that fewest slots match."""
+def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str]) -> QueueExplanation:
+    """Explains each autocluster of the jobs once."""
     then = pool.snapshot()
     ids = picking.labels(jobs)
     members: dict[Hashable, list[int]] = {}
     for number, job in enumerate(jobs):
         members.setdefault(then.cluster(job), []).append(number)
     groups = sorted(members.values(), key=len, reverse=True)
-    found = [(numbers, pool.explain(jobs[numbers[0]], names=names)) for numbers in groups[:MOST]]
-    found.sort(key=lambda one: (one[1].matched, one[1].states.get(State.FREE, 0), -len(one[0])))
-    left = len(groups) - len(found)
+    return QueueExplanation.of(len(jobs), len(groups), (
+        ([ids[n] for n in numbers], pool.explain(jobs[numbers[0]], names=names))
+        for numbers in groups[:MOST]
+    ))  # fmt: skip
+
+
+def _printed_many(found: QueueExplanation, *, as_json: bool, quiet: bool) -> int:
+    """Prints what was found of several jobs, unless a page has it; the exit status."""
+    left = found.count - len(found.clusters)
     if left:
         warn(f"{count(left, 'smaller cluster')} of jobs not explained: --job ID explains one job")
     if as_json:
         print_json({
-            "jobs": len(jobs),
-            "clusters": [{"jobs": [ids[n] for n in ns], **_data(one)} for ns, one in found],
+            "jobs": found.jobs,
+            "clusters": [{"jobs": list(ids), **_data(one)} for ids, one in found.clusters],
             "unexplained": left,
         })  # fmt: skip
-        return 0 if all(one.matched for _, one in found) else 1
-    print(f"{count(len(jobs), 'job')} in {count(len(groups), 'autocluster')}, the worst first")
-    rows = []
-    for numbers, one in found:
-        free = one.states.get(State.FREE, 0)
-        known = not set(one.states) <= {State.UNSAID} or not one.matched
-        shown = ", ".join(shorten(ids[n], 60) for n in numbers[:3])
-        more = f" and {len(numbers) - 3:,} more" if len(numbers) > 3 else ""
-        rows.append((f"{len(numbers):,}", f"{one.matched:,}", f"{free:,}" if known else "?",
-                     f"{shown}{more}"))  # fmt: skip
-    print()
-    show(table(("jobs", "match", "free now", "ids"), rows, right=(0, 1, 2), whole=(0, 1)))
-    numbers, worst = found[0]
-    print(f"\nThe first, such as {printable(shorten(ids[numbers[0]], 60))}:\n")
-    for part in _page(worst):
-        show(part)
-    return 0 if all(one.matched for _, one in found) else 1
+    elif not quiet:
+        print(f"{found.summary()}\n")
+        show(table(*found.rows(), right=(0, 1, 2), whole=(0, 1)))
+        ids, worst = found.clusters[0]
+        print(f"\nThe first, such as {printable(shorten(ids[0], 60))}:\n")
+        for part in _page(worst):
+            show(part)
+    return 0 if all(one.matched for _, one in found.clusters) else 1
+
+
+def _paged(explained: Paged, job: str, pool_files: tuple[str, ...], path: str) -> None:
+    """Writes the page of an explanation; `job` says of what."""
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    files = ", ".join(_file(path) for path in pool_files)
+    _write(path, explained.html(f"{job}, pool {shorten(files, 200)}, {when}"))
 
 
 def _file(path: str) -> str:

@@ -7,6 +7,7 @@ Nothing is fetched, and no script runs: the page forbids both.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -82,12 +83,21 @@ class Drawing:
     svg: str
 
 
-Part: TypeAlias = Table | Items | Funnel | Drawing
+@attrs.frozen(slots=True)
+class Section:
+    """Parts under a title that opens and closes them; ``opened`` if they are seen at first."""
+
+    title: str
+    parts: Sequence[Part]
+    opened: bool = False
+
+
+Part: TypeAlias = Table | Items | Funnel | Drawing | Section
 
 
 _STYLE: Final = """
 .mm { --blue: #3b82c4; --green: #1a7f4b; --yes: #1a7f4b; --no: #c2410c;
-  font: 14px/1.45 system-ui, sans-serif; max-width: 62em; }
+  font: 14px/1.45 system-ui, sans-serif; max-width: 84em; }
 .mm h1 { font-size: 1.4em; margin: 0 0 .3em; overflow-wrap: anywhere; }
 .mm h2 { font-size: 1.1em; margin: 1.6em 0 .4em; }
 .mm p, .mm li { overflow-wrap: anywhere; } .mm ul { padding-left: 1.2em; }
@@ -97,6 +107,9 @@ _STYLE: Final = """
 .mm th { font-weight: 600; border-bottom: 1px solid #8888; }
 .mm .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .mm code { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
+.mm summary { font-size: 1.2em; font-weight: 600; margin: 1.2em 0 .4em; cursor: pointer;
+  overflow-wrap: anywhere; }
+.mm details > div { border-left: 3px solid #8884; padding-left: 1em; }
 .mm .bar { display: inline-block; height: .7em; background: var(--blue); min-width: 1px; }
 .mm .yes { color: var(--yes); } .mm .no { color: var(--no); }
 .mm svg { max-width: 100%; height: auto; } .mm svg text { fill: currentColor; font-size: 13px; }
@@ -106,8 +119,13 @@ _STYLE: Final = """
 .mm .stage i { display: block; height: 1.5em; margin: 0 auto; background: var(--blue); }
 .mm .stage:last-child i { background: var(--green); }
 .mm .stage b { margin-right: .6em; font-variant-numeric: tabular-nums; }
+@media (min-width: 75em) {
+  /* A table counts with whole words here; only those that no line holds are broken. */
+  .mm td code { overflow-wrap: normal; } .mm td .long { overflow-wrap: anywhere; }
+}
 @media (prefers-color-scheme: dark) { .mm { --yes: #4ade80; --no: #fb923c; } }
 @media (max-width: 46em) {
+  .mm details > div { border: 0; padding: 0; }
   .mm .stage { display: flex; flex-direction: column-reverse; align-items: stretch; }
   .mm table, .mm tbody, .mm tr, .mm td { display: block; } .mm thead { display: none; }
   .mm tr { border: 1px solid #8888; border-radius: .4em; margin: 0 0 .7em; padding: .4em .7em; }
@@ -149,14 +167,21 @@ def fragment(title: str, parts: Iterable[Part], of: str = "") -> str:
     made = [f"<style>{_STYLE}</style>", f"<h1>{_text(title)}</h1>"]
     if of:
         made.append(f'<p class="of">{_text(of)}</p>')
-    for part in parts:
-        if isinstance(part, Funnel):
-            made.append(_funnel(part, title))
-        elif isinstance(part, Drawing):
-            made.append(f"<h2>{_text(part.heading)}</h2>{part.svg}")
-        else:
-            made.append(_table(part) if isinstance(part, Table) else _list(part))
+    made += [_made(part, title) for part in parts]
     return f'<div class="mm">{"".join(made)}</div>'
+
+
+def _made(part: Part, title: str) -> str:
+    if isinstance(part, Section):
+        inner = "".join(_made(one, part.title) for one in part.parts)
+        opened = " open" if part.opened else ""
+        summary = f"<summary>{_text(part.title)}</summary>"
+        return f"<details{opened}>{summary}<div>{inner}</div></details>"
+    if isinstance(part, Funnel):
+        return _funnel(part, title)
+    if isinstance(part, Drawing):
+        return f"<h2>{_text(part.heading)}</h2>{part.svg}"
+    return _table(part) if isinstance(part, Table) else _list(part)
 
 
 def _text(value: object) -> str:
@@ -166,7 +191,14 @@ def _text(value: object) -> str:
 
 
 def _code(text: str) -> str:
-    return f"<code>{_text(shorten(text, 1000))}</code>"
+    words = _LONG.split(shorten(text, 1000))
+    made = (f'<span class="long">{_text(w)}</span>' if n % 2 else _text(w)
+            for n, w in enumerate(words))  # fmt: skip
+    return f"<code>{''.join(made)}</code>"
+
+
+_LONG: Final = re.compile(r"(\S{60,})")
+"""A word that a column of a page need not hold in one line."""
 
 
 def _cell(cell: Cell) -> str:
@@ -209,7 +241,7 @@ def _funnel(part: Funnel, title: str) -> str:
     stages = "".join(
         f'<li class="stage" title="{_text(shorten(label, 1000))}">'
         f'<i style="width: {max(100 * left / (part.total or 1), 1 if left else 0):.1f}%"></i>'
-        f"<span><b>{left:,}</b>{_text(shorten(label, 72))}</span></li>"
+        f"<span><b>{left:,}</b>{_text(shorten(label, 120))}</span></li>"
         for left, label in part.stages
     )
     return f'<ol class="funnel" aria-label="{_text(title)}">{stages}</ol>'

@@ -285,13 +285,14 @@ class Explanation(Paged):
             last = len(titles) - 1
             return Table(heading, (*titles[:last], "", "clause"), cells, last, note)
 
+        # On a phone only the first lines are seen, so what to do comes first.
+        yield Items("What would help", self.advice())
+        yield Items("What is amiss", self.notes)
         yield Funnel(self.total, self._stages())
         yield Items("What is not free", self.standing())
         if self.clauses:
             yield barred("What the job requires", clause_table(self))
-        yield Items("What is amiss", self.notes)
         yield Items("What excludes everything", self.conflicts)
-        yield Items("What would help", self.advice())
         if self.ad_clauses:
             yield barred("What the slots require", ad_table(self), self.unseen())
 
@@ -306,6 +307,59 @@ class Explanation(Paged):
         if not set(self.states) <= {State.UNSAID}:
             found.append((self.states.get(State.FREE, 0), "are free now"))
         return found
+
+
+@attrs.frozen(slots=True)
+class QueueExplanation(Paged):
+    """The explanations of the autoclusters of some jobs, the worst first.
+
+    ``clusters`` has the ids of the jobs of each with their common explanation. Of ``count``
+    autoclusters the smaller ones may be left out.
+    """
+
+    jobs: int
+    count: int
+    clusters: tuple[tuple[tuple[str, ...], Explanation], ...]
+
+    @classmethod
+    def of(
+        cls, jobs: int, count: int, found: Iterable[tuple[Sequence[str], Explanation]]
+    ) -> QueueExplanation:
+        """The explanations, those first of jobs that match least."""
+        clusters = [(tuple(ids), one) for ids, one in found]
+        clusters.sort(
+            key=lambda one: (one[1].matched, one[1].states.get(State.FREE, 0), -len(one[0]))
+        )
+        return cls(jobs, count, tuple(clusters))
+
+    def summary(self) -> str:
+        """How many jobs there are, and of how many kinds, on one line."""
+        jobs, kinds = ("" if n == 1 else "s" for n in (self.jobs, self.count))
+        return f"{self.jobs} job{jobs} in {self.count} autocluster{kinds}, the worst first"
+
+    def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """A table of the autoclusters: titles and rows."""
+        rows: list[tuple[str, ...]] = []
+        for ids, one in self.clusters:
+            free = one.states.get(State.FREE, 0)
+            known = not set(one.states) <= {State.UNSAID} or not one.matched
+            rows.append((f"{len(ids):,}", f"{one.matched:,}", f"{free:,}" if known else "?",
+                         named(ids)))  # fmt: skip
+        return ("jobs", "match", "free now", "ids"), rows
+
+    def _parts(self) -> Iterator[Part]:
+        from matchmaker.matching.explanation.page import Section
+
+        for place, (ids, one) in enumerate(self.clusters):
+            jobs = f"{len(ids):,} job{'' if len(ids) == 1 else 's'}"
+            title = f"{jobs}, {named(ids)}: {one.summary()}"
+            yield Section(title, tuple(one._parts()), opened=not place)  # noqa: SLF001 - a page in a page
+
+
+def named(ids: Sequence[str]) -> str:
+    """The first few ids of jobs, and how many more there are."""
+    shown = ", ".join(shorten(one, 60) for one in ids[:3])
+    return shown + (f" and {len(ids) - 3:,} more" if len(ids) > 3 else "")
 
 
 def clause_table(explained: Explanation) -> Counted:
