@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker import ClassAd, batch, parse_ad, parse_expr, reduce
+from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.batch.render import refusal
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse_value
+from tests.batch.test_site_scripts import CE_ROUTE
 from tests.services import test_gridengine_flags, test_slurm_flags
 from tests.services.condor import Machine, Pool, RefusedError
 
@@ -250,3 +251,20 @@ def test_a_refusal_is_a_line_that_no_job_is_taken_with(oracle: Pool) -> None:
 def test_a_line_that_is_no_expression_is_refused(oracle: Pool) -> None:
     with pytest.raises(RefusedError, match="Parse error"):
         oracle.matched(["-append", "requirements = TARGET.A >"])
+
+
+# --- a whole route --------------------------------------------------------------------------------
+
+
+def test_a_route_of_a_compute_element_as_a_mapping(oracle: Pool, tmp_path: Path) -> None:
+    """HTCondor has the computed amounts, and the accounting group by who submits."""
+    expected = [
+        {"RequestMemory": 16000, "RequestCpus": 8, "JobPrio": 10,
+         "AccountingGroup": "group_analysis.mcore.ada"},
+        {"RequestMemory": 2560, "RequestCpus": 1, "JobPrio": 0,
+         "AccountingGroup": "group_analysis.score.ada"},
+    ]  # fmt: skip
+    for (job, _), values in zip(CE_ROUTE.cases, expected, strict=True):
+        made = CE_ROUTE.planned(tmp_path, job)
+        [ad] = parse_ads(oracle.job(made.argv), format="old")
+        assert {name: ad.eval(name) for name in values} == values

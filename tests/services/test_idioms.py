@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.batch import test_site_scripts as scripts
 from tests.batch.test_idioms import IDIOMS
 from tests.services.daemons import ServiceUnavailable
 from tests.services.gridengine import working
@@ -68,6 +69,40 @@ def test_slurm_runs_jobs_with_what_the_mapping_prints(
         said = cluster.submit([], "\n".join([*directives, *script, *others])).split("\n")
         assert said[0] == "on n2" if "el9" in str(lines) + str(answers) else "on n" in said[0]
         assert ("loaded cuda" in said) == ("module load cuda" in lines)
+
+
+OF_SCRIPTS = {
+    "ARC": [
+        {"Nice": "70", "JobName": "N7_seas__a_name", "TimeLimit": "01:01:00", "NumTasks": "2",
+         "MinMemoryCPU": "500M", "Partition": "long"},
+        {"TimeLimit": "00:01:00", "OverSubscribe": "NO", "JobName": "run", "C": "1:0:*:*"},
+    ],
+    "DIRAC": [
+        {"NumNodes": "1-2", "Account": "lhcb", "CPUs/Task": "2", "Partition": "long"},
+        {"NumNodes": "1-1", "CPUs/Task": "1", "TresPerTask": "gres:gpu:1"},
+    ],
+    "TARDIS": [{"NumTasks": "2", "MinMemoryNode": "1500M", "TimeLimit": "01:30:00"}],
+    "Pegasus": [
+        {"NumNodes": "2-2", "NumTasks": "3", "C": "2:0:*:*", "JobName": "stage-in--1-",
+         "Account": "hep7", "TimeLimit": "01:30:00", "MinMemoryNode": "1000M"},
+        {"NumNodes": "1-1", "Partition": "long"},
+    ],
+    "HTCondor-CE to Slurm": [
+        {"Partition": "long", "TimeLimit": "03:20:00", "Account": "hep_cms", "CPUs/Task": "2"},
+        {"TimeLimit": "1-00:00:00", "Account": "hep_atlas", "Partition": "long"},
+    ],
+}  # fmt: skip
+"""What Slurm says of the jobs of each script that is for it."""
+
+
+@pytest.mark.parametrize("name", OF_SCRIPTS)
+def test_slurm_takes_what_whole_scripts_ask_for(cluster: Farm, tmp_path: Path, name: str) -> None:
+    script = next(each for each in scripts.SCRIPTS if each.name == name)
+    for (job, _), answers in zip(script.cases, OF_SCRIPTS[name], strict=True):
+        made = script.planned(tmp_path, job)
+        for argv, lines in ((made.argv, ()), ((), made.directives)):
+            said = cluster.queued(argv, lines)
+            assert {name: said.get(name, "") for name in answers} == answers
 
 
 PARALLEL = """pe_name ompi
