@@ -55,6 +55,29 @@ def test_the_page_for_people(classad: Run, demo: list[object]) -> None:
     assert any(line.startswith("worker nodes  22 of 47: wn001 wn002 ") for line in lines)
 
 
+def test_the_pages_have_the_numbers_of_the_output(
+    classad: Run, demo: list[object], examples: Path
+) -> None:
+    readme = (examples.parent / "README.md").read_text("utf-8")
+    told = re.search(r"(?m)^make demo +# a grid job meets (\d+) queues of five sites", readme)
+    first = classad(*demo).out.splitlines()[0]
+    assert told is not None
+    assert first.startswith(f"{told[1]} queues, ")
+    sources = demo[2 : demo.index("--nodes")]
+    hosts = [
+        row["name"].partition(":")[0] for row in json.loads(classad("ces", *sources, "--json").out)
+    ]
+    assert len(hosts) == int(told[1])
+    assert len({host.partition(".")[2] for host in hosts}) == 5
+    # The queues of site.ldif itself: entries of the tree, and as the command counts them.
+    entries = re.findall(r"(?im)^dn: GlueCEUniqueID=", (examples / "site.ldif").read_text())
+    assert len(entries) == 17
+    shown = len(classad("ces", "--ldif", examples / "site.ldif").out.splitlines()) - 1
+    about = (examples / "README.md").read_text("utf-8")
+    assert "four sites with seventeen queues" in about
+    assert f"so that the command shows {shown} |" in about
+
+
 def test_every_refused_queue_says_by_which_clause(classad: Run, demo: list[object]) -> None:
     lines = classad(*demo).out.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("refused"))
