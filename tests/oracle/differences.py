@@ -322,18 +322,6 @@ DIFFERENCES: Final = (
         ),
     ),
     Difference(
-        "impossible dates",
-        "formatTime() of an ad takes the first day for a missing one, and is an error for none",
-        (
-            Example('formatTime([Year = 2004; Month = 5], "%d")', ["string", "01"]),
-            Example('formatTime([Year = 2004; Month = 5], "%w %j")', ["string", "6 122"]),
-            Example('formatTime([Year = 2004; Month = 5; Day = 99], "%F")', _ERROR),
-            Example('formatTime([Year = 2004; Month = 5; Day = 0], "%F")', _ERROR),
-        ),
-        theirs=times.DATES,
-        ours=times.OUR_DATES,
-    ),
-    Difference(
         "crashes",
         "everything has a value; HTCondor's library ends the process, or never ends, over some",
         (

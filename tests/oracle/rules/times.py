@@ -17,7 +17,7 @@ from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED, UNREADABLE
 from tests.oracle.emulation import NoValueError, Rules, Wrapper
 from tests.oracle.oracle import Answer, Case
-from tests.oracle.rules.numbers import cast, is_integer, is_real, wrapped
+from tests.oracle.rules.numbers import cast, is_integer, is_real
 from tests.oracle.rules.unbounded import Unbounded
 
 # --- fractions: an absolute time has whole seconds ------------------------------------------------
@@ -157,7 +157,7 @@ TEXTS: Final = Rules(
     functions={"abstime": _text_stays, "reltime": _text_is_nothing},
 )
 
-# --- dates that are none, and the way C writes them -----------------------------------------------
+# --- the way C writes times -----------------------------------------------------------------------
 
 
 class _Time(ctypes.Structure):
@@ -169,39 +169,6 @@ class _Time(ctypes.Structure):
         ("tm_gmtoff", ctypes.c_long),
         ("tm_zone", ctypes.c_char_p),
     )  # fmt: skip
-
-
-def _any_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
-    given = _given(arguments, scope)
-    return inner(arguments, scope) if given is None else formatted(*given)
-
-
-def _given(arguments: tuple[Expr, ...], scope: Any) -> tuple[dict[str, int], str] | None:
-    """The parts of a time and the format, where formatTime() is given an ad and a string."""
-    value = scope.eval(arguments[0]) if arguments else None
-    form = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
-    if not isinstance(value, ClassAd) or not isinstance(form, str):
-        return None
-    inside = scope.within(value)
-    found = {name: inside.eval(Attr(None, name, False)) for name in _PARTS if name in value}
-    return {name: wrapped(part) for name, part in found.items() if is_integer(part)}, form
-
-
-def _real_date(inner: Wrapper, arguments: tuple[Expr, ...], scope: Any) -> Any:
-    """What we do: the first day for a missing one, and an error for one that no month has."""
-    given = _given(arguments, scope)
-    if given is None:
-        return inner(arguments, scope)
-    parts, form = given
-    ranges = {"Seconds": (0, 61), "Minutes": (0, 59), "Hours": (0, 23), "Day": (1, 31),
-              "Month": (1, 12)}  # fmt: skip
-    if any(not least <= parts.get(name, least) <= most for name, (least, most) in ranges.items()):
-        return ERROR
-    return (
-        formatted({"Day": 1} | parts, form)
-        if 0 < parts.get("Year", 1) <= 9999
-        else inner(arguments, scope)
-    )
 
 
 _PARTS: Final = ("Seconds", "Minutes", "Hours", "Day", "Month", "Year")
@@ -235,9 +202,6 @@ def _fixed_day(year: int, month: int, day: int) -> int:
     fixed = 365 * past + past // 4 - past // 100 + past // 400 + day + late
     return fixed + math.floor((367 * month - 362) / 12)
 
-
-DATES: Final = Rules(functions={"formattime": _any_date})
-OUR_DATES: Final = Rules(functions={"formattime": _real_date})
 
 # --- calls that HTCondor gives up everything for --------------------------------------------------
 

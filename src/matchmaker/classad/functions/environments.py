@@ -126,9 +126,11 @@ def list_to_args(items: Value, version: Value = 2) -> Value:
     for item in items:
         if not isinstance(item, str):
             return wrong("listToArgs", "a list of strings", item)
-        if version == 1 and re.search(r"\s", item):
+        if version == 1 and re.search(r"[ \t\n\r]", item):
             return ErrorType("listToArgs(): the old syntax has no way to write white space")
-        words.append(_quoted(item) if version == 2 else item)
+        # The old syntax cannot write an empty argument: of those before all others nothing is left.
+        if words or item or version == 2:
+            words.append(_quoted(item) if version == 2 else item)
     return joined("listToArgs", words, " ")
 
 

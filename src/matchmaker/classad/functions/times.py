@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time as clock
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions.conversions import (
@@ -219,9 +220,6 @@ def _split_relative(span: timedelta) -> Value:
     return ClassAd({"Type": "RelativeTime"} | parts)
 
 
-_Parts: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
-
-
 @function("formatTime", 0, 2, traits={Trait.NOW, Trait.ZONE}, lazy=True)
 def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
@@ -238,46 +236,91 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     value = scope.eval(arguments[0]) if arguments else _now()
     template = scope.eval(arguments[1]) if len(arguments) > 1 else "%c"
     moment = _as_absolute(value)
-    if moment is not None:
-        parts = moment.timetuple()[:8]
-    elif isinstance(value, ClassAd):
-        of_ad = _parts_of(value, scope)
-        if of_ad is None:
-            return ErrorType("formatTime() takes days and months from 1")
-        parts = of_ad
-    else:
+    parts = _parts_of(value, scope) if isinstance(value, ClassAd) else []
+    if moment is None and not parts:
         return _no_time("formatTime", value)
     if not isinstance(template, str):
         return wrong("formatTime", "a format as a string", template)
     if len(template) > LIMITS.time_format:
         return ErrorType(f"formatTime() takes a format of at most {LIMITS.time_format} characters")
     try:
-        return clock.strftime(template, (*parts, 0))
-    except (ValueError, OverflowError, UnicodeError):
+        if moment is None:
+            return _by_c(template, *parts)
+        return clock.strftime(template, (*moment.timetuple()[:8], 0))
+    except (ValueError, OverflowError):
         return ErrorType("formatTime() cannot write such a time")
 
 
-def _parts_of(ad: ClassAd, scope: Scope) -> _Parts | None:
-    """The parts that an ad gives, the first day of 1900 for what is missing; None for day 0."""
+def _parts_of(ad: ClassAd, scope: Scope) -> list[int]:
+    """The parts that an ad gives, as integers of C; day 0 of January 1900 for what is missing."""
     inside = scope.within(ad)
 
     def part(name: str, missing: int) -> int:
         value = inside.eval(Attr(None, name, False)) if name in ad else None
-        return int(value) if isinstance(value, int) and not isinstance(value, bool) else missing
+        if not isinstance(value, int) or isinstance(value, bool):
+            return missing
+        return _int32(value)
 
-    year, month, day = part("Year", 1900), part("Month", 1), part("Day", 1)
-    if not month or not day:
-        # Which strftime would take for the first.
-        return None
-    try:
-        date = datetime(year, month, 1, tzinfo=UTC) + timedelta(days=day - 1)
-        weekday, year_day = date.weekday(), date.timetuple().tm_yday
-    except (ValueError, OverflowError):
-        weekday, year_day = 6, 1
-    return (
-        year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0),
-        weekday, year_day,
+    return [part(*each) for each in _PARTS_OF_AD]
+
+
+_PARTS_OF_AD: Final = (
+    ("Year", 1900), ("Month", 1), ("Day", 0), ("Hours", 0), ("Minutes", 0), ("Seconds", 0)
+)  # fmt: skip
+
+
+def _day_number(year: int, month: int, day: int) -> int:
+    """The number of a day of the Gregorian calendar, as C divides; months and days may be any."""
+    leap = year % 4 == 0 and year - 400 * _quotient(year, 400) not in (100, 200, 300)
+    before = _int32(year - 1)
+    shortened = 0 if month <= 2 else 1 if leap else 2
+    return _int32(
+        365 * before + _quotient(before, 4) - _quotient(before, 100) + _quotient(before, 400)
+        + _quotient(_int32(367 * month - 362), 12) - shortened + day
     )  # fmt: skip
+
+
+def _quotient(number: int, divisor: int) -> int:
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def _int32(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def _by_c(  # noqa: PLR0917 - the parts in their order
+    template: str, year: int, month: int, day: int, hours: int, minutes: int, seconds: int
+) -> str:
+    """Parts of a time by the C library's strftime, because Python's refuses a month 13.
+
+    The library writes the number of such a month, and ``?`` for its name.
+    """
+    import ctypes
+
+    number = _day_number(year, month, day)
+    weekday = number - 7 * _quotient(number, 7)
+    year_day = _int32(number - _day_number(year, 1, 1))
+    strftime, moment_of = _strftime()
+    text = ctypes.create_string_buffer(_LONGEST_TIME)
+    moment = moment_of(
+        seconds, minutes, hours, day, month - 1, year - 1900, weekday, year_day, 0, 0, b"UTC"
+    )
+    size = strftime(text, len(text), template.encode(), ctypes.byref(moment))
+    return text.raw[:size].decode()
+
+
+@cache
+def _strftime() -> tuple[Any, Any]:
+    """The function of the C library, and the structure that it takes."""
+    import ctypes
+
+    names = ("sec", "min", "hour", "mday", "mon", "year", "wday", "yday", "isdst")
+    numbers: list[tuple[str, Any]] = [(name, ctypes.c_int) for name in names]
+    fields = [*numbers, ("gmtoff", ctypes.c_long), ("zone", ctypes.c_char_p)]
+    return ctypes.CDLL(None).strftime, type("tm", (ctypes.Structure,), {"_fields_": fields})
+
+
+_LONGEST_TIME: Final = 1 << 16
 
 
 @function("absTime", 0, 2, traits={Trait.NOW, Trait.ZONE})
