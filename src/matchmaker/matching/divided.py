@@ -16,7 +16,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.vectors import Mask
 from matchmaker.matching.limits import UNKEPT
-from matchmaker.matching.orders import Order, Place, RankByNow
+from matchmaker.matching.orders import Place, RankByNow, SlotOrder
 from matchmaker.matching.slots import Slots
 
 
@@ -24,7 +24,7 @@ class Divided:
     """The slots that have given a part, have room by now, and may match a kind of jobs."""
 
     def __init__(
-        self, slots: Slots, job: ClassAd, order: Order | None, room: Callable[[Rows], Mask]
+        self, slots: Slots, job: ClassAd, order: SlotOrder | None, room: Callable[[Rows], Mask]
     ) -> None:
         """``room`` says where a job of the kind that `job` is of fits in."""
         self._slots = slots

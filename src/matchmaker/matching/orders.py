@@ -40,7 +40,7 @@ ALIKE, MOST = 8, 8
 """How many kinds must rank slots alike before they share an order; how many orders there may be."""
 
 
-class Order:
+class SlotOrder:
     """How kinds of jobs that rank slots alike rank them, as they were and as they are by now."""
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
@@ -70,16 +70,16 @@ class Orders:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._asked: Counter[Hashable] = Counter()
-        self._made: dict[Hashable, Order] = {}
+        self._made: dict[Hashable, SlotOrder] = {}
 
-    def of(self, job: ClassAd) -> Order | None:
+    def of(self, job: ClassAd) -> SlotOrder | None:
         """The order for a kind of jobs, or None if few kinds rank slots alike so far."""
         key = rank_key(self._slots.view, job)
         if key is None:
             return None
         self._asked[key] += 1
         if self._asked[key] >= ALIKE and key not in self._made and len(self._made) < MOST:
-            self._made[key] = Order(self._slots, job)
+            self._made[key] = SlotOrder(self._slots, job)
         return self._made.get(key)
 
 
@@ -110,7 +110,7 @@ class Untouched:
         slots: Slots,
         job: ClassAd,
         count: int,
-        order: Order | None,
+        order: SlotOrder | None,
         room: Callable[[Rows], Mask],
     ) -> None:
         """`count` jobs are of the kind that `job` is of; ``room`` says where they fit in."""
@@ -159,7 +159,7 @@ class Untouched:
         self._rows, self._ranks, self._next = rows, ranked, 0
         self._width *= 4
 
-    def _ordered(self, order: Order) -> tuple[Rows, Ranks]:
+    def _ordered(self, order: SlotOrder) -> tuple[Rows, Ranks]:
         """The next in the order that match."""
         some = slice(self._place, self._place + self._width)
         rows, ranked = order.rows[some], order.ranks[some]
