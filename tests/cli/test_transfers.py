@@ -616,6 +616,23 @@ def test_nothing_of_a_file_is_handed_over_if_a_job_of_it_cannot_be(
     assert world.calls["park"] == 0
 
 
+def test_lines_that_scripts_lack_are_named_once(
+    *, classad: Run, world: World, here: list[object], job: list[object], many: list[object],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "site.toml").write_text('lines.profile = "module load gcc"\n')
+    site = ("--mapping", tmp_path / "site.toml")
+    said = f"classad: {tmp_path / 'job.sh'}: it lacks the line module load gcc\n"
+    assert said in classad("submit", *job, *here, *site, "--key", "one").err
+    done = classad("submit", *many, *here, *site, "--key", "run")
+    assert done.err.count(said) == 1
+    assert world.calls["park"] == 3
+    # What is known by now is not told again.
+    assert said not in classad("submit", *many, *here, *site, "--key", "run").err
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nmodule load gcc\n")
+    assert said not in classad("submit", *many, *here, *site, "--key", "next").err
+
+
 def test_many_without_a_key_say_by_which_they_are_repeated(
     classad: Run, world: World, here: list[object], many: list[object]
 ) -> None:

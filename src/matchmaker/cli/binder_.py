@@ -166,43 +166,30 @@ def _jobs_of(
 
     Raises ValueError with the line, or the number, of one that cannot be handed in.
     """
-    import secrets
-
     from matchmaker import ClassAd
     from matchmaker.pilots.binder.bounds import MOST_KEY
     from matchmaker.pilots.node.task import check_job
 
     shared = ClassAd() if common is None else sources.one_ad(common)
-    read = _command_lines(path) if commands else enumerate(sources.ads(path), 1)
-    kind = "line" if commands else "job"
-    start, drawn = prefix, False
-    found: dict[str, ClassAd] = {}
-    for number, own in read:
+
+    def with_shared(own: ClassAd) -> ClassAd:
         ad = shared.copy()
         ad.update(own)
-        name = ad.eval("Key")
-        if not isinstance(name, str):
-            if start is None:
-                start, drawn = secrets.token_hex(4), True
-            name = f"{start}.{number}"
-        try:
-            check_job(ad)
-        except ValueError as error:
-            raise ValueError(f"{path}: {kind} {number}: {error}") from None
-        if not 0 < len(name) <= MOST_KEY or not name.isprintable():
+        return ad
+
+    def check(key: str) -> None:
+        if not 0 < len(key) <= MOST_KEY or not key.isprintable():
             raise ValueError(
-                f"{path}: {kind} {number}: a key of 1 to {MOST_KEY} printable characters was"
-                f" expected, not {name[:MOST_KEY]!r}"
+                f"a key has 1 to {MOST_KEY} printable characters, not {key[:MOST_KEY]!r}"
             )
-        if name in found:
-            raise ValueError(f"{path}: {kind} {number}: the key {name} is another's before it")
-        found[name] = ad
-    if not found:
-        raise ValueError(f"{path}: no job was found")
-    if drawn:
-        # Said at once: who repeats the file without it would hand in the jobs anew.
-        warn(f"keys {start}.N, N the number of a {kind}: repeat the same file with --key {start}")
-    return found
+
+    def checked(ad: ClassAd) -> ClassAd:
+        check_job(ad)
+        return ad
+
+    read = _command_lines(path) if commands else enumerate(sources.ads(path), 1)
+    jobs = ((number, with_shared(own)) for number, own in read)
+    return sources.keyed(path, jobs, prefix, check, checked, word="line" if commands else "job")
 
 
 def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -12,8 +12,9 @@ import attrs
 import click
 
 from matchmaker import ClassAd, glue
-from matchmaker.batch import NoFlagsError
+from matchmaker.batch import NoFlagsError, Submission
 from matchmaker.batch.policy import required_policy
+from matchmaker.batch.scripts import lacking
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import reports, transfers
 from matchmaker.cli.options import gathered
@@ -21,7 +22,6 @@ from matchmaker.cli.output import complaint, warn
 from matchmaker.cli.queues import NoMatchError
 
 if TYPE_CHECKING:
-    from matchmaker.batch import Submission
     from matchmaker.delegation import Record
     from matchmaker.delegation.control import Control
     from matchmaker.delegation.delegate import Order
@@ -66,6 +66,7 @@ class OrderedJob:
         invocation: how the script is called.
         given: the owner's options on the command line.
         left_out: attributes of the ad that have no effect, each with the reason.
+        source: the file that the script is from, or the job's.
     """
 
     job: ClassAd
@@ -74,6 +75,7 @@ class OrderedJob:
     invocation: Invocation
     given: Sequence[str] = ()
     left_out: tuple[str, ...] = ()
+    source: str = ""
 
     def options(self, found: Sequence[str] = ()) -> OwnOptions:
         """The owner's options, beside the flags that were found for the job."""
@@ -109,6 +111,7 @@ def ordered(
     if described.script is None:
         raise click.UsageError("the job names no Executable: give --script FILE, the job's script")
     content = described.script
+    source = job_file if isinstance(content, bytes) else str(content)
     if not isinstance(content, bytes):
         content = script_at(Path(content))
     options = own_options(control, content, {}, given).words
@@ -116,7 +119,7 @@ def ordered(
         described = invocation_of(job, folder, "", script, words)
     return OrderedJob(
         job=job, script=content, control=control, invocation=described.invocation, given=given,
-        left_out=described.left_out,
+        left_out=described.left_out, source=source,
     )  # fmt: skip
 
 
@@ -155,6 +158,7 @@ def over(
                 return None
             key = wish.key if wish.key is not None else new_key()
             warn(f"key {key}")
+            _warn_of_lines([(order, submission)])
             wanted, asked = _with_flags(order, submission, key, wish)
             (handed,) = made.submit_all([wanted])
             if isinstance(handed, Exception):
@@ -212,6 +216,10 @@ def many(
                 except (NoFlagsError, NoMatchError) as error:
                     chosen[kind] = error
 
+        fresh = [
+            (order, chosen.get(_kind(order.job))) for k, order in orders.items() if k not in known
+        ]
+        _warn_of_lines([(order, made) for order, made in fresh if isinstance(made, Submission)])
         outcomes: dict[str, Outcome] = {}
         wanted: list[Order] = []
         options: dict[str, Mapping[str, list[str]]] = {}
@@ -240,6 +248,16 @@ def many(
         there = [each.record for each in outcomes.values() if each.record]
         now = transfers.all_committed(made, ledger, there, wish.wait)
         return [attrs.evolve(outcomes[k], record=now.get(k, outcomes[k].record)) for k in orders]
+
+
+def _warn_of_lines(pairs: Iterable[tuple[OrderedJob, Submission]]) -> None:
+    """Print, once each, the lines that scripts lack, such as ``module load`` for a feature."""
+    for text in dict.fromkeys(
+        f"{order.source}: {said}"
+        for order, submission in pairs
+        for said in lacking(order.script.decode("utf-8", "replace"), submission)
+    ):
+        warn(text)
 
 
 def _kind(job: ClassAd) -> str:

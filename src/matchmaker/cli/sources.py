@@ -8,20 +8,23 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO
-from typing import IO, TYPE_CHECKING, Final
+from secrets import token_hex
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import click
 
 import matchmaker as mm
 from matchmaker import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.cli.output import beside, warn
+from matchmaker.cli.output import beside, complaint, warn
 
 if TYPE_CHECKING:
     from matchmaker import Pool
+
+_T = TypeVar("_T")
 
 EXPRESSIONS: Final = "expressions"
 """The key in a context for the columns of Parquet files that hold expressions."""
@@ -151,6 +154,47 @@ def _beginning(file: IO[bytes]) -> bytes:
     beginning = file.read(_FIRST)
     file.seek(place)
     return beginning
+
+
+def keyed(
+    path: str, jobs: Iterable[tuple[int, ClassAd]], prefix: str | None,
+    check: Callable[[str], object], make: Callable[[ClassAd], _T], *, word: str = "job",
+) -> dict[str, _T]:  # fmt: skip
+    """Make something of each job of a file, by key: its Key, or a prefix and its number.
+
+    Args:
+        path: the file, for messages.
+        jobs: the jobs with their numbers.
+        prefix: what numbers follow; None for one that is drawn and told.
+        check: raises ValueError for a text that is no key.
+        make: raises ValueError or OSError for a job that cannot be handed on.
+        word: what is numbered.
+
+    Raises ValueError, with the number, for the first job that has no key of its own or is refused.
+    """
+    found: dict[str, _T] = {}
+    start = prefix
+    for number, job in jobs:
+        key = job.eval("Key")
+        if not isinstance(key, str):
+            start = start if start is not None else token_hex(5)
+            key = f"{start}.{number}"
+        try:
+            check(key)
+            made = make(job)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: {word} {number}: {complaint(error)}") from None
+        if key in found:
+            raise ValueError(
+                f"{path}: {word} {number}: the key {key} is that of a {word} before it"
+            )
+        found[key] = made
+    if not found:
+        raise ValueError(f"{path}: no job was found")
+    if start is not None:
+        # Told at once: who repeats the file without it would hand the jobs on anew.
+        warn(f"keys {start}.N, N the number of a {word}: repeat the same file with --key {start}")
+    return found
 
 
 def one_ad(path: str) -> ClassAd:

@@ -9,7 +9,7 @@ import click
 
 from matchmaker.batch import Mapping, Submission, Submitter
 from matchmaker.batch.limits import LIMITS
-from matchmaker.batch.scripts import contradictions, lacking
+from matchmaker.batch.scripts import contradictions
 from matchmaker.cli import output
 from matchmaker.cli.options import together
 
@@ -70,9 +70,3 @@ def warn(script: str, made: Submission, table: Mapping) -> None:
         return
     for line in contradictions(text, made, table):
         output.warn(f"{script}: {line}")
-
-
-def warn_of_lines(script: str, content: bytes, made: Submission) -> None:
-    """Prints the lines that a script lacks, such as ``module load`` for a feature."""
-    for said in lacking(content.decode("utf-8", "replace"), made):
-        output.warn(f"{script}: {said}")

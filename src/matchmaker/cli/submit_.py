@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import click
 
 from matchmaker import ClassAd, batch, broker
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
-from matchmaker.cli.output import complaint, count, print_json, show, table, warn
+from matchmaker.cli.output import count, print_json, show, table
 
 if TYPE_CHECKING:
     from matchmaker.reduction import Reduction
@@ -92,7 +91,12 @@ def command(
         return chosen, reduction, made
 
     if jobs_file is not None:
-        orders = _orders(jobs_file, wish.key, order_of)
+        from matchmaker.delegation.record import check_key
+
+        jobs = enumerate(sources.ads(jobs_file), 1)
+        orders = sources.keyed(
+            jobs_file, jobs, wish.key, check_key, lambda job: order_of(job, jobs_file)
+        )
         outcomes = handing.many(orders, place, wish, lambda job: routed(job)[2])
         return _report(outcomes, as_json=as_json)
     assert job_file is not None  # noqa: S101 - checked above
@@ -103,7 +107,6 @@ def command(
     def choose() -> batch.Submission:
         nonlocal page
         chosen, reduction, made = routed(job)
-        submission.warn_of_lines(script or str(job_file), order.script, made)
         page = reports.Page(f"queue {chosen.name}")
         page.data = {"queue": chosen.name, "submission": reports.submission_data(made)}
         page.reduction(reduction)
@@ -117,38 +120,6 @@ def command(
     done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1
-
-
-def _orders(
-    path: str, prefix: str | None, order_of: Callable[[ClassAd, str], handing.OrderedJob]
-) -> dict[str, handing.OrderedJob]:
-    """Reads all orders of a file, by key, before any is handed over.
-
-    Raises ValueError with the number of a job that cannot be one.
-    """
-    from matchmaker.delegation.delegate import new_key
-    from matchmaker.delegation.record import check_key
-
-    found: dict[str, handing.OrderedJob] = {}
-    start = prefix
-    for number, job in enumerate(sources.ads(path), 1):
-        named = job.eval("Key")
-        if not isinstance(named, str):
-            # Printed at once: who repeats the file without it would hand the jobs over anew.
-            start = start if start is not None else new_key()
-            named = f"{start}.{number}"
-        try:
-            key, order = check_key(named), order_of(job, path)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path}: job {number}: {complaint(error)}") from None
-        if key in found:
-            raise ValueError(f"{path}: job {number}: the key {key} is that of a job before it")
-        found[key] = order
-    if not found:
-        raise ValueError(f"{path}: no job was found")
-    if start is not None:
-        warn(f"keys {start}.N, N the number of a job: repeat the same file with --key {start}")
-    return found
 
 
 def _report(outcomes: list[handing.Outcome], *, as_json: bool) -> int:
