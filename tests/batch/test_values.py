@@ -163,6 +163,21 @@ def test_another_queue_than_the_chosen_one_is_named(tmp_path: Path) -> None:
     assert (made.argv, made.verdict) == (("--partition=short",), Fit.EXACT)
 
 
+@pytest.mark.parametrize(
+    "flags", ["queue = '--partition=long'", "queue = []\npart = ['--partition=long']"]
+)
+def test_a_queue_that_a_site_writes_for_every_job_is_not_the_chosen_one(
+    tmp_path: Path, flags: str
+) -> None:
+    """Nodes are those of the chosen queue, so that flags for another are not exact."""
+    made = planned(tmp_path, f"[flags]\n{flags}", queue="gpu")
+    assert (made.argv, made.verdict) == (("--partition=long",), Fit.NECESSARY)
+    assert [str(each.clause) for each in made.dropped] == ["queue"]
+    made = planned(tmp_path, f"[flags]\n{flags}", queue="long")
+    assert (made.argv, made.verdict) == (("--partition=long",), Fit.EXACT)
+    assert planned(tmp_path, f"[flags]\n{flags}").verdict is Fit.EXACT
+
+
 def test_a_number_in_no_bucket_is_dropped_and_named(tmp_path: Path) -> None:
     made = planned(tmp_path, PARTITION.replace("inf", "200000"), "Walltime = 200001", queue="long")
     assert (made.argv, made.verdict) == (("--partition=long",), Fit.NECESSARY)

@@ -7,6 +7,7 @@ the mapping, and as names of nodes that are plain.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
@@ -16,6 +17,7 @@ import attrs
 from matchmaker.batch import blah, expression, planner, selection
 from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, NoHostError
+from matchmaker.batch.forms import Form
 from matchmaker.batch.inventory import Certificate, Inventory, survey
 from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping as Table
@@ -145,7 +147,7 @@ def flags(
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
-    asked = requested(resources, table, reduction.job, queue, submitter)
+    asked = requested(resources, table, reduction.job, queue, submitter, fixed=_is_fixed(table))
     style = _STYLES[table.style]
     sure = want is Fit.SUFFICIENT and inventory is None
     plan = style.plan(reduction, table, asked, sure=sure, by_name=inventory is not None)
@@ -155,6 +157,16 @@ def flags(
         plan = _certified(style.select(plan, nodes), want)
     made = _submission(_checked(plan, want), style)
     return attrs.evolve(made, recheck=None) if policy is Strictness.REJECT_NEVER else made
+
+
+def _is_fixed(table: Table) -> bool:
+    """Whether a mapping writes a queue, be it that of the job or another."""
+
+    def option(form: Form) -> str:
+        return re.split("[= ]", form.text, maxsplit=1)[0]
+
+    usual = {option(form) for form in load_mapping(table.lrms).flags.get("queue", ())}
+    return any(option(form) in usual for forms in table.flags.values() for form in forms)
 
 
 _WANTED: Final = {

@@ -14,7 +14,7 @@ from matchmaker.batch.errors import MappingError, TooManyError
 from matchmaker.batch.forms import chosen
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
-from matchmaker.batch.request import Item, Requested
+from matchmaker.batch.request import QUEUE, Item, Requested
 from matchmaker.batch.templates import assigned, fill, filled, slot_of
 from matchmaker.batch.terms import Group, Term
 
@@ -121,7 +121,11 @@ def _carriers(
         return not slot or slot in among or is_said(slot, item.value)
 
     def is_said(slot: str, value: int | str) -> bool:
-        """Whether another form of its flag says the same word: the queue that the job names."""
+        """Whether another form says the same word: the queue that the job names, or the site."""
+        if slot == QUEUE and any(
+            form.text.endswith((f"={value}", f" {value}")) for form in flags if not form.carries
+        ):
+            return True
         for forms in table.flags.values():
             written = [other for form in forms if form in flags for other in form.carries]
             said = isinstance(value, str) and value in map(found.slots.get, written)

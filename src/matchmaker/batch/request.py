@@ -41,6 +41,9 @@ _ATTRIBUTES: Final = (
 
 PROCESSORS: Final = ascii_fold("GlueHostArchitectureSMPSize")
 
+QUEUE: Final = "queue"
+"""The slot of the queue that was chosen for a job."""
+
 # What numbers count that no attribute of hosts is compared with: seconds, and units of the site.
 # No folded name of an attribute has capitals.
 _TIMES: Final = "SECONDS"
@@ -188,10 +191,13 @@ def requested(
     job: ClassAd,
     queue: str = "",
     submitter: Submitter | None = None,
+    *,
+    fixed: bool = False,
 ) -> Requested:
     """The requests in a mapping's terms.
 
-    ``asked`` are amounts that replace those of the job's ad.
+    ``asked`` are amounts that replace those of the job's ad. If the mapping writes a queue
+    (``fixed``), it must be the one that was chosen.
 
     Raises:
         NoFlagsError: a number is too large for the batch system, which would misread it.
@@ -209,7 +215,7 @@ def requested(
     cpus = table.requests.get("cpus")
     several = max(1, _counted(amounts["cpus"], cpus, "RequestCpus", table)) if cpus else 1
     found = [*_resources(amounts, table, job, several)]
-    found += _others(table, job, several, given, context)
+    found += _others(table, job, several, given, context, fixed=fixed)
     kept: list[tuple[str, Item]] = []
     for name, each in found:
         if isinstance(each, Dropped):
@@ -282,8 +288,10 @@ def _others(
     several: int,
     given: MappingType[str, list[str]],
     context: ClassAd,
+    *,
+    fixed: bool,
 ) -> _Found:
-    used = table.used
+    used = table.used | ({QUEUE} if fixed else frozenset())
     for name, request in table.requests.items():
         slot = slot_of(request.flag)
         if name in RESOURCES or (slot and slot not in used):
