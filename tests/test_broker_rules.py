@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -328,7 +330,7 @@ def test_by_columns_as_pair_by_pair(queues: list[str], jobs: list[str], both_way
     for job, choice in zip(asked, many, strict=True):
         ranked, refused = by_pairs(job, ads, rules)
         for given_as in (ads, kept):
-            found = broker.choose(job, given_as, AT, rules=rules)
+            found = broker.choose(job, given_as, at=AT, rules=rules)
             assert [(one.name, one.rank) for one in found.ranked] == ranked
             assert {one.name: one.by for one in found.refused} == refused
             assert all(one.clause is None or one.clause.value is not True for one in found.refused)
@@ -379,7 +381,7 @@ def test_gang_matching_by_columns(
     job = parse_ad(f"[ Need = {need}; {own} Requirements = {gang}; Rank = size({gang}) ?: 0 ]")
     rules = Rules(admission=())
     ranked, refused = by_pairs(job, ads, rules)
-    found = broker.choose(job, broker.pool(ads), AT, rules=rules)
+    found = broker.choose(job, broker.pool(ads), at=AT, rules=rules)
     assert [(one.name, one.rank) for one in found.ranked] == ranked
     assert {one.name: one.by for one in found.refused} == refused
 
@@ -622,3 +624,60 @@ def test_a_pool_of_queues_is_kept_current_by_the_names_that_queues_give_themselv
         assert (changes.changed, changes.vanished) == ((), ("c",))
     with pytest.raises(ValueError, match="an ad has no CEid"):
         kept.update(parse_ad("[ P = 1 ]"))
+
+
+untyped: Any = broker
+SLIPS: list[tuple[Callable[[Any, Any], object], str]] = [
+    (lambda job, queues: untyped.merged([queues]), "a source is a name with a description"),
+    (lambda job, queues: untyped.merged([("a", "site.ldif")]), "several ads were expected"),
+    (lambda job, queues: untyped.route(job, queues, [job]), r"hosts are a Hosts\(nodes="),
+    (lambda job, queues: untyped.Hosts(mapping="slurm"), "mapping is what load_mapping"),
+    (lambda job, queues: untyped.Hosts(nodes=job), "several ads were expected, not ClassAd"),
+    (lambda job, queues: untyped.choose(job, queues, at="2005-10-03"), "at is a datetime"),
+    (lambda job, queues: untyped.choose_many([job], queues, tie=7), "tie is a random.Random"),
+    (lambda job, queues: untyped.Rules(free_slots=7), "free_slots takes an expression as text"),
+    # Rules in the place of a time were taken for one, and had no effect.
+    (
+        lambda job, queues: untyped.choose(job, queues, untyped.Rules()),
+        "takes 2 positional arguments",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), SLIPS)
+def test_slips_of_an_author_are_answered_by_what_to_write(
+    ask: Callable[[Any, Any], object], said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        ask(parse_ad("[]"), [parse_ad('[ CEid = "q" ]')])
+
+
+def test_an_unknown_queue_is_answered_by_those_of_that_local_name() -> None:
+    queues = list(parse_ads('[ CEid = "h:1/ce-pbs-short" ] [ CEid = "h:1/ce-pbs-long" ]'))
+    with pytest.raises(ValueError, match=r"named long; there are h:1/ce-pbs-long$"):
+        broker.route(PLAIN, queues, queue="long")
+    with pytest.raises(ValueError, match=r"there are h:1/ce-pbs-short, h:1/ce-pbs-long$"):
+        broker.route(PLAIN, queues, queue="gpu")
+
+
+def test_hosts_take_any_iterable_of_nodes_and_sources_a_mapping() -> None:
+    known = broker.Hosts(nodes=parse_ads(NODES))
+    assert broker.route(parse_ad(BIG), broker.of_nodes(known.nodes or ()), known).queue is not None
+    sources: dict[str, Iterable[ClassAd]] = {"site": glue.read_ldif(SITE)}
+    found = broker.merged(sources | {"mine": list(parse_ads('[ Name = "x" ]'))})
+    assert [(queue.name, queue.source) for queue in found.all] == [
+        ("h:1/jm-pbs-q", "site"),
+        ("x", "mine"),
+    ]
+    assert len(found) == 2
+
+
+def test_decisions_are_short_to_print() -> None:
+    queues = parse_ads(" ".join(f'[ CEid = "q{n}" ]' for n in range(400)))
+    (choice,) = broker.choose_many([parse_ad(f"[ {ANY} ]")], queues)
+    assert len(repr(choice)) < 300
+    assert "'q0', 'q1', 'q10', ... 400" in repr(choice)
+    (refused,) = broker.choose(
+        parse_ad("[ Requirements = false ]"), parse_ads('[ Name = "a" ]')
+    ).refused
+    assert str(refused) == "a: the job refuses: false is false"

@@ -107,7 +107,7 @@ class Rules:
     both_ways: bool = True
     tried: Sequence[str] = attrs.field(default=())
     fuzzy: float | None = attrs.field(default=None)
-    free_slots: str | None = FREE_SLOTS
+    free_slots: str | None = attrs.field(default=FREE_SLOTS)
 
     @admission.validator
     @tried.validator
@@ -116,6 +116,11 @@ class Rules:
             raise TypeError(
                 f"{field.name} takes several texts, such as a list of them: [{texts!r}]"
             )
+
+    @free_slots.validator
+    def _text(self, _: object, text: object) -> None:
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"free_slots takes an expression as text, or None, not {text!r}")
 
     @fuzzy.validator
     def _above_0(self, _: object, fuzzy: object) -> None:
@@ -135,6 +140,7 @@ DEFAULT: Final = Rules()
 def choose(
     job: ClassAd,
     ces: Iterable[ClassAd] | Pool,
+    *,
     at: datetime | None = None,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
@@ -164,6 +170,7 @@ def choose(
     >>> found.chosen.name, found.refused[0].reason
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
+    _check(at, tie)
     queues, asking, conditions = _loaded(ces), _asking(job), _conditions(rules)
     decision = queues.snapshot.decide(
         asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
@@ -173,6 +180,11 @@ def choose(
         _order(queues, decision, tie, rules),
         lambda row: _refusal(queues, decision, row, asking, conditions),
     )
+
+
+def _few(items: Sequence[object]) -> str:
+    """The first of many, for a repr."""
+    return repr(tuple(items)) if len(items) <= 3 else f"({repr(items[:3])[1:-1]}, ... {len(items)})"
 
 
 @attrs.frozen(slots=True)
@@ -188,11 +200,11 @@ class Choice:
         unranked: queues that match and are left out, as their rank is not a number.
     """
 
-    names: tuple[str, ...]
-    ranks: tuple[float, ...]
+    names: tuple[str, ...] = attrs.field(repr=_few)
+    ranks: tuple[float, ...] = attrs.field(repr=_few)
     chosen: str | None
     waits: bool = False
-    unranked: tuple[str, ...] = ()
+    unranked: tuple[str, ...] = attrs.field(default=(), repr=_few)
 
     @property
     def rank(self) -> float | None:
@@ -223,9 +235,10 @@ def pool(ces: Iterable[ClassAd]) -> Pool:
 def choose_many(
     jobs: Iterable[ClassAd],
     queues: Iterable[ClassAd] | Pool,
+    *,
+    at: datetime | None = None,
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
-    at: datetime | None = None,
 ) -> list[Choice]:
     """Chooses a queue for each of many jobs, in their order, and gives no free slot away twice.
 
@@ -250,6 +263,7 @@ def choose_many(
     """
     from matchmaker.matching.decision import By
 
+    _check(at, tie)
     loaded = _loaded(queues)
     room = _Room(loaded.snapshot, rules)
     asked = list(map(_asking, some_ads(jobs)))
@@ -279,6 +293,14 @@ def choose_many(
         chosen = None if row is None else all_names[row]
         found.append(attrs.evolve(choice, chosen=chosen, waits=waits))
     return found
+
+
+def _check(at: object, tie: object) -> None:
+    """Raises TypeError for a time, or a source of chance, that is none."""
+    if at is not None and not isinstance(at, datetime):
+        raise TypeError(f"at is a datetime, such as datetime.now(UTC), not {at!r}")
+    if tie is not None and not isinstance(tie, random.Random):
+        raise TypeError(f"tie is a random.Random, such as random.Random(7), not {tie!r}")
 
 
 class _Room:

@@ -29,6 +29,7 @@ from matchmaker.broker.sources import NAMES, Queue, each_named
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
+from matchmaker.classad.given import some_ads
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.glue import scope
 from matchmaker.glue.records import split_id
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 
 LOCAL_NAMES: Final = ("QueueName", "GlueCEName")
 """The attributes of a queue with its name in the batch system."""
+
+
+def _nodes(given: Iterable[ClassAd] | None) -> tuple[ClassAd, ...] | None:
+    return None if given is None else tuple(some_ads(given))
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -55,12 +60,17 @@ class Hosts:
         submitter: the account that submits, for mappings that use it.
     """
 
-    nodes: Sequence[ClassAd] | None = None
-    mapping: Mapping | None = None
+    nodes: tuple[ClassAd, ...] | None = attrs.field(default=None, converter=_nodes)
+    mapping: Mapping | None = attrs.field(default=None)
     want: Fit = Fit.NECESSARY
     policy: Strictness | None = None
     attributes: tuple[str, ...] = ()
     submitter: Submitter | None = None
+
+    @mapping.validator
+    def _loaded(self, _: object, mapping: object) -> None:
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise TypeError(f"mapping is what load_mapping('slurm') gives, not {mapping!r}")
 
     def scope(self, name: str) -> str:
         """What an attribute describes: by the GLUE schema, or else hosts if they are known for it.
@@ -169,6 +179,10 @@ def route(
     >>> found.queue.name, str(found.reduction.residual), found.submission.argv
     ('a', 'other.GlueHostMainMemoryRAMSize >= 2000', ('--mem=2000M',))
     """
+    given: object = hosts
+    if given is not None and not isinstance(given, Hosts):
+        found_type = type(given).__name__
+        raise TypeError(f"hosts are a Hosts(nodes=..., mapping=...), not {found_type}")
     hosts = hosts if hosts is not None else Hosts()
     if queue is not None:
         return _route_to(_named(ces, queue), job, hosts)
@@ -177,7 +191,7 @@ def route(
     if listed:
         described = _described(ces)
         ces = [_as_seen(ad, job, hosts) for ad in described.values()]
-    selection = choose(job, ces, at, tie, rules)
+    selection = choose(job, ces, at=at, tie=tie, rules=rules)
     first: Route | None = None
     passed: list[tuple[str, str]] = []
     for ranked in selection.ranked:
@@ -228,7 +242,8 @@ def _as_seen(ad: ClassAd, job: ClassAd, hosts: Hosts) -> ClassAd:
 
 def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
     """Answer the questions that remain once a queue is taken."""
-    found, name, nodes = Route(queue=queue), local_name(queue.ad), hosts.nodes
+    found, name = Route(queue=queue), local_name(queue.ad)
+    nodes: Sequence[ClassAd] | None = hosts.nodes
     if nodes is not None and name:
         nodes = local.in_queue(nodes, name)
     try:
@@ -265,7 +280,9 @@ def _named(ces: Iterable[ClassAd] | Pool, name: str) -> Queue:
         return Queue(name, ces[name])
     found = _described(ces)
     if name not in found:
-        raise ValueError(f"no queue is named {name}")
+        alike = [known for known, ad in found.items() if local_name(ad) == name] or list(found)
+        shown = ", ".join(alike[:5]) + ", ..." * (len(alike) > 5)
+        raise ValueError(f"no queue is named {name}; there are {shown or 'none'}")
     return Queue(name, found[name])
 
 

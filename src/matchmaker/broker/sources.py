@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -54,6 +54,9 @@ class Queues:
     issues: tuple[tuple[str, Issue], ...]
     records: GlueRecords
 
+    def __len__(self) -> int:
+        return len(self.all)
+
     def __iter__(self) -> Iterator[ClassAd]:
         return (queue.ad for queue in self.all)
 
@@ -70,7 +73,7 @@ class Queues:
 
 @charged
 def merged(
-    sources: Iterable[tuple[str, Glue | Iterable[ClassAd]]],
+    sources: Iterable[tuple[str, Iterable[ClassAd]]] | Mapping[str, Iterable[ClassAd]],
     *,
     open_without_rules: bool = False,
     accept_partial: bool = False,
@@ -83,13 +86,14 @@ def merged(
     (``source.partial``); where only one site of a server was asked for, those of other sites do.
 
     Args:
-        sources: the name of each source, and its description or its ads. Ads of OSG's resource
-            catalog are translated.
+        sources: pairs, or a mapping, of the name of each source and its description or its ads.
+            Ads of OSG's resource catalog are translated.
         open_without_rules: whether a catalog without rules of access admits everybody.
         accept_partial: whether queues are what their sources say, though others lost a part.
 
     Raises:
         ValueError: a description has no entry of GLUE, or a source has no ad.
+        TypeError: a source has no name, or is no iterable of ads.
 
     >>> from matchmaker import parse_ad
     >>> one, two = parse_ad('[ CEid = "a"; Cpus = 2 ]'), parse_ad('[ CEid = "a"; Cpus = 4 ]')
@@ -101,7 +105,9 @@ def merged(
     issues: list[tuple[str, Issue]] = []
     records: list[GlueRecords] = []
     adrift: dict[int, tuple[ComputingElement, ...]] = {}
-    all_given = [(source, *_described(given, open_without_rules)) for source, given in sources]
+    all_given = [
+        (source, *_described(given, open_without_rules)) for source, given in _pairs(sources)
+    ]
     lost = {} if accept_partial or len(all_given) == 1 else _lost(all_given, issues)
     for number, (source, whole, whole_ads) in enumerate(all_given):
         over = [sites for other, sites in lost.items() if other != number]
@@ -132,6 +138,16 @@ def merged(
         pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
     return Queues(tuple(kept.values()), tuple(issues), records[0] if records else _NOTHING)
+
+
+def _pairs(sources: Any) -> Iterator[tuple[str, Iterable[ClassAd]]]:
+    for pair in sources.items() if isinstance(sources, Mapping) else sources:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise TypeError(
+                "a source is a name with a description or ads, such as ('site.ldif', read_ldif("
+                f"'site.ldif')), not {type(pair).__name__}"
+            )
+        yield pair
 
 
 @charged
@@ -336,12 +352,12 @@ def _rules(ad: ClassAd) -> list[str] | None:
 
 
 def _described(
-    given: Glue | Iterable[ClassAd], open_without_rules: bool
+    given: Iterable[ClassAd], open_without_rules: bool
 ) -> tuple[Glue | None, list[ClassAd]]:
     """What a source describes in GLUE's terms, if anything, and its ads of queues."""
     if isinstance(given, Glue):
         return given, []
-    ads = list(given)
+    ads = list(some_ads(given))
     catalogs = [ad for ad in ads if "OSG_ResourceCatalog" in ad]
     if not catalogs:
         return None, ads

@@ -10,7 +10,7 @@ import click
 from matchmaker import batch, broker
 from matchmaker.broker.routing import unnamed
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
-from matchmaker.cli.output import count, plain, print_json, show, table, warn
+from matchmaker.cli.output import count, print_json, show, table, warn
 from matchmaker.cli.reports import rank_text
 from matchmaker.glue.issues import total
 
@@ -65,7 +65,7 @@ def command(
         if ignore_free_slots:
             rules = attrs.evolve(rules, free_slots=None)
         found = queues.read(places)
-        return _bulk(broker.choose_many(jobs, found, tie, rules, places.at), as_json)
+        return _bulk(broker.choose_many(jobs, found, at=places.at, tie=tie, rules=rules), as_json)
     job = sources.the_one(job_file, jobs)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
@@ -106,7 +106,7 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
         print_json([
             {"job": number, "chosen": choice.chosen, "waits": choice.waits,
              "unranked": list(choice.unranked),
-             "ranked": [{"name": name, "rank": plain(rank)}
+             "ranked": [{"name": name, "rank": reports.rank_data(rank)}
                         for name, rank in zip(choice.names, choice.ranks, strict=True)]}
             for number, choice in enumerate(choices, 1)
         ])  # fmt: skip

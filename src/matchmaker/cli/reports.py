@@ -43,11 +43,16 @@ def rank_text(rank: float) -> str:
     return "undefined" if rank == UNKNOWN_RANK else number(rank)
 
 
+def rank_data(rank: float) -> Any:
+    """A rank for JSON; null for a queue without an estimate, if the job has no rank."""
+    return None if rank == UNKNOWN_RANK else plain(rank)
+
+
 def selection_data(selection: Selection) -> dict[str, Any]:
     """The ranking, the refusals with their reasons, and the choice."""
     return {
         "chosen": selection.chosen.name if selection.chosen else None,
-        "ranked": [{"name": c.name, "rank": plain(c.rank)} for c in selection.ranked],
+        "ranked": [{"name": c.name, "rank": rank_data(c.rank)} for c in selection.ranked],
         "refused": [_refusal_data(refusal) for refusal in selection.refused],
     }
 

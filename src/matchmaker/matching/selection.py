@@ -56,6 +56,9 @@ class Refusal:
     reason: str
     clause: Clause | None = None
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
 
 _T = TypeVar("_T")
 
