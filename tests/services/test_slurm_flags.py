@@ -12,6 +12,7 @@ import pytest
 from matchmaker import ClassAd, Expr, batch, broker, glue, parse_ad, parse_expr, read_ads, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.backwards import with_attributes
+from matchmaker.batch.check import check
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, RAM, SI00, TAGS, random_nodes
 from tests.services.slurm import SlurmNode, SlurmOracle
@@ -470,6 +471,7 @@ def test_no_exact_is_refused_where_partitions_have_different_nodes(
     described = batch.describe("slurm", lambda argv: asked(controller, argv)).nodes
     nodes, issues = with_attributes(described, table)
     assert not issues
+    assert not check(table, nodes)
     queues = broker.of_nodes(nodes)
     chance = random.Random(8)
     exact = refused = 0

@@ -32,7 +32,7 @@ from matchmaker.cli.output import count, print_json, printable
 @click.option("--check-mapping", is_flag=True, help="Look for mistakes in the mapping instead.")
 @click.option(
     "--show-mapping",
-    metavar="NAME",
+    metavar="LRMS",
     help="Print the package's table of a batch system, with the names that a site may replace.",
 )
 @click.option(
