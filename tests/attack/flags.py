@@ -105,17 +105,38 @@ FAR: Final = (_FAR, f"{_FAR}{_LOAD}", f'far = "--far={{far}}"\n{_LOAD}')
 
 
 # A share of the memory for each processor, of which a condition may ask for more.
+_OF_SLURM: Final = '[requests.memory]\nflag = "--mem-per-cpu={value}M"\nper_cpu = true\n'
 SHARES: Final = {
-    "torque": '[requests.memory]\nflag = ["-l", "pmem={value}mb"]\nper_cpu = true\n',
-    "slurm": f"""
-[requests.memory]
-flag = "--mem-per-cpu={{value}}M"
-per_cpu = true
-[attributes.{CPUS}]
-kind = "min"
-flag = "--cpus-per-task={{value}}"
-""",
+    "torque": ('[requests.memory]\nflag = ["-l", "pmem={value}mb"]\nper_cpu = true\n',),
+    "slurm": (
+        _OF_SLURM,
+        f'{_OF_SLURM}[attributes.{CPUS}]\nkind = "min"\nflag = "--cpus-per-task={{value}}"\n',
+    ),
 }
+
+# Amounts that are computed and the same, and a number, a text and words that are computed.
+COMPUTED: Final = """
+[requests.cpus]
+value = "MY.RequestCpus * 2 / 2"
+flag = "--cpus-per-task={value}"
+[requests.disk]
+value = "ceiling(MY.RequestDisk / 1024.0)"
+flag = "--tmp={value}M"
+[requests.Nice]
+value = "20 - MY.MaxWallTime"
+flag = "--nice={value}"
+[requests.Name]
+kind = "text"
+value = 'substr(replaceAll("[^A-Za-z0-9;]", MY.Account, "_"), 0, 15)'
+pattern = ".*"
+flag = "--job-name={value}"
+[requests.partition]
+kind = "bucket"
+value = "MY.MaxWallTime"
+buckets = { short = [0, 30], long = [31, 60] }
+[flags]
+queue = ["--partition={partition}", "--partition={queue}"]
+"""
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -176,8 +197,10 @@ class Maker:
                 """min = '{"key":"ram","operator":"Gt","values":["{value:below}"]}'\n"""
                 """max = '{"key":"ram","operator":"Lt","values":["{value:above}"]}'\n"""
             )
+        if lrms == "slurm" and pick.random() < 0.3:
+            parts = [part for part in parts if "[flags]" not in part] + [COMPUTED]
         if lrms in SHARES and pick.random() < 0.4:
-            parts.append(SHARES[lrms])
+            parts.append(pick.choice(SHARES[lrms]))
         elif lrms == "slurm" and pick.random() < 0.3:
             parts.append(f'[attributes.{RAM}]\nkind = "min"\nflag = "--mem={{value}}G"\nunit = 2\n')
         return "".join(parts)
@@ -485,7 +508,8 @@ def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
             if number(node, RAM) < int(value[:-1]) * (2 if value[-1] == "G" else 1):
                 return False
         elif option == "--mem-per-cpu":
-            several = int(given.get("--cpus-per-task", 1))
+            assert "--mem" not in given, "what Slurm takes one of"
+            several = max(int(given.get(name, 1)) for name in ("--cpus-per-task", "--mincpus"))
             if number(node, RAM) < int(value.removesuffix("M")) * several:
                 return False
         elif option in _LEAST:
@@ -505,6 +529,7 @@ def slurm(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
         else:
             assert option in (
                 "--tmp", "--time", "--qos", "--account", "--time-min",
+                "--nice", "--job-name", "--partition",
             ), option  # fmt: skip
     return True
 
