@@ -34,7 +34,9 @@ if TYPE_CHECKING:
         parse_ad,
         parse_ads,
         parse_expr,
+        quote,
         read_ads,
+        unquote,
         write_ads,
     )
     from matchmaker.classad.diagnostics import Diagnostic
@@ -103,12 +105,14 @@ __all__ = [
     "parse_ads",
     "parse_expr",
     "pilots",
+    "quote",
     "read_ads",
     "reduce",
     "reduce_many",
     "refusal",
     "shards",
     "trace",
+    "unquote",
     "write_ads",
 ]
 
@@ -148,11 +152,13 @@ _LATER = {
     "parse_ad": "classad",
     "parse_ads": "classad",
     "parse_expr": "classad",
+    "quote": "classad",
     "read_ads": "classad",
     "reduce": "reduction",
     "reduce_many": "reduction",
     "refusal": "matching",
     "trace": "classad.trace",
+    "unquote": "classad",
     "write_ads": "classad",
 }
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import matchmaker as mm
 
@@ -48,3 +50,30 @@ def test_both_columns_give_the_same(task: str, theirs: str, ours: str) -> None:
     mine = {name: mm.parse_ad(ad) for name, ad in ADS.items()}
     found = eval(ours, {"mm": mm, "text": text, **mine})  # noqa: S307 - our page
     assert plain(found) == plain(other), task
+
+
+@given(st.text())
+def test_a_text_is_quoted_as_the_library_quotes_it(text: str) -> None:
+    try:
+        other = classad2.quote(text)
+    except ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 - either has its own words
+            mm.quote(text)
+        return
+    assert mm.quote(text) == other
+    assert mm.unquote(other) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"a"', ' "a" ', '"a" "b"', '"a\\tb"', '"\\101\\q"', '""', '"a" // c', '"\\303\\251"', '"é"',
+     '"a\nb"', "a", "1", "", '"a', '"a" + "b"', '("a")', "'a'", '"\\0"', '"a"b', '"a";'],
+)  # fmt: skip
+def test_a_quoted_text_is_read_as_the_library_reads_it(text: str) -> None:
+    try:
+        other = classad2.unquote(text)
+    except ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 - either has its own words
+            mm.unquote(text)
+        return
+    assert mm.unquote(text) == other

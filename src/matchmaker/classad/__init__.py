@@ -8,6 +8,7 @@ from matchmaker.classad.errors import ParseError
 from matchmaker.classad.methods import bind
 from matchmaker.classad.nodes import Expr, References
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.rewriting import quote, unquote
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ __all__ = [
     "parse_ad",
     "parse_ads",
     "parse_expr",
+    "quote",
     "read_ads",
+    "unquote",
     "write_ads",
 ]
 

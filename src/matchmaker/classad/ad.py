@@ -189,6 +189,10 @@ class ClassAd(Ad[Expr]):
         shown = str(value) if is_error(value) else str(literal(value))
         raise TypeError(f"{what} is {shown}; {kind.__name__} was expected")
 
+    def flatten(self, expression: Expr) -> Value | Expr:
+        """See :meth:`Expr.flatten`; so is it called in HTCondor's bindings."""
+        return expression.flatten(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The ad as Python's values by name; ``ClassAd(ad.to_dict())`` is equal to it.
 

@@ -10,6 +10,7 @@ from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import METHODS
 from matchmaker.classad.parser import parse_expr, read
 from matchmaker.classad.references import references
+from matchmaker.classad.rewriting import flatten, simplify
 from matchmaker.classad.unparse import unparse
 
 
@@ -18,8 +19,10 @@ def bind() -> None:
     METHODS.update(
         evaluate=evaluate,
         evaluate_attribute=evaluate_attribute,
+        flatten=flatten,
         parse_expr=parse_expr,
         read=read,
         references=references,
+        simplify=simplify,
         unparse=unparse,
     )

@@ -55,7 +55,7 @@ class Expr:
         def __getattr__(self, name: str) -> Any:
             if name in _UNKNOWN:
                 return _UNKNOWN[name]
-            raise AttributeError(name=name, obj=self)
+            raise AttributeError(f"an expression has no attribute {name!r}", name=name, obj=self)
 
     def __str__(self) -> str:
         text: str = METHODS["unparse"](self)
@@ -92,6 +92,32 @@ class Expr:
         """
         value: Value = METHODS["evaluate"](self, my, target)
         return value
+
+    def simplify(self, my: Ad[Expr] | None = None, target: Ad[Expr] | None = None) -> Expr:
+        """The value of the expression, as ``eval`` gives it, as an expression.
+
+        >>> from matchmaker import parse_expr, parse_ad
+        >>> parse_expr("{Cpus, Cpus * 2}").simplify(parse_ad("[Cpus = 4]"))
+        Expr('{4, 8}')
+        """
+        node: Expr = METHODS["simplify"](self, my, target)
+        return node
+
+    def flatten(self, my: Ad[Expr] | None = None) -> Value | Expr:
+        """The expression with the values of `my` in it, or its value where `my` alone decides it.
+
+        What another ad or the moment may decide stays: names that `my` lacks, TARGET, ``time()``.
+        So the value is the same in every match of `my`.
+
+        >>> from matchmaker import parse_expr, parse_ad
+        >>> job = parse_ad("[Cpus = 4; Twice = Cpus * 2]")
+        >>> parse_expr("TARGET.Cpus >= Twice && Cpus > 1").flatten(job)
+        Expr('TARGET.Cpus >= 8')
+        >>> parse_expr("Twice + 1").flatten(job)
+        9
+        """
+        found: Value | Expr = METHODS["flatten"](self, my)
+        return found
 
     def references(self) -> References:
         """The attribute names that the expression mentions, by scope, in their first spelling.
