@@ -96,7 +96,8 @@ def test_one_pair(classad: Run, pool: Path) -> None:
     assert (data["key"], data["matched"], data["rank"]) == ("d", False, None)
     assert data["ad_clauses"] == [
         {"number": "1", "clause": "START", "definition": 'other.Owner == "ana"',
-         "value": False, "facts": {"Owner": "ben"}}
+         "value": False, "facts": {"Owner": "ben"},
+         "element": None, "short": None}
     ]  # fmt: skip
     assert classad("explain", "-", pool, "--with", "d", stdin='[ Owner = "ana" ]').status == 0
 
@@ -359,3 +360,33 @@ def test_clauses_wrap_at_operators() -> None:
     ]  # fmt: skip
     assert all(len(line) <= 10 for line in output.wrapped(text, 10))
     assert "".join(output.wrapped(text, 10)).replace(" ", "") == text.replace(" ", "")
+
+
+GPUS = """
+[ Name = "a"; AvailableGPUs = { [ Id = "t4"; Capability=7.5 ], [ Id = "<b>"; Capability = 6.0 ] } ]
+[ Name = "b"; AvailableGPUs = { [ Id = "p100"; Capability = 6.0 ] } ]
+"""
+WANTS = """[ RequestGPUs = 1; RequireGPUs = Capability >= 8.0; Requirements =
+  countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= MY.RequestGPUs ]"""
+
+
+def test_gpus_are_explained_one_by_one(classad: Run, tmp_path: Path) -> None:
+    pool = tmp_path / "gpus.ad"
+    pool.write_text(GPUS)
+    said = "clause 1 refuses 2 slots: 0 of their 3 elements of TARGET.AvailableGPUs satisfy"
+    done = classad("explain", "-", pool, stdin=WANTS)
+    assert said in done.out
+    assert "Capability >= 8.0 (nearest: Capability = 7.5, 0.5 too low)" in done.out
+    [data] = json.loads(classad("explain", "-", pool, "--json", stdin=WANTS).out)["elements"]
+    assert (data["elements"], data["satisfying"], data["holder"]) == (3, 0, "RequireGPUs")
+    page = classad("explain", "-", pool, "--html", "-", stdin=WANTS).out
+    assert f"<h2>{said} RequireGPUs</h2>" in page
+    pair = classad("explain", "-", pool, "--with", "a", stdin=WANTS).out
+    assert "t4: Capability >= 8.0" in pair
+    assert "Capability = 7.5, 0.5 too low" in pair
+    found = json.loads(classad("explain", "-", pool, "--with", "a", "--json", stdin=WANTS).out)
+    assert [(one["number"], one["element"], one["short"]) for one in found["job_clauses"]] == [
+        ("1", None, None), ("1.1", "t4", "0.5 too low"), ("1.2", "<b>", "2 too low"),
+    ]  # fmt: skip
+    page = classad("explain", "-", pool, "--with", "a", "--html", "-", stdin=WANTS).out
+    assert "<code>&lt;b&gt;</code>: <code>Capability &gt;= 8.0</code>" in page

@@ -90,6 +90,16 @@ def fold(root: Expr, step: Callable[[Expr, tuple[_R, ...]], _R]) -> _R:
     return results[root]
 
 
+def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
+    """An expression with each occurrence of one part replaced by another.
+
+    >>> from matchmaker import parse_expr
+    >>> replaced(parse_expr("a > 1 && (b || a > 1)"), parse_expr("a > 1"), parse_expr("c"))
+    Expr('c && (b || c)')
+    """
+    return fold(root, lambda node, parts: new if node is old else rebuild(node, parts))
+
+
 _weight: Final = attrgetter("weight")
 
 

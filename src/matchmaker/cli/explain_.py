@@ -205,27 +205,30 @@ def _write(path: str, page: str) -> None:
 def _page(explained: Explanation) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if explained.clauses:
-        parts.append(_barred(explained, clause_table(explained), 2))
+        parts.append(_barred(explained.total, clause_table(explained), 2))
     parts += [explained.summary(), *explained.standing()]
+    for counted in explained.elements:
+        bars = _barred(counted.elements, counted.table(), 1)
+        parts += ["", str(counted), bars]
     for some in (explained.notes, explained.conflicts, explained.advice()):
         parts += ["", *map(str, some)] if some else []
     if explained.worst():
-        parts += ["", _barred(explained, ad_table(explained), 1)]
+        parts += ["", _barred(explained.total, ad_table(explained), 1)]
     if explained.unseen():
         parts += [*([] if explained.worst() else [""]), explained.unseen()]
     return parts
 
 
-def _barred(explained: Explanation, counted: Counted, place: int) -> RenderableType:
-    """A table with a bar of the numbers in one place before the text."""
+def _barred(total: int, counted: Counted, place: int) -> RenderableType:
+    """A table with a bar of the numbers in one place before the text, of a total."""
     titles, rows = counted
     encoding = sys.stdout.encoding or "ascii"
     out = console()
     if out.is_terminal:
         cells = [(numbers, numbers[place], text) for *numbers, text in rows]
-        return Text("\n").join(_narrow(titles, cells, explained.total, out.width, encoding))
+        return Text("\n").join(_narrow(titles, cells, total, out.width, encoding))
     lines = [
-        (*(f"{n:,}" for n in numbers), bar(numbers[place], explained.total, encoding),
+        (*(f"{n:,}" for n in numbers), bar(numbers[place], total, encoding),
          shorten(text))
         for *numbers, text in rows
     ]  # fmt: skip
@@ -281,7 +284,10 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
             text = brief(clause.expression)
             if clause.definition is not None:
                 text += f": {brief(clause.definition)}"
+            if one.element:
+                text = f"{one.element}: {text}"
             facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
+            facts += f", {one.short}" if one.short else ""
             rows.append((one.number, value_text(clause.value), text, facts))
         parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]
     return parts
@@ -321,6 +327,7 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         "states": dict(explained.states),
         "refused_by_ads": explained.refused_by_ads,
         "clauses": list(map(attrs.asdict, explained.clauses)),
+        "elements": list(map(attrs.asdict, explained.elements)),
         "error": explained.error,
         "notes": list(explained.notes),
         "conflicts": list(map(attrs.asdict, explained.conflicts)),
@@ -346,4 +353,6 @@ def _clause_data(one: PairClause) -> dict[str, Any]:
         "definition": str(clause.definition) if clause.definition is not None else None,
         "value": plain(clause.value),
         "facts": {name: plain(value) for name, value in clause.facts},
+        "element": one.element or None,
+        "short": one.short or None,
     }

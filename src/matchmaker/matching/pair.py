@@ -15,12 +15,14 @@ from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
-from matchmaker.classad.nodes import MY_SCOPES, Attr, Expr, scope_of
+from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import names_of
+from matchmaker.classad.registry import Trait
 from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import postorder, replaced
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 
 
@@ -162,6 +164,16 @@ def _facts(
 ) -> tuple[tuple[str, Value], ...]:
     """The values of the attributes that a clause names, each once, in the order of mention."""
     found: dict[str, tuple[str, Value]] = {}
+    # A condition of a list's elements has a value for each of them, and none for the two ads.
+    for call in each_calls(clause):
+        counted, listed = (allowance.value(node, ad, other) for node in (call, call.arguments[1]))
+        found.setdefault(brief(call).lower(), (brief(call), counted))
+        if isinstance(listed, list):
+            size = f"size({brief(call.arguments[1])})"
+            found.setdefault(size.lower(), (size, len(listed)))
+            clause = replaced(clause, call, TRUE)
+        else:
+            clause = replaced(clause, call, call.arguments[1])
     # Of other.storage.CloseSEs the whole is of interest, not its beginnings.
     for path in names_of(clause).paths:
         scoped = path.scope and len(path.names) == 2
@@ -172,6 +184,20 @@ def _facts(
             name = path.text
         found.setdefault(name.lower(), (name, value))
     return tuple(found.values())
+
+
+_EACH: Final = frozenset({"countmatches", "evalineachcontext"})
+
+
+def each_calls(node: Expr) -> list[Call]:
+    """The calls in an expression that ask each ad of a list for the value of an expression."""
+    if Trait.REFLECTIVE not in names_of(node).traits:
+        return []
+    return [
+        part
+        for part in postorder(node)
+        if isinstance(part, Call) and part.function.lower() in _EACH and len(part.arguments) == 2
+    ]
 
 
 def value_text(value: Value) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.elements import Elements
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
@@ -18,6 +19,8 @@ from matchmaker.matching.explanation.report import (
     Change,
     ClauseCount,
     Conflict,
+    ElementClause,
+    ElementCount,
     Explanation,
     Joint,
     Suggestion,
@@ -32,6 +35,8 @@ __all__ = [
     "Change",
     "ClauseCount",
     "Conflict",
+    "ElementClause",
+    "ElementCount",
     "Explanation",
     "Joint",
     "PairClause",
@@ -64,7 +69,8 @@ def explain(
         states = States.of(pool.view, names).counts(job, matched.row_array)
         error = f"the clauses of the job's requirements: {stopped(len(pool), pool.cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
-    found = suggestions(counts)
+    elements = Elements(counts)
+    found = suggestions(counts, elements)
     several = joint(counts) if not found else None
     return Explanation(
         total=counts.total,
@@ -78,4 +84,5 @@ def explain(
         notes=notes(counts, known),
         joint=several,
         error=counts.error,
+        elements=elements.counts(),
     )

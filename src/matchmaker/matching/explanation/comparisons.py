@@ -26,13 +26,15 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import MIRRORED, ORDER
 from matchmaker.classad.references import names_of
 from matchmaker.classad.values import Value, is_number
-from matchmaker.classad.walks import fold, postorder, rebuild, weight
+from matchmaker.classad.walks import postorder, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.explanation.limits import LIMITS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+DIGITS: Final = 3
 
 EQUALITIES: Final = frozenset({"==", "is"})
 _COMPARING: Final = ORDER | EQUALITIES
@@ -191,16 +193,6 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
     return found
 
 
-def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
-    """An expression with each occurrence of one part replaced by another.
-
-    >>> from matchmaker import parse_expr
-    >>> replaced(parse_expr("a > 1 && (b || a > 1)"), parse_expr("a > 1"), parse_expr("c"))
-    Expr('c && (b || c)')
-    """
-    return fold(root, lambda node, parts: new if node is old else rebuild(node, parts))
-
-
 # --- for which values a comparison holds ----------------------------------------------------------
 
 
@@ -279,3 +271,14 @@ def limits(
     if integer:
         return np.floor(bound) + 1 if strict else np.ceil(bound), high
     return np.nextafter(bound, np.inf) if strict else bound, high
+
+
+def rounded(value: float, will_do: Callable[[float], object]) -> float:
+    """A value rounded to few digits, if it gains as much."""
+    for digits in range(DIGITS, 17):
+        step = 10.0 ** (math.floor(math.log10(abs(value) or 1)) + 1 - digits)
+        for near in (value, value - step, value + step):
+            short = float(f"{near:.{digits}g}")
+            if will_do(short):
+                return short
+    return value

@@ -25,10 +25,13 @@ class Limits:
                         " counted apart, the most frequent first")  # fmt: skip
     comparisons: int = limit(64, "comparisons that may be changed")
     attributes: int = limit(8, "attributes of the job in one comparison that may be changed")
+    listed: int = limit(4096, "slots whose lists of ads are looked at for a clause that asks their"
+                        " elements for conditions")  # fmt: skip
+    elements: int = limit(32, "elements of a list that are shown of one slot")
     terms: int = limit(64, "terms of a sum in a comparison")
     changed: int = limit(64, "clauses that one change may affect")
     tried: int = limit(12, "changes that are tried, those first that promise most")
-    tried_anywhere: int = limit(3, "changes that are tried if a clause of the job may depend on"
+    tried_anywhere: int = limit(6, "changes that are tried if a clause of the job may depend on"
                                 " any attribute")  # fmt: skip
     suggestions: int = limit(8, "suggestions")
     levers: int = limit(8, "attributes of the job that may be changed together")

@@ -19,12 +19,11 @@ from matchmaker.classad.quoting import shorten
 from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error
-from matchmaker.classad.walks import postorder
+from matchmaker.classad.walks import postorder, replaced
 from matchmaker.matching.columns.contents import ERROR_KIND
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.columns.vectors import truths
-from matchmaker.matching.explanation.comparisons import replaced
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import counted

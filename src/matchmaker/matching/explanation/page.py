@@ -40,7 +40,7 @@ class Mark:
 
 @attrs.frozen(slots=True)
 class Facts:
-    """A cell with names and their values, one below the other."""
+    """A cell with names and their values, one below the other; or words without a name."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -209,7 +209,10 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, Mark):
         return f'<span class="{"yes" if cell.good else "no"}">{_text(cell.text)}</span>'
     if isinstance(cell, Facts):
-        return "<br>".join(f"{_code(name)} = {_code(value)}" for name, value in cell.pairs)
+        return "<br>".join(
+            f"{_code(name)} = {_code(value)}" if name else _text(value)
+            for name, value in cell.pairs
+        )
     return _text(cell)
 
 

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
+from matchmaker.matching.explanation.elements import (
+    Asked,
+    Listing,
+    facts,
+    of_pair,
+    shortfall,
+)
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import Paged
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
@@ -22,13 +30,21 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=True)
 class PairClause:
-    """A clause with its number: ``2.1`` is the first of what the second, a name, stands for."""
+    """A clause with its number: ``2.1`` is the first of what the second, a name, stands for.
+
+    Where a clause asks the ads of a list for conditions, ``3.2`` is what the second ``element`` of
+    the list says to one of them, and ``short`` by how much it misses.
+    """
 
     number: str
     clause: Clause
+    element: str = ""
+    short: str = ""
 
     def __str__(self) -> str:
-        return f"{self.number:<5} {self.clause}"
+        whose = f"{self.element}: " if self.element else ""
+        short = f", {self.short}" if self.short else ""
+        return f"{self.number:<5} {whose}{self.clause}{short}"
 
 
 @attrs.frozen(slots=True)
@@ -84,7 +100,10 @@ class PairExplanation(Paged):
                 meant = () if clause.definition is None else (unparse(clause.definition),)
                 facts = tuple((name, value_text(value)) for name, value in clause.facts)
                 value = Mark(value_text(clause.value), clause.value is True)
-                text = Code((unparse(clause.expression), *meant))
+                whose = (one.element,) if one.element else ()
+                text = Code((*whose, unparse(clause.expression), *meant))
+                if one.short:
+                    facts += (("", one.short),)
                 rows.append((one.number, value, text, Facts(facts)))
             heading = title[0].upper() + title[1:]
             yield Table(heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing")
@@ -135,3 +154,21 @@ def _numbered(
             # A single clause would repeat the definition.
             if len(parts) > 1 or parts[0].definition is not None:
                 yield from _numbered(parts, ad, other, number, allowance)
+                continue
+        node = clause.definition if clause.definition is not None else clause.expression
+        for listing, asked in of_pair(node, ad, other, allowance):
+            yield from _of_elements(listing, asked, number)
+
+
+def _of_elements(
+    listing: Listing, found: list[Asked], above: tuple[int, ...]
+) -> Iterator[PairClause]:
+    """What each element of a list says: the conditions that it fails, or that it fails none."""
+    for place, asked in enumerate(found[: LIMITS.elements]):
+        number, name = ".".join(map(str, (*above, place + 1))), asked.name(place)
+        if not asked.failing:
+            yield PairClause(number, Clause(conjunction(list(listing.conditions)), True), name)
+        for failing in asked.failing:
+            condition, sides = listing.conditions[failing], asked.sides[failing]
+            clause = Clause(condition, asked.truths[failing], facts(condition, sides))
+            yield PairClause(number, clause, name, shortfall(condition, sides))

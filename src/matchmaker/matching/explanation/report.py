@@ -46,6 +46,61 @@ class ClauseCount:
 
 
 @attrs.frozen(slots=True)
+class ElementClause:
+    """A condition that a clause of the job asks the elements of lists for.
+
+    ``matched`` elements satisfy it alone, ``cumulative`` it and all before it, ``near`` fail it
+    alone. ``nearest`` is what comes nearest of the numbers that miss it: ``Capability = 7.5, 0.5
+    too low``.
+    """
+
+    text: str
+    matched: int
+    cumulative: int
+    near: int
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} (nearest: {self.nearest})" if self.nearest else self.text
+
+
+@attrs.frozen(slots=True)
+class ElementCount:
+    """The elements that a clause of the job asks, of all slots that do not satisfy the clause.
+
+    ``clause`` is its number, ``listed`` the list of ads, ``holder`` the attribute of the job that
+    holds the conditions, if one does. ``slots`` have such a list, with ``elements`` together, of
+    which ``satisfying`` satisfy all conditions.
+    """
+
+    clause: int
+    listed: str
+    holder: str
+    slots: int
+    elements: int
+    satisfying: int
+    conditions: tuple[ElementClause, ...]
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> print(ElementCount(3, "TARGET.GPUs", "RequireGPUs", 20, 40, 7, ()))
+        clause 3 refuses 20 slots: 7 of their 40 elements of TARGET.GPUs satisfy RequireGPUs
+        """
+        whose = "its" if self.slots == 1 else "their"
+        of = f"{self.satisfying:,} of {whose} {self.elements:,} elements of {self.listed} satisfy"
+        return f"clause {self.clause} refuses {counted(self.slots)}: {of} {self.holder or 'it'}"
+
+    def table(self) -> Counted:
+        """The conditions with their counts."""
+        rows: list[tuple[Any, ...]] = [
+            (number, c.matched, c.cumulative, c.near, str(c))
+            for number, c in enumerate(self.conditions, 1)
+        ]
+        return ("", "alone", "so far", "near misses", "condition of an element"), rows
+
+
+@attrs.frozen(slots=True)
 class AdClause:
     """A clause of the slots' own requirements, and what it refuses.
 
@@ -201,7 +256,8 @@ class Explanation(Paged):
     is plainly amiss, such as a name that no slot has. ``joint`` is the smallest set of changes that
     gains slots, where no suggestion does. ``error`` is the reason where something took
     too much to evaluate: for some slots, which count as an error, or for all of them together, and
-    then nothing else is known.
+    then nothing else is known. ``elements`` are what lists of ads say to the clauses that ask for
+    conditions of each element, such as those of the GPUs of a slot.
     """
 
     total: int
@@ -215,6 +271,7 @@ class Explanation(Paged):
     notes: tuple[str, ...] = ()
     joint: Joint | None = None
     error: str | None = None
+    elements: tuple[ElementCount, ...] = ()
 
     def exceptional(self) -> dict[str, list[int]]:
         """For how many slots each clause is undefined or an error; without what none is."""
@@ -262,6 +319,8 @@ class Explanation(Paged):
             yield from _aligned(*clause_table(self))
         yield self.summary()
         yield from self.standing()
+        for some in self.elements:
+            yield from ("", str(some), *_aligned(*some.table()))
         for part in (self.notes, self.conflicts, self.advice()):
             if part:
                 yield from ("", *map(str, part))
@@ -276,10 +335,10 @@ class Explanation(Paged):
         """The parts of the page."""
         from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
 
-        def barred(heading: str, counted: Counted, note: str = "") -> Table:
+        def barred(heading: str, counted: Counted, of: int, note: str = "") -> Table:
             titles, rows = counted
             cells: list[tuple[Cell, ...]] = [
-                (*(f"{n:,}" for n in numbers), Bar(numbers[1] / (self.total or 1)), Code((text,)))
+                (*(f"{n:,}" for n in numbers), Bar(numbers[1] / (of or 1)), Code((text,)))
                 for *numbers, text in rows
             ]
             last = len(titles) - 1
@@ -291,10 +350,12 @@ class Explanation(Paged):
         yield Funnel(self.total, self._stages())
         yield Items("What is not free", self.standing())
         if self.clauses:
-            yield barred("What the job requires", clause_table(self))
+            yield barred("What the job requires", clause_table(self), self.total)
+        for some in self.elements:
+            yield barred(str(some), some.table(), some.elements)
         yield Items("What excludes everything", self.conflicts)
         if self.ad_clauses:
-            yield barred("What the slots require", ad_table(self), self.unseen())
+            yield barred("What the slots require", ad_table(self), self.total, self.unseen())
 
     def _stages(self) -> list[tuple[int, str]]:
         """All slots, what each clause of the job leaves of them, and what accepts the job."""

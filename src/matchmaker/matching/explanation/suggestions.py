@@ -7,9 +7,9 @@ has been made, and the changed job matched with the pool again.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
+from matchmaker.classad.walks import replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError
@@ -34,9 +35,10 @@ from matchmaker.matching.explanation.comparisons import (
     job_attributes,
     limits,
     line,
-    replaced,
+    rounded,
 )
 from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.elements import Elements, Promise
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
@@ -45,8 +47,6 @@ from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-DIGITS: Final = 3
 
 _NOBODY: Final = ClassAd()
 
@@ -101,14 +101,14 @@ class Lever:
         return what, before
 
 
-def suggestions(counts: Counts) -> tuple[Suggestion, ...]:
+def suggestions(counts: Counts, elements: Elements) -> tuple[Suggestion, ...]:
     """The changes that gain slots, the best first; each has been tried out.
 
     Where that takes too much on all slots together, ``counts.stopped`` is set.
     """
     found: list[Suggestion] = []
     try:
-        for suggestion in _tried(counts):
+        for suggestion in _tried(counts, elements):
             found.append(suggestion)  # noqa: PERF402 - what is found before it is too much counts
     except OverworkError:
         counts.stopped = True
@@ -116,18 +116,21 @@ def suggestions(counts: Counts) -> tuple[Suggestion, ...]:
     return tuple(found[: LIMITS.suggestions])
 
 
-def _tried(counts: Counts) -> Iterator[Suggestion]:
-    promises = [
-        (gain, number, lever, value)
-        for number, lever in enumerate(levers(counts))
-        for gain, value in promising(counts, lever)
-    ]
-    promises.sort(key=lambda promise: (-promise[0], promise[1]))
+def _tried(counts: Counts, elements: Elements) -> Iterator[Suggestion]:
+    promises = [*elements.promises()]
+    for lever in levers(counts):
+        what, before = lever.named()
+        promises += (
+            Promise(
+                gain, what, before, unparse_value(value), partial(lever.changed, counts.job, value)
+            )
+            for gain, value in promising(counts, lever)
+        )
+    promises.sort(key=lambda promise: -promise.gain)
     reaches = counts.evaluator.reaches
     opaque = any(reaches.of(clause, Side.JOB).opaque for clause in counts.clauses)
-    for _, _, lever, value in promises[: LIMITS.tried_anywhere if opaque else LIMITS.tried]:
-        what, before = lever.named()
-        found = tried(counts, what, before, unparse_value(value), lever.changed(counts.job, value))
+    for one in promises[: LIMITS.tried_anywhere if opaque else LIMITS.tried]:
+        found = tried(counts, one.what, one.before, one.after, one.job())
         if found is not None:
             yield found
     dropped = _best_without_a_clause(counts)
@@ -336,6 +339,9 @@ def _numbers(
         within = np.searchsorted(lows, value, "right") - np.searchsorted(highs, value, "left")
         return within - matched
 
+    def as_good(least: Any, near: float) -> Any:
+        return gain(near) >= least
+
     worth = np.unique(np.concatenate([lows, highs]))
     worth = worth[np.isfinite(worth) & (worth >= MIN_INT) & (worth < MAX_INT)]
     if not len(worth):
@@ -350,9 +356,7 @@ def _numbers(
         best = good[distance[good].argmin()]
         value: Value = int(worth[best])
         if not lever.integer:
-            value = _rounded(
-                float(worth[best]), lambda near, least=best: gain(near) >= gains[least]
-            )
+            value = rounded(float(worth[best]), partial(as_good, gains[best]))
         if value not in tried and value != now:
             tried.add(value)
             yield int(gains[best]), value
@@ -363,14 +367,3 @@ def best_number(
 ) -> Value | None:
     """The number from the least to the greatest of most rows, and of such the nearest to now."""
     return next((value for _, value in _numbers(low, high, lever, 0)), None)
-
-
-def _rounded(value: float, will_do: Any) -> float:
-    """A value rounded to few digits, if it gains as much."""
-    for digits in range(DIGITS, 17):
-        step = 10.0 ** (math.floor(math.log10(abs(value) or 1)) + 1 - digits)
-        for near in (value, value - step, value + step):
-            short = float(f"{near:.{digits}g}")
-            if will_do(short):
-                return short
-    return value

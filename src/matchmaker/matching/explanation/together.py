@@ -23,10 +23,11 @@ from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Binary, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
+from matchmaker.classad.walks import replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true
-from matchmaker.matching.explanation.comparisons import EQUALITIES, replaced
+from matchmaker.matching.explanation.comparisons import EQUALITIES
 from matchmaker.matching.explanation.counts import Counts, Gain
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held

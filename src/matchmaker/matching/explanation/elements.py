@@ -1,0 +1,482 @@
+"""Lists of ads in a clause, such as the GPUs of a slot: which element fails which condition.
+
+``countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= MY.RequestGPUs`` asks each ad of a list for
+a condition. The condition has no value of its own, for the job or for the slot: only for each
+element, by how much it is missed, and with which other constant enough elements would satisfy it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import takewhile
+from operator import ge, le
+from typing import Final, TypeVar
+
+import attrs
+import numpy as np
+
+from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.clauses import conjunction, conjuncts
+from matchmaker.classad.evaluate import Allowance
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TRUE,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    Ternary,
+    scope_of,
+)
+from matchmaker.classad.operators import MIRRORED, ORDER, truth
+from matchmaker.classad.quoting import shorten
+from matchmaker.classad.unparse import brief, unparse, unparse_value
+from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_number
+from matchmaker.classad.walks import children, postorder, replaced
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.dependencies import Side
+from matchmaker.matching.columns.step_budget import OverworkError
+from matchmaker.matching.columns.vectors import values
+from matchmaker.matching.explanation.comparisons import (
+    EQUALITIES,
+    Line,
+    limits,
+    rounded,
+)
+from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.limits import LIMITS
+from matchmaker.matching.explanation.report import ElementClause, ElementCount
+from matchmaker.matching.explanation.wanted import Wanted
+from matchmaker.matching.pair import each_calls, value_text
+
+_N = TypeVar("_N", int, float)
+
+_NEEDED: Final = frozenset({">=", ">", "==", "is"})
+_NAMES: Final = ("Id", "Name", "DeviceName")
+
+
+@attrs.frozen(slots=True)
+class Listing:
+    """A call that asks the ads of a list for conditions.
+
+    ``holder`` is the attribute that holds the conditions, as spelled, or empty where they stand in
+    the call itself. ``outer`` is the comparison or the call that the call stands in, ``needed`` the
+    part of it that says how many elements must satisfy the conditions, one more where ``beyond``;
+    None for one element. ``compared`` if ``outer`` compares each value.
+    """
+
+    call: Call
+    listed: Expr
+    conditions: tuple[Expr, ...]
+    holder: str = ""
+    outer: Expr | None = None
+    needed: Expr | None = None
+    beyond: bool = False
+    compared: bool = False
+
+
+def listings(clause: Expr, ad: ClassAd) -> Iterator[Listing]:
+    """The lists of ads that a clause of an ad asks for conditions."""
+    calls = each_calls(clause)
+    if not calls:
+        return
+    above = {child: node for node in postorder(clause) for child in children(node)}
+    for call in calls:
+        asked, listed = call.arguments
+        holder = ""
+        if isinstance(asked, Attr) and (asked.base is None or scope_of(asked) in MY_SCOPES):
+            name = asked.name
+            held = ad.content.get(asked.folded)
+            if isinstance(held, Expr):
+                asked, holder = held, ad.spelling(name)
+        outer = above.get(call)
+        found = Listing(call, listed, tuple(conjuncts(asked)), holder, outer)
+        if isinstance(outer, Binary) and call.function.lower() == "countmatches":
+            other = outer.right if outer.left is call else outer.left
+            operator = outer.operator if outer.left is call else MIRRORED.get(outer.operator, "")
+            if operator in _NEEDED:
+                yield attrs.evolve(found, needed=other, beyond=operator == ">")
+        elif isinstance(outer, Call):
+            compared = _compared(outer, call, asked)
+            if compared is not None:
+                yield attrs.evolve(found, conditions=(compared,), compared=True)
+            elif outer.function.lower() == "member" and outer.arguments[0] == TRUE:
+                yield found
+        elif call.function.lower() == "countmatches":
+            yield found
+
+
+def _compared(outer: Call, call: Call, asked: Expr) -> Expr | None:
+    """The condition of ``anyCompare(">", evalInEachContext(x, L), v)``, ``member(v, …)``."""
+    name, arguments = outer.function.lower(), outer.arguments
+    if name == "anycompare" and len(arguments) == 3 and arguments[1] is call:
+        operator = arguments[0]
+        if isinstance(operator, Literal) and operator.value in MIRRORED:
+            return Binary(str(operator.value), asked, arguments[2])
+    elif name == "member" and len(arguments) == 2 and arguments[1] is call:
+        return None if arguments[0] == TRUE else Binary("==", asked, arguments[0])
+    return None
+
+
+@attrs.frozen(slots=True)
+class Asked:
+    """What an element says: of each condition its truth, and the values of a comparison's sides."""
+
+    element: Value
+    truths: tuple[Value, ...]
+    sides: tuple[tuple[Value, Value] | None, ...]
+
+    @property
+    def failing(self) -> list[int]:
+        """The places of the conditions that are not true of it."""
+        return [place for place, value in enumerate(self.truths) if value is not True]
+
+    def name(self, place: int) -> str:
+        """What it is called: by its id, or by its place in the list."""
+        if isinstance(self.element, ClassAd):
+            for name in _NAMES:
+                held = self.element.content.get(name.lower())
+                if isinstance(held, str):
+                    return shorten(held)
+        return f"element {place + 1}"
+
+
+def question(listing: Listing) -> Expr:
+    """The expression of all that is asked about a list; ``answered`` reads its value.
+
+    It is evaluated as a whole, where the list is asked, so that each name means what it means
+    there.
+    """
+    asked: list[Expr] = [listing.listed, listing.needed or literal(1)]
+    for condition in listing.conditions:
+        asked.append(_each(condition, listing.listed))
+        if _sided(condition):
+            assert isinstance(condition, Binary)  # noqa: S101 - only these have sides
+            asked += (_each(side, listing.listed) for side in (condition.left, condition.right))
+    return ListExpr(tuple(asked))
+
+
+def _sided(condition: Expr) -> bool:
+    return isinstance(condition, Binary) and condition.operator in ORDER | EQUALITIES
+
+
+def _each(node: Expr, listed: Expr) -> Expr:
+    # A name alone would stand for what the ad around the list holds under it.
+    return Call("evalInEachContext", (Ternary(TRUE, node, literal(UNDEFINED)), listed))
+
+
+def answered(listing: Listing, value: Value) -> tuple[list[Asked], int]:
+    """What each element says, and how many must satisfy all conditions."""
+    if not isinstance(value, list) or not isinstance(value[0], list):
+        return [], 1
+    listed, needed, *columns = value
+    if not all(isinstance(c, list) and len(c) == len(listed) for c in columns):
+        return [], 1
+    of_conditions: list[tuple[list[Value], list[tuple[Value, Value]] | None]] = []
+    left = iter(columns)
+    for condition in listing.conditions:
+        truths = [truth(one) for one in next(left)]
+        sides = None
+        if _sided(condition):
+            sides = list(zip(next(left), next(left), strict=True))
+        of_conditions.append((truths, sides))
+    found = [
+        Asked(
+            element,
+            tuple(truths[place] for truths, _ in of_conditions),
+            tuple(None if sides is None else sides[place] for _, sides in of_conditions),
+        )
+        for place, element in enumerate(listed)
+    ]
+    # A million GPUs are wanted by nobody; more than there are is all the same.
+    least = min(int(needed), len(found) + 1) if is_number(needed) and abs(needed) < 1e9 else 1
+    return found, least + listing.beyond
+
+
+def shortfall(condition: Expr, sides: tuple[Value, Value] | None) -> str:
+    """By how much a comparison of numbers misses, in words; nothing for another condition."""
+    if sides is None or not isinstance(condition, Binary) or condition.operator not in ORDER:
+        return ""
+    left, right = sides
+    if not is_number(left) or not is_number(right):
+        return ""
+    # What is compared with a constant is what is too low or too high.
+    if isinstance(condition.left, Literal):
+        left, right = right, left
+    missing = right - left
+    if not missing:
+        return "it must be more" if _wants_more(condition) else "it must be less"
+    return f"{abs(missing):g} too {'low' if missing > 0 else 'high'}"
+
+
+def _wants_more(condition: Binary) -> bool:
+    more = condition.operator in (">", ">=")
+    return more != isinstance(condition.left, Literal)
+
+
+def facts(condition: Expr, sides: tuple[Value, Value] | None) -> tuple[tuple[str, Value], ...]:
+    """The sides of a comparison that are no constants, with their values for an element."""
+    if sides is None or not isinstance(condition, Binary):
+        return ()
+    parts = zip((condition.left, condition.right), sides, strict=True)
+    return tuple((brief(part), value) for part, value in parts if not isinstance(part, Literal))
+
+
+# --- one slot -------------------------------------------------------------------------------------
+
+
+def of_pair(
+    clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
+) -> Iterator[tuple[Listing, list[Asked]]]:
+    """What the elements of each list in a clause say, for one ad and another."""
+    for listing in listings(clause, ad):
+        found, _ = answered(listing, allowance.value(question(listing), ad, other))
+        if found:
+            yield listing, found
+
+
+# --- a pool ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen(slots=True, eq=False)
+class Promise:
+    """A change of the job that may gain slots, in the words of a ``Suggestion``."""
+
+    gain: int
+    what: str
+    before: str
+    after: str | None
+    job: Callable[[], ClassAd]
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Lists:
+    """What the lists of some slots say to a clause of the job."""
+
+    clause: Wanted
+    number: int
+    listing: Listing
+    rows: Rows
+    asked: list[tuple[list[Asked], int]]
+
+
+class Elements:
+    """What the lists say that clauses of a job ask about, for the slots that fail them.
+
+    Where that takes too much, ``counts.stopped`` is set, and the others are left out.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._found: list[_Lists] = []
+        try:
+            for number, clause in enumerate(counts.wanted):
+                for listing in listings(clause.node, counts.job):
+                    self._found.append(self._lists(clause, number, listing))
+        except OverworkError:
+            counts.stopped = True
+
+    def _lists(self, clause: Wanted, number: int, listing: Listing) -> _Lists:
+        counts = self._counts
+        rows = np.flatnonzero(counts.fails(clause.node))[: LIMITS.listed]
+        node = question(listing)
+        said = values(counts.evaluator.attempt(node, Side.JOB, rows), len(rows))
+        return _Lists(clause, number, listing, rows, [answered(listing, one) for one in said])
+
+    def counts(self) -> tuple[ElementCount, ...]:
+        """How many elements satisfy each condition, and how near the others come."""
+        return tuple(_counted(one) for one in self._found if any(a for a, _ in one.asked))
+
+    def promises(self) -> Iterator[Promise]:
+        """Changes of the conditions, and of how many elements are wanted, that may gain slots."""
+        for one in self._found:
+            open_ = self._counts.open_but_for([one.clause.node], ())
+            at = np.flatnonzero(np.isin(one.rows, open_, assume_unique=True)).tolist()
+            asked = [one.asked[place] for place in at]
+            if not asked:
+                continue
+            for place, condition in enumerate(one.listing.conditions):
+                yield from self._of_condition(one, place, condition, asked)
+            yield from self._fewer(one, asked)
+
+    # --- what may be changed ----------------------------------------------------------------------
+
+    def _of_condition(
+        self, one: _Lists, place: int, condition: Expr, asked: list[tuple[list[Asked], int]]
+    ) -> Iterator[Promise]:
+        """Another constant in a condition, or the others without it."""
+        listing = one.listing
+        others = [
+            ([a for a in found if not set(a.failing) - {place}], needed) for found, needed in asked
+        ]
+        where = listing.holder or f"clause {one.number + 1}"
+        gain = sum(len(found) >= needed for found, needed in others)
+        if gain and _sided(condition):
+            yield from self._of_constant(one, place, others, where)
+        if gain and len(listing.conditions) > 1:
+            what = f"condition {place + 1} of {where}"
+            rest = [c for n, c in enumerate(listing.conditions) if n != place]
+            changed = partial(self._conditioned, one, conjunction(rest))
+            yield Promise(gain, what, unparse(condition), None, changed)
+
+    def _of_constant(
+        self, one: _Lists, place: int, others: list[tuple[list[Asked], int]], where: str
+    ) -> Iterator[Promise]:
+        listing, condition = one.listing, one.listing.conditions[place]
+        assert isinstance(condition, Binary)  # noqa: S101 - only these have sides
+        turned = isinstance(condition.left, Literal)
+        constant, slot = condition.left, condition.right
+        if not turned:
+            constant, slot = slot, constant
+        if not isinstance(constant, Literal):
+            return
+        operator = MIRRORED[condition.operator] if turned else condition.operator
+        sides = [
+            ([a.sides[place][turned] for a in found], needed)  # type: ignore[index]
+            for found, needed in others
+        ]
+        for promised, value in _worth(operator, sides, constant.value):
+            fresh = Binary(
+                condition.operator,
+                *((literal(value), slot) if turned else (slot, literal(value))),
+            )
+            if listing.compared:
+                changed = partial(self._compared, one, value)
+            else:
+                every = (fresh if n == place else c for n, c in enumerate(listing.conditions))
+                changed = partial(self._conditioned, one, conjunction(list(every)))
+            what = f"{where}: {unparse(slot)} {operator}"
+            yield Promise(promised, what, unparse(constant), unparse_value(value), changed)
+
+    def _fewer(self, one: _Lists, asked: list[tuple[list[Asked], int]]) -> Iterator[Promise]:
+        """Fewer elements that satisfy all conditions."""
+        needed, job = one.listing.needed, self._counts.job
+        have = [sum(not a.failing for a in found) - one.listing.beyond for found, _ in asked]
+        ends = sorted((number for number in have if number > 0), reverse=True)
+        if not ends or needed is None:
+            return
+        for enough, value in _ends(ends):
+            if isinstance(needed, Attr) and needed.folded in job.content:
+                name = job.spelling(needed.name)
+                before = value_text(self._counts.value(needed, job, ClassAd()))
+                yield Promise(enough, name, before, str(value), partial(_with, job, name, value))
+            elif isinstance(needed, Literal) and one.listing.outer is not None:
+                fresh = replaced(one.listing.outer, needed, literal(value))
+                changed = partial(self._replaced, one, one.listing.outer, fresh)
+                what = f"clause {one.number + 1}: {unparse(one.listing.call)}"
+                yield Promise(enough, what, unparse(needed), str(value), changed)
+
+    def _conditioned(self, one: _Lists, condition: Expr) -> ClassAd:
+        """The job with another condition of the elements."""
+        if one.listing.holder:
+            return _with(self._counts.job, one.listing.holder, condition)
+        call = one.listing.call
+        return self._replaced(one, call, Call(call.function, (condition, one.listing.listed)))
+
+    def _compared(self, one: _Lists, value: Value) -> ClassAd:
+        """The job with another value that the values of all elements are compared with."""
+        outer = one.listing.outer
+        assert isinstance(outer, Call)  # noqa: S101 - only calls compare
+        place = 0 if outer.function.lower() == "member" else 2
+        fresh = [*outer.arguments]
+        fresh[place] = literal(value)
+        return self._replaced(one, outer, Call(outer.function, tuple(fresh)))
+
+    def _replaced(self, one: _Lists, old: Expr, new: Expr) -> ClassAd:
+        attribute, job = one.clause.attribute, self._counts.job
+        held = job.content[attribute]
+        assert isinstance(held, Expr)  # noqa: S101 - a clause stands in it
+        return _with(job, attribute, replaced(held, old, new))
+
+
+def _with(job: ClassAd, name: str, value: Value | Expr) -> ClassAd:
+    changed = job.copy()
+    changed[name] = value
+    return changed
+
+
+def _worth(
+    operator: str, sides: list[tuple[list[Value], int]], now: Value
+) -> Iterator[tuple[int, Value]]:
+    """Other constants, each with how many slots have enough elements that satisfy it.
+
+    `sides` are for each slot the values of its elements and how many must satisfy. Of numbers, the
+    one that gains most and the nearest that gains half; of others, the one most slots have.
+    """
+    if is_number(now) and operator in ORDER:
+        more, integer = operator in (">", ">="), not isinstance(now, float)
+        bounds = []
+        for found, needed in sides:
+            reals = sorted((float(v) for v in found if is_number(v)), reverse=more)
+            if len(reals) >= needed:
+                bounds.append(reals[max(needed, 1) - 1])
+        low, high = limits(operator, np.array(bounds), Line(), integer)
+        ends = sorted((high if more else low).tolist(), reverse=more)
+        ends = [end for end in ends if abs(end) < MAX_INT]
+        for enough, end in _ends(ends):
+            # What is beyond the end gains as much.
+            will_do = partial(ge if more else le, end)
+            yield enough, int(end) if integer else rounded(end, will_do)
+    elif operator in EQUALITIES:
+        choices: Counter[tuple[type, Value]] = Counter()
+        for found, needed in sides:
+            plain = Counter((type(v), v) for v in found if isinstance(v, (str, int, float)))
+            choices.update(key for key, count in plain.items() if count >= needed)
+        for (kind, value), count in choices.most_common():
+            if value != now and isinstance(now, kind):
+                yield count, value
+                return
+
+
+def _ends(ends: list[_N]) -> Iterator[tuple[int, _N]]:
+    """Of values that please as many slots as stand before them: the last, and the one of half."""
+    if ends:
+        yield len(ends), ends[-1]
+        half = ends[-(-len(ends) // 2) - 1]
+        if half != ends[-1]:
+            yield ends.count(half) + sum(1 for _ in takewhile(lambda end: end != half, ends)), half
+
+
+def _counted(one: _Lists) -> ElementCount:
+    conditions = one.listing.conditions
+    elements = [asked for found, _ in one.asked for asked in found]
+    so_far = [True] * len(elements)
+    clauses = []
+    for place, condition in enumerate(conditions):
+        holds = [place not in asked.failing for asked in elements]
+        so_far = [was and holds_ for was, holds_ in zip(so_far, holds, strict=True)]
+        near = [asked for asked in elements if asked.failing == [place]]
+        clauses.append(
+            ElementClause(
+                unparse(condition), sum(holds), sum(so_far), len(near),
+                _nearest(condition, place, near or elements),
+            )
+        )  # fmt: skip
+    return ElementCount(
+        one.number + 1,
+        brief(one.listing.listed),
+        one.listing.holder,
+        sum(bool(found) for found, _ in one.asked),
+        len(elements),
+        sum(so_far),
+        tuple(clauses),
+    )
+
+
+def _nearest(condition: Expr, place: int, elements: list[Asked]) -> str:
+    """What the element has that comes nearest to a comparison of numbers, in words."""
+    best: tuple[float, str] | None = None
+    for asked in elements:
+        sides = asked.sides[place]
+        missing = shortfall(condition, sides)
+        if place in asked.failing and missing and sides is not None:
+            left, right = sides
+            distance = abs(float(left) - float(right))  # type: ignore[arg-type]
+            if best is None or distance < best[0]:
+                found = ", ".join(f"{n} = {value_text(v)}" for n, v in facts(condition, sides))
+                best = distance, f"{found}, {missing}"
+    return best[1] if best is not None else ""
