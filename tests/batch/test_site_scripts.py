@@ -43,7 +43,7 @@ PerNode = { flag = "--ntasks-per-node={value}" }
 Exclusive = { kind = "present", flag = "--exclusive" }
 
 [requests.wall]
-value = "MY.WallTime ?: real(MY.CPUTime) / (MY.Count ?: 1)"
+value = "MY.WallTime ?: (real(MY.CPUTime) / (MY.Count ?: 1))"
 flag = "--time={value}"
 unit = 60
 
@@ -62,9 +62,9 @@ nodes = "--nodes=1"
     ('Priority = 30; Count = 2; Memory = 500; CPUTime = 7300; JobName = "7 seas: a name"',
      ("--mem-per-cpu=500M", "--ntasks=2", "--time=61", "--nice=70", "--job-name=N7_seas__a_name",
       "--partition=long", "--nodes=1")),
-    ('WallTime = 60; CPUTime = 7300; PerNode = 1; Exclusive = true; JobName = "run"',
-     ("--time=1", "--ntasks-per-node=1", "--exclusive", "--job-name=run", "--partition=long",
-      "--nodes=1")),
+    ('WallTime = 60; CPUTime = 7300; Count = 2; PerNode = 1; Exclusive = true; JobName = "run"',
+     ("--ntasks=2", "--time=1", "--ntasks-per-node=1", "--exclusive", "--job-name=run",
+      "--partition=long", "--nodes=1")),
 ))  # fmt: skip
 
 DIRAC = SiteScript("DIRAC", "slurm", """

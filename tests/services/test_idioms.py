@@ -75,7 +75,8 @@ OF_SCRIPTS = {
     "ARC": [
         {"Nice": "70", "JobName": "N7_seas__a_name", "TimeLimit": "01:01:00", "NumTasks": "2",
          "MinMemoryCPU": "500M", "Partition": "long"},
-        {"TimeLimit": "00:01:00", "OverSubscribe": "NO", "JobName": "run", "C": "1:0:*:*"},
+        {"TimeLimit": "00:01:00", "OverSubscribe": "NO", "JobName": "run", "NumTasks": "2",
+         "C": "1:0:*:*"},
     ],
     "DIRAC": [
         {"NumNodes": "1-2", "Account": "lhcb", "CPUs/Task": "2", "Partition": "long"},

@@ -364,13 +364,13 @@ def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> i
 def _computed(request: Request, job: ClassAd, context: ClassAd) -> Value:
     """The value of a request's expression.
 
-    Raises NotAllowedError if it is an error that is not due to what the job does not say.
+    Raises NotAllowedError if it is an error; one of a function of undefined is as undefined.
     """
     assert request.expression is not None  # noqa: S101 - only such requests are computed
     value = request.expression.eval(job, context)
     if is_error(value):
-        # Most functions make an error of undefined, even where no job asks for anything.
-        if any(job.eval(name) is UNDEFINED for name in request.attributes("")):
+        # Some functions, such as ceiling(), make an error of undefined.
+        if value.reason.endswith("not undefined"):
             return UNDEFINED
         raise NotAllowedError(f"{_subject(request)} is an error: {value.reason}")
     return value

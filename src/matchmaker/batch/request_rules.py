@@ -18,6 +18,10 @@ from matchmaker.batch.rules import read_buckets
 from matchmaker.batch.sections import Section, alike, one_of
 from matchmaker.batch.templates import VALUE, safe, slots, template
 from matchmaker.classad import Expr, ParseError, parse_expr
+from matchmaker.classad.functions.unknown import unknown
+from matchmaker.classad.nodes import Call
+from matchmaker.classad.registry import FUNCTIONS
+from matchmaker.classad.walks import postorder
 
 RESOURCES: Final = ("memory", "cpus", "disk", "gpus", "wall")
 """Requests with a unit of their own; other names are of attributes of the job."""
@@ -133,6 +137,9 @@ def _value(section: Section) -> Expr | None:
         found = parse_expr(text)
     except ParseError as error:
         section.fail("value", f"an expression ({str(error).splitlines()[0]})")
+    for part in postorder(found):
+        if isinstance(part, Call) and part.function.lower() not in FUNCTIONS:
+            section.fail("value", f"functions of ClassAds ({unknown(part.function)})")
     for name in found.references().target:
         if name.lower() not in map(str.lower, CONTEXT):
             section.fail(
