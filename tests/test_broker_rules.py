@@ -25,8 +25,12 @@ from matchmaker import (
     parse_expr,
 )
 from matchmaker.broker import Rules, choosing
+from matchmaker.matching import snapshot as snapshots
+from matchmaker.matching.decision import Decision
+from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
+from matchmaker.matching.snapshot import Snapshot
 
 RULES = "GlueCEAccessControlBaseRule"
 ANY = "Requirements = true; Rank = 0"
@@ -553,6 +557,27 @@ def test_a_queue_that_does_not_tell_its_free_slots_has_room() -> None:
     for rules in (Rules(), mine):
         assert chosen(queues, [PLAIN] * 3, rules) == ["odd"] * 3
     assert chosen(free(a="P = 2; Mine = 1", b="P = 1"), [PLAIN] * 3, mine) == ["a", "b", "b"]
+
+
+def test_each_kind_of_job_is_decided_once_in_whatever_order_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Decisions of 50 kinds that took turns did not fit in a cache, and were made 5,000 times."""
+    asked: list[ClassAd] = []
+    decide = Snapshot.decide
+
+    def counting(self: Snapshot, job: ClassAd, *more: Any, **by_name: Any) -> Decision:
+        asked.append(job)
+        return decide(self, job, *more, **by_name)
+
+    monkeypatch.setattr(Snapshot, "decide", counting)
+    monkeypatch.setattr(snapshots, "LIMITS", UNKEPT)
+    kept = broker.pool(parse_ads(free(a="P = 2", b="P = 1")))
+    jobs = [parse_ad(f"[ Requirements = other.P > {n % 5}; Rank = other.P ]") for n in range(50)]
+    for rules in (Rules(), Rules(fuzzy=1.0)):
+        asked.clear()
+        assert len(broker.choose_many(jobs, kept, rules=rules)) == 50
+        assert len(asked) == 5
 
 
 room_texts = st.builds(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -177,7 +177,7 @@ def choose(
     )
     return queues.selection(
         decision,
-        _order(queues, decision, tie, rules),
+        _order(queues, decision, tie, rules, _defaults(queues.snapshot)),
         lambda row: _refusal(queues, decision, row, asking, conditions),
     )
 
@@ -261,38 +261,42 @@ def choose_many(
     >>> [(choice.chosen, choice.waits) for choice in choose_many(jobs, kept)]
     [('a', False), ('b', False), ('a', True)]
     """
-    from matchmaker.matching.decision import By
-
     _check(at, tie)
     loaded = _loaded(queues)
-    room = _Room(loaded.snapshot, rules)
-    asked = list(map(_asking, some_ads(jobs)))
-    decisions = loaded.snapshot.decide_many(
-        asked, _conditions(rules), _expired(loaded.snapshot, at), both_ways=rules.both_ways
-    )
-    all_names = list(loaded.names)
+    loaded = attrs.evolve(loaded, names=list(loaded.names))
+    now, conditions = loaded.snapshot, _conditions(rules)
+    room, clusters = _Room(now, rules), now.clusters(conditions)
+    expired, defaults = _expired(now, at), _defaults(now)
     drawn = tie is not None or rules.fuzzy is not None
-    known: dict[int, tuple[Rows, Rows, Choice]] = {}
+    known: dict[Hashable, tuple[Decision | None, Rows, Choice]] = {}
     found = []
-    for job, decision in zip(asked, decisions, strict=True):
-        # Equivalent jobs share the arrays of one decision, and so what is made of them. The array
-        # is held, so that no other gets its id.
-        same = None if drawn else known.get(id(decision.rows))
-        if same is None:
-            order = _order(loaded, decision, tie, rules)
-            rows = decision.rows[order]
-            choice = Choice(
-                tuple(all_names[row] for row in rows.tolist()),
-                tuple(decision.ranks[order].tolist()),
-                chosen=None,
-                unranked=tuple(all_names[row] for row in loaded.rows(decision.by == By.RANK)),
+    for asking in map(_asking, some_ads(jobs)):
+        cluster = clusters.of(asking)
+        decision, rows, choice = known.get(cluster, (None, None, None))
+        if rows is None or choice is None or drawn:
+            decision = decision or now.decide(
+                asking, conditions, expired, both_ways=rules.both_ways
             )
-            same = known[id(decision.rows)] = decision.rows, rows, choice
-        _, rows, choice = same
-        row, waits = room.take(rows, job)
-        chosen = None if row is None else all_names[row]
+            rows, choice = _choice(loaded, decision, _order(loaded, decision, tie, rules, defaults))
+            known[cluster] = decision if drawn else None, rows, choice
+        row, waits = room.take(rows, asking)
+        chosen = None if row is None else loaded.names[row]
         found.append(attrs.evolve(choice, chosen=chosen, waits=waits))
     return found
+
+
+def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Rows, Choice]:
+    """Which rows match a job, best first, and the same by name."""
+    from matchmaker.matching.decision import By
+
+    rows = decision.rows[order]
+    unranked = queues.rows(decision.by == By.RANK)
+    return rows, Choice(
+        tuple(queues.names[row] for row in rows.tolist()),
+        tuple(decision.ranks[order].tolist()),
+        chosen=None,
+        unranked=tuple(queues.names[row] for row in unranked),
+    )
 
 
 def _check(at: object, tie: object) -> None:
@@ -419,20 +423,32 @@ def _asking(job: ClassAd) -> ClassAd:
     return asking
 
 
+def _defaults(queues: Snapshot) -> frozenset[int]:
+    """The rows of queues that are their batch system's default."""
+    if "isdefault" not in queues.view.columns:
+        return frozenset()
+    told = zip(queues.view.rows().tolist(), queues.own_values("IsDefault"), strict=True)
+    return frozenset(row for row, value in told if value is True)
+
+
 def _conditions(rules: Rules) -> list[Expr]:
     return [parse_expr(text) for text in rules.admission]
 
 
 @charged
 def _order(
-    queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules
+    queues: Resources,
+    decision: Decision,
+    tie: random.Random | None,
+    rules: Rules,
+    defaults: frozenset[int],
 ) -> list[int]:
     """The places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)
-    if tie is None and "isdefault" in queues.snapshot.view.columns:
+    if tie is None and defaults:
         # Of equal queues the batch system's own default comes first, then names decide.
         ranks, rows = decision.ranks.tolist(), decision.rows.tolist()
-        order.sort(key=lambda at: (-ranks[at], queues.ad(rows[at]).eval("IsDefault") is not True))
+        order.sort(key=lambda at: (-ranks[at], rows[at] not in defaults))
     if rules.fuzzy is not None:
         chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
         drawn = fuzzy(decision.ranks[order], len(order), chance, rules.fuzzy)

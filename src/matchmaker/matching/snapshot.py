@@ -307,21 +307,9 @@ class Snapshot:
             both_ways=both_ways, default_rank=default_rank,
         )  # fmt: skip
 
-    def decide_many(
-        self,
-        jobs: Iterable[ClassAd],
-        conditions: Sequence[Expr] = (),
-        expired: Mask | None = None,
-        *,
-        both_ways: bool = True,
-    ) -> Iterator[Decision]:
-        """``decide`` for many jobs; equivalent jobs are decided once."""
-        clusters = Clusters(self.view.columns, conditions)
-
-        def one(job: ClassAd) -> Decision:
-            return self.decide(job, conditions, expired, both_ways=both_ways)
-
-        return _each_once(some_ads(jobs), clusters.of, one, self.view.size)
+    def clusters(self, conditions: Sequence[Expr] = ()) -> Clusters:
+        """The autoclusters of jobs that conditions of a broker are asked of too."""
+        return Clusters(self.view.columns, conditions)
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""
