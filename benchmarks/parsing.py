@@ -177,7 +177,7 @@ def rows(classad2: Any) -> Iterator[Row]:
         return len(mm.parse_ad(text).content)
 
     def all_looked_at(text: str) -> int:
-        return sum(len(ad.content) for ad in mm.read_ads(io.StringIO(text), "old"))
+        return sum(len(ad._content) for ad in mm.read_ads(io.StringIO(text), "old"))
 
     for name, shape in (("daemons", daemon), ("jobs", job)):
         data = streamed(old(shape), 50)

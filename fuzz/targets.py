@@ -233,7 +233,7 @@ def evaluator(data: bytes) -> None:
     if mine is None:
         return
     for name in islice(mine, 16):
-        evaluated(mine[name], mine, target)
+        evaluated(mine.expr(name), mine, target)
         shown(seeded(partial(mine.eval, name, target)))
     if target is not None:
         found = mm.match(mine, target)
@@ -311,7 +311,10 @@ def reduction(data: bytes) -> None:
         )
         met = mm.ClassAd((n, e) for n, e in queue.items() if scope(n) != "host")
         met.update(plain)
-        wanted, given = job.eval("Requirements", met), reduced.residual.eval(job, plain)
+        wanted, given = (
+            job.eval("Requirements", target=met),
+            reduced.residual.eval(job, target=plain),
+        )
         if "Requirements" in job:
             assert (truth(wanted) is True) == (truth(given) is True), reduced.explain()
 

@@ -405,7 +405,7 @@ def judge(case: Case) -> str | None:
         truth(requirement.eval(job, node)) is True and has_room(job, node, table) for node in nodes
     ]
     willing = [
-        "Requirements" not in node or truth(node.eval("Requirements", job)) is True
+        "Requirements" not in node or truth(node.eval("Requirements", target=job)) is True
         for node in nodes
     ]
     good = [a and b for a, b in zip(fit, willing, strict=True)] if case.inventory else fit
@@ -628,7 +628,7 @@ def htcondor(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) ->
         assert line.isprintable(), line
         if match[1] == "requirements":
             (read,) = parse_ads(f"R = {match[2].replace('$(DOLLAR)', '$')}\n", format="old")
-            if truth(read["R"].eval(job, machine)) is not True:
+            if truth(read.expr("R").eval(job, machine)) is not True:
                 return False
     return True
 

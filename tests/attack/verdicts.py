@@ -250,7 +250,7 @@ def judge(case: Case) -> str | None:
         found = bounds(made.residual)
         for host in case.hosts:
             both = of_host(case, queue, host)
-            wanted = truth(case.job.eval("Requirements", both)) is True
+            wanted = truth(case.job.eval("Requirements", target=both)) is True
             answers = {
                 "the residual": is_true(made.residual, case.job, host) is wanted,
                 "the verdict": made.verdict is not (Verdict.NEVER if wanted else Verdict.ALWAYS),
@@ -316,7 +316,7 @@ def _smaller_ads(ad: ClassAd) -> Iterator[ClassAd]:
         less = ad.copy()
         del less[name]
         yield less
-    for name, held in ad.items():
+    for name, held in ad.expressions().items():
         for simpler in _smaller_expressions(held):
             less = ad.copy()
             less[name] = simpler

@@ -187,7 +187,7 @@ def unlike_pairs(case: Case, keys: set[str]) -> str | None:
 
 
 def steps(one: ClassAd, other: ClassAd) -> int:
-    held = one.content.get("requirements")
+    held = one._content.get("requirements")
     if not isinstance(held, Expr):
         return 0
     return evaluate_counted(held, one, other, "requirements")[1].steps
@@ -200,7 +200,7 @@ def too_much(case: Case, pool: Pool, made: list[int]) -> str | None:
         "top": lambda: pool.top(case.job, 3),
         "explain": lambda: str(pool.explain(case.job)),
         "assign": lambda: str(pool.assign([case.job, case.job])),
-        "values": lambda: pool.snapshot().values(case.job["Requirements"], case.job),
+        "values": lambda: pool.snapshot().values(case.job.expr("Requirements"), case.job),
     }
     for name, operation in operations.items():
         pool.forget()

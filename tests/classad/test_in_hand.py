@@ -26,8 +26,8 @@ def test_a_value_of_a_type_is_given_or_its_default() -> None:
     assert ad.eval("Half", int, default=None) is None
     assert ad.eval("Ok", int, default=7) == 7
     assert ad.eval("Ok", bool) is True
-    assert ad.eval(mm.parse_expr("other.Cpus"), int, mm.parse_ad("[ Cpus = 3 ]")) == 3
-    assert ad.eval("other.Cpus", mm.parse_ad("[ Cpus = 3 ]")) is mm.UNDEFINED
+    assert ad.eval(mm.parse_expr("other.Cpus"), int, target=mm.parse_ad("[ Cpus = 3 ]")) == 3
+    assert ad.eval("other.Cpus", target=mm.parse_ad("[ Cpus = 3 ]")) is mm.UNDEFINED
 
 
 def test_a_value_of_another_type_is_an_error_that_says_both() -> None:

@@ -146,13 +146,13 @@ def test_which_subcluster_speaks(site: glue.Glue) -> None:
     ],
 )
 def test_requirements_of_a_queue(ads: dict[str, ClassAd], text: str, admitted: object) -> None:
-    assert ads[EGEE].eval("requirements", parse_ad(text)) is admitted
+    assert ads[EGEE].eval("requirements", target=parse_ad(text)) is admitted
 
 
 def test_the_certificate_admits_too(ads: dict[str, ClassAd]) -> None:
     ad = ads["ce02.cnaf.grid:2119/jobmanager-lsf-atlas"]
     subject = parse_ad('[ CertificateSubject = "/O=grid/OU=cnaf/CN=Ada Rossi" ]')
-    assert ad.eval("AuthorizationCheck", subject) is True
+    assert ad.eval("AuthorizationCheck", target=subject) is True
 
 
 def test_the_ranking_that_the_examples_promise(
@@ -160,9 +160,10 @@ def test_the_ranking_that_the_examples_promise(
 ) -> None:
     ce = glue.unwrap(talk)
     found = {
-        str(ad.eval("CEid")): job.eval("Rank", ad)
+        str(ad.eval("CEid")): job.eval("Rank", target=ad)
         for ad in [*ads.values(), ce]
-        if job.eval("Requirements", ad) is True and ad.eval("requirements", job) is True
+        if job.eval("Requirements", target=ad) is True
+        and ad.eval("requirements", target=job) is True
     }
     assert found == {
         EGEE: 212,

@@ -9,7 +9,7 @@ import pytest
 
 from matchmaker import glue
 from matchmaker.classad import ClassAd
-from matchmaker.classad.nodes import AdExpr, ListExpr
+from matchmaker.classad.parser import parse_expr
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 from tests.limits import fields
@@ -110,11 +110,7 @@ def test_storage_that_is_close_twice_is_one_storage() -> None:
     found = glue.read_ldif([*lines, *close("q"), f"{name},o=top", *again])
     assert "link.repeated" in {issue.rule for issue in found.issues}
     [ad] = found.computing_elements()
-    storage = ad["storage"]
-    assert isinstance(storage, AdExpr)
-    elements = dict(zip(storage.names, storage.expressions, strict=True))["CloseSEs"]
-    assert isinstance(elements, ListExpr)
-    assert len(elements.items) == 1
+    assert len(ad.eval(parse_expr("storage.CloseSEs"), list)) == 1
 
 
 def service(share: list[str], endpoints: int) -> list[str]:

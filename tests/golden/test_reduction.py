@@ -82,5 +82,5 @@ def test_the_expectation_itself_is_right(requirement: str, facts: str, expected:
         # The ad that the requirement meets: the queue's facts with the host's own attributes.
         both = ClassAd((name, e) for name, e in queue.items() if scope(name) != "host")
         both.update(host)
-        wanted = truth(job.eval("Requirements", both)) is True
+        wanted = truth(job.eval("Requirements", target=both)) is True
         assert wanted == (truth(condition.eval(target=host)) is True), host

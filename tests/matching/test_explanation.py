@@ -506,7 +506,7 @@ def test_conflicts_exclude_every_slot_and_no_fewer_clauses_do(
     found = pool.explain(job)
     conditions = [
         {
-            *(n for n, clause in enumerate(conjuncts(job["Requirements"]), 1)
+            *(n for n, clause in enumerate(conjuncts(job.expr("Requirements")), 1)
               if value_of(clause, job, ad)),
             *([0] if match(job, ad).right is True else []),
         }

@@ -113,7 +113,7 @@ ELEMENTS = "L = {" + ", ".join(f"[i = {n}]" for n in range(50)) + "}"
 
 
 def steps_of(slot: ClassAd) -> int:
-    return evaluate.evaluate_counted(slot["Requirements"], slot, OWNER)[1].steps
+    return evaluate.evaluate_counted(slot.expr("Requirements"), slot, OWNER)[1].steps
 
 
 OWNER = parse_ad('[ Owner = "ana"; Requirements = TARGET.Cpus > 2; Rank = TARGET.Memory ]')

@@ -98,7 +98,7 @@ def test_residual_and_requirement_agree(oracle: Oracle, seed: int) -> None:
         for host in hosts:
             both = ClassAd((name, e) for name, e in queue.items() if name not in HOST_NAMES)
             both.update(host)
-            wanted = truth(job.eval("Requirements", both)) is True
+            wanted = truth(job.eval("Requirements", target=both)) is True
             about = (made.explain(), str(host))
             assert wanted == (truth(made.residual.eval(job, host)) is True), about
             assert not (wanted and made.verdict is Verdict.NEVER), about

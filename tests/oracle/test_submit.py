@@ -164,7 +164,7 @@ def test_htcondor_selects_what_the_verdict_says(table: batch.Mapping) -> None:
         requirement = job["Requirements"]
         about = printable(f"{requirement}: {made.directives}")
         assert values != "unreadable", about
-        wanted = [truth(job.eval("Requirements", node)) is True for node in nodes]
+        wanted = [truth(job.eval("Requirements", target=node)) is True for node in nodes]
         selected = [value is True for value in values]
         if made.verdict is Fit.EXACT:
             exact += 1

@@ -414,7 +414,7 @@ def test_a_pilot_tells_its_factory_whose_it_is(tmp_path: Path) -> None:
         until(lambda: "Requirements" in said(), "that the pilot says it")
         made.end("p")
         takes = {
-            owner: said().eval("Requirements", ClassAd(Owner=owner))
+            owner: said().eval("Requirements", target=ClassAd(Owner=owner))
             for owner in ("ana", "eve", "Ana")
         }
         assert takes == {"ana": True, "eve": False, "Ana": False}

@@ -180,5 +180,5 @@ def test_what_matches_an_offer_is_taken(wish: str, reserved: int) -> None:
     for now in (node, take(node, "other", ClassAd(RequestCpus=2))):
         assert now is not None
         for ad in offers(now, ClassAd()).values():
-            if ad.eval("Requirements", job) is True:
+            if ad.eval("Requirements", target=job) is True:
                 assert take(now, "job", job) is not None

@@ -112,7 +112,7 @@ def outcome(make: Callable[[], Pool]) -> Any:
 
 
 def held(ad: ClassAd) -> list[tuple[type, str]]:
-    return [(type(content), repr(content)) for content in ad.content.values()]
+    return [(type(content), repr(content)) for content in ad._content.values()]
 
 
 @given(streams_of_ads, st.sampled_from(["\n", "\r\n"]), st.integers(1, 2))

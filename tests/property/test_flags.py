@@ -261,7 +261,7 @@ def test_nodes_that_refuse_the_job_or_are_too_small_are_not_selected(
             node["Requirements"] = parse_expr(requirement)
     wanted = [
         accepts(residual, node)
-        and ("Requirements" not in node or truth(node.eval("Requirements", job)) is True)
+        and ("Requirements" not in node or truth(node.eval("Requirements", target=job)) is True)
         and int(str(node[RAM])) >= resources.memory
         and int(str(node[CPUS])) >= resources.cpus
         for node in nodes

@@ -93,4 +93,4 @@ def test_the_names_of_an_ad_within_an_ad_keep_their_spelling() -> None:
     inner = AdExpr(("A b", "c"), (Literal(1), Literal("x\n")))
     for format_ in FORMATS:
         ad = parse_ad(dumps(ClassAd({"n": inner}), format_), format_)
-        assert ad["n"] is inner
+        assert ad.expr("n") is inner

@@ -100,8 +100,8 @@ def test_an_ad_of_a_mapping_is_that_of_its_items_one_by_one(
     given_: dict[str, Value], more: dict[str, Value]
 ) -> None:
     def state(ad: ClassAd) -> object:
-        contents = [(n, type(c), repr(c)) for n, c in ad.content.items()]
-        return list(ad), contents, [repr(e) for e in ad.values()]
+        contents = [(n, type(c), repr(c)) for n, c in ad._content.items()]
+        return list(ad), contents, [repr(e) for e in ad.expressions().values()]
 
     expected = ClassAd()
     try:
@@ -153,7 +153,7 @@ def test_evaluation_is_repeatable(tree: Expr, my: ClassAd, target: ClassAd) -> N
 def test_evaluation_leaves_ads_as_they_are(my: ClassAd, target: ClassAd) -> None:
     before = str(my), str(target)
     for name in my:
-        my.eval(name, target)
+        my.eval(name, target=target)
     assert (str(my), str(target)) == before
 
 

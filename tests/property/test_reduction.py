@@ -132,7 +132,7 @@ def test_residual_is_true_exactly_when_the_requirement_is(
     job, queue, several = case
     reduction = reduce(job, queue, scope)
     for host in several:
-        wanted = job.eval("Requirements", of_host(queue, host))
+        wanted = job.eval("Requirements", target=of_host(queue, host))
         given_ = reduction.residual.eval(my=job, target=host)
         assert (truth(wanted) is True) == (truth(given_) is True), reduction.explain()
         if wanted is True:
@@ -156,7 +156,7 @@ def shadowing(draw: st.DrawFn) -> tuple[ClassAd, ClassAd, list[ClassAd]]:
     test = draw(st.sampled_from(["isUndefined", "isError", "isInteger"]))
     looked = draw(st.sampled_from([behind, parse_expr("other.FactA"), parse_expr("FactA")]))
     condition = Call(test, (looked,))
-    whole = Binary(draw(st.sampled_from(["&&", "||"])), condition, job["Requirements"])
+    whole = Binary(draw(st.sampled_from(["&&", "||"])), condition, job.expr("Requirements"))
     job["Requirements"] = draw(st.sampled_from([condition, whole]))
     return job, queue, several
 
@@ -171,7 +171,7 @@ def test_a_scopes_word_is_a_name_wherever_an_ad_defines_it(
     except ReductionError:
         return
     for host in several:
-        wanted = truth(job.eval("Requirements", of_host(queue, host))) is True
+        wanted = truth(job.eval("Requirements", target=of_host(queue, host))) is True
         assert (truth(residual.eval(my=job, target=host)) is True) == wanted
 
 

@@ -116,7 +116,7 @@ def test_residual_is_true_exactly_when_the_requirement_is(seed: int) -> None:
             host = chance.ad(HOST, 0)
             both = ClassAd((name, e) for name, e in queue.items() if scope(name) != "host")
             both.update(host)
-            wanted = truth(job.eval("Requirements", both)) is True
+            wanted = truth(job.eval("Requirements", target=both)) is True
             about = (made.explain(), str(job), str(queue), str(host))
             assert (truth(made.residual.eval(job, host)) is True) == wanted, about
             assert made.verdict is Verdict.RESIDUAL or (made.verdict is Verdict.ALWAYS) == wanted

@@ -262,7 +262,9 @@ def test_the_residual_is_true_exactly_when_the_requirement_is(
     ad, target = parse_ad(job), parse_ad(queue)
     target.update(parse_ad(host))
     residual = reduce(ad, parse_ad(queue), scope).residual
-    assert (residual.eval(ad, parse_ad(host)) is True) == (ad.eval("Requirements", target) is True)
+    assert (residual.eval(ad, target=parse_ad(host)) is True) == (
+        ad.eval("Requirements", target=target) is True
+    )
 
 
 @pytest.mark.parametrize(

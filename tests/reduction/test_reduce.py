@@ -386,5 +386,5 @@ def test_a_job_may_call_an_attribute_by_the_word_for_the_other_ad(word: str) -> 
     made = reduce(job, ClassAd(), glue.scope)
     for speed, wanted in ((9, True), (1, False)):
         host = ClassAd({"GlueHostBenchmarkSI00": speed})
-        assert truth(job.eval("Requirements", host)) is wanted
+        assert truth(job.eval("Requirements", target=host)) is wanted
         assert truth(made.residual.eval(job, host)) is wanted

@@ -37,7 +37,7 @@ def check(job: str, queue: str, *hosts: str) -> None:
     except ReductionError:
         return
     for host in map(parse_ad, hosts):
-        matches = truth(wanted.eval("Requirements", of_host(site, host))) is True
+        matches = truth(wanted.eval("Requirements", target=of_host(site, host))) is True
         assert (truth(made.residual.eval(wanted, host)) is True) == matches, made.explain()
         assert made.verdict is not (Verdict.NEVER if matches else Verdict.ALWAYS)
 

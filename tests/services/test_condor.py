@@ -83,9 +83,9 @@ def test_htcondor_describes_itself(pool: Pool) -> None:
         assert ad.eval("Available") is True
         # The slot's own condition on jobs, as a job's ad would meet it.
         asking = ClassAd({"RequestCpus": 1, "RequestDisk": 1, "RequestMemory": machine.memory})
-        assert ad.eval("Requirements", asking) is True
+        assert ad.eval("Requirements", target=asking) is True
         asking["RequestMemory"] = machine.memory + 1
-        assert ad.eval("Requirements", asking) is False
+        assert ad.eval("Requirements", target=asking) is False
     assert by_name["n2"].eval("GlueHostBenchmarkSI00") == 600
     assert by_name["n2"].eval("GlueHostOperatingSystemVersion") == STRANGE
     (schedd,) = found.queues

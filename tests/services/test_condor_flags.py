@@ -73,7 +73,7 @@ NODES = inventory()
 def oracle(condor: Callable[[Iterable[Machine]], Pool]) -> Pool:
     pool = condor([])
     machines = [
-        {**EVERY, **{NAMES.get(name, name): old_text(str(value)) for name, value in ad.items()}}
+        {**EVERY, **{NAMES.get(n, n): old_text(str(e)) for n, e in ad.expressions().items()}}
         for ad in NODES
     ]  # fmt: skip
     pool.advertise([{"Machine": ad["Name"], **ad} for ad in machines])

@@ -55,7 +55,7 @@ def shown(ads: Iterable[ClassAd]) -> list[dict[str, str]]:
     def text(value: object) -> str:
         return re.sub(r"\d+\.\d+(?:e[-+]\d+)?", lambda m: f"{float(m[0]):.14g}", str(value))
 
-    return [{name.lower(): text(held) for name, held in ad.items()} for ad in ads]
+    return [{name.lower(): text(held) for name, held in ad.expressions().items()} for ad in ads]
 
 
 def written(ads: Sequence[ClassAd], form: str) -> str:

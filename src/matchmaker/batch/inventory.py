@@ -108,7 +108,7 @@ class Inventory:
 
 def node_name(ad: ClassAd) -> str | None:
     """The name of a node."""
-    found = ad.content.get("name")
+    found = ad._content.get("name")
     return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
 
 
@@ -158,4 +158,4 @@ def _will_do(ad: ClassAd, condition: Expr, job: ClassAd) -> bool:
 
 def is_willing(ad: ClassAd, job: ClassAd) -> bool:
     """Whether a node's own requirements, if it has any, are true of a job."""
-    return "Requirements" not in ad or truth(ad.eval("Requirements", job)) is True
+    return "Requirements" not in ad or truth(ad.eval("Requirements", target=job)) is True

@@ -265,13 +265,14 @@ def _resources(
         request = table.requests.get(name)
         if request is None:
             reason = f"{table.lrms} has no flag for {words}"
-            clause = _need(job, of_hosts, amount / unit) or Attr(None, attribute, False)
+            need = _need(job, of_hosts, amount / unit)
+            clause = Attr(None, attribute, False) if need is None else need
             yield name, Dropped(clause, reason)
             continue
         parts = several if request.per_cpu else 1
         number = _counted(-(-amount // parts), request, attribute, table)
         need = _need(job, of_hosts, number * request.unit * parts / unit)
-        clause = need or Attr(None, attribute, False)
+        clause = Attr(None, attribute, False) if need is None else need
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES
         yield (

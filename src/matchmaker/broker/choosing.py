@@ -392,7 +392,7 @@ def _refusal(
     clause = found.clause
     if clause is None or is_error(clause.value):
         return found
-    meant = _meant().get(clause.definition or clause.expression)
+    meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
     facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)

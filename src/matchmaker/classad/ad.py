@@ -34,25 +34,31 @@ _NONE: Final[Any] = object()
 """Stands for what was not given, and for what is not there."""
 
 
-class ClassAd(Ad[Expr]):
-    """A mapping from attribute names to expressions.
+class ClassAd(Ad[Value | Expr]):
+    """A mapping from attribute names to values and expressions.
+
+    ``ad[name]``, ``get``, ``items`` and ``values`` give the Python value of a literal: of a list
+    without expressions a new list, of a nested ad a new ClassAd, UNDEFINED and ERROR as they are.
+    Anything else is an ``Expr``, which ``eval`` computes. ``expr`` gives the expression always.
+    A new list or ad is a copy: set the attribute again to change it.
 
     Setting an attribute takes an expression or a value (a string is text, not code: use
     ``parse_expr`` for an expression). Mappings, ads of HTCondor's Python bindings among them, are
     taken whole, with their expressions. Names are compared without regard to ASCII case; the first
     spelling is kept. Two ads are equal when they hold the same expressions under the same names.
 
-    >>> ad = ClassAd({"Cpus": 4})
-    >>> ad["Name"] = "wn1"
-    >>> ad["cpus"], "NAME" in ad, list(ad)
-    (Expr('4'), True, ['Cpus', 'Name'])
+    >>> from matchmaker import parse_expr
+    >>> ad = ClassAd({"Cpus": 4, "Tags": ["el9"]})
+    >>> ad["Memory"] = parse_expr("Cpus * 2048")
+    >>> ad["cpus"], ad["Tags"], ad["Memory"], ad.eval("Memory"), "NAME" in ad
+    (4, ['el9'], Expr('Cpus * 2048'), 8192, False)
     >>> print(ad)
-    [ Cpus = 4; Name = "wn1" ]
+    [ Cpus = 4; Tags = {"el9"}; Memory = Cpus * 2048 ]
     """
 
-    __slots__ = ("__weakref__", "_deferred", "_names", "held", "parent")
+    __slots__ = ("__weakref__", "_deferred", "_held", "_names", "parent")
 
-    held: dict[str, Any]
+    _held: dict[str, Any]
     """Under each name in small letters a plain value, an expression, or a deferred one."""
 
     _deferred: bool
@@ -72,22 +78,22 @@ class ClassAd(Ad[Expr]):
         if not attributes:
             attributes, more = more, {}
         if type(attributes) is dict:
-            held = [_held(value) for value in (*attributes.values(), *more.values())]
+            held = [_stored(value) for value in (*attributes.values(), *more.values())]
             folded, spelled = shape_of((*attributes, *more))
-            self.held = dict(zip(folded, held, strict=True))
+            self._held = dict(zip(folded, held, strict=True))
             self._names = spelled.copy() if spelled is not None else None
             return
         given: object = attributes
         if not isinstance(given, Iterable) and not hasattr(given, "keys"):
             raise TypeError(f"attributes by name were expected, not {type(given).__name__}")
-        self.held = {}
+        self._held = {}
         self._names = None
         self.update(attributes, **more)
 
     @property
-    def content(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
         """A plain value or an expression under each name in small letters."""
-        held = self.held
+        held = self._held
         if self._deferred:
             for folded, each in held.items():
                 if each.__class__ is Deferred:
@@ -96,7 +102,7 @@ class ClassAd(Ad[Expr]):
         return held
 
     @classmethod
-    def of(
+    def _of(
         cls, held: dict[str, Any], names: dict[str, str] | None = None, *, deferred: bool = False
     ) -> ClassAd:
         """An ad around what it holds by folded names: values and expressions, perhaps deferred.
@@ -104,25 +110,25 @@ class ClassAd(Ad[Expr]):
         ``names`` are unusual spellings, as :func:`unusual_names` gives them.
         """
         ad = _new(cls)
-        ad.held = held
+        ad._held = held
         ad._deferred = deferred  # noqa: SLF001 - its own
         ad._names = names  # noqa: SLF001 - its own
         ad.parent = None
         return ad
 
     @classmethod
-    def of_values(
+    def _of_values(
         cls, names: tuple[str, ...], held: Sequence[Any], *, deferred: bool = False
     ) -> ClassAd:
         """An ad of the names and of what it is to hold under each, in order."""
         folded, spelled = shape_of(names)
         content = dict(zip(folded, held, strict=True))
-        return cls.of(content, spelled.copy() if spelled else None, deferred=deferred)
+        return cls._of(content, spelled.copy() if spelled else None, deferred=deferred)
 
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
         """The ad that ``[…]`` denotes; ``parent`` is the ad in which it is written, if any."""
-        ad = cls.of_values(
+        ad = cls._of_values(
             node.names, [each.value if type(each) is Literal else each for each in node.expressions]
         )
         ad.parent = parent
@@ -130,7 +136,47 @@ class ClassAd(Ad[Expr]):
 
     def expression(self) -> AdExpr:
         """The ad as a node, to be set inside another expression."""
-        return AdExpr(tuple(self), tuple(self.values()))
+        return AdExpr(tuple(self), tuple(self.expressions().values()))
+
+    @overload
+    def expr(self, name: str) -> Expr: ...
+
+    @overload
+    def expr(self, name: str, default: _D) -> Expr | _D: ...
+
+    def expr(self, name: str, default: Any = _NONE) -> Any:
+        """The expression of an attribute, also of a literal.
+
+        ``default`` stands for a missing attribute; without it KeyError is raised.
+
+        >>> ClassAd(Cpus=4).expr("cpus"), ClassAd().expr("Rank", None)
+        (Expr('4'), None)
+        """
+        if default is not _NONE and name not in self:
+            return default
+        held = self._lookup(name)
+        return held if isinstance(held, Expr) else Literal(held)
+
+    def expressions(self) -> dict[str, Expr]:
+        """The expression under each name, also of literals, in the order of the ad.
+
+        >>> ClassAd(Cpus=4, Tags=["el9"]).expressions()
+        {'Cpus': Expr('4'), 'Tags': Expr('{"el9"}')}
+        """
+        held = [
+            each if isinstance(each, Expr) else Literal(each) for each in self._content.values()
+        ]
+        return dict(zip(self, held, strict=True))
+
+    def _lookup(self, name: str) -> Any:
+        """The plain value or the expression of an attribute."""
+        folded = ascii_fold(name)
+        held = self._held.get(folded, _NONE)
+        if held is _NONE:
+            raise KeyError(name)
+        if held.__class__ is Deferred:
+            held = self._held[folded] = held.held
+        return held
 
     @property
     def root(self) -> ClassAd:
@@ -141,21 +187,18 @@ class ClassAd(Ad[Expr]):
         return ad
 
     @overload
-    def eval(self, what: str | Expr, target: ClassAd | None = None, /) -> Value: ...
+    def eval(self, what: str | Expr, *, target: ClassAd | None = None) -> Value: ...
 
     @overload
-    def eval(self, what: str | Expr, *, target: ClassAd | None) -> Value: ...
-
-    @overload
-    def eval(self, what: str | Expr, kind: type[_V], target: ClassAd | None = None) -> _V: ...
+    def eval(self, what: str | Expr, kind: type[_V], *, target: ClassAd | None = None) -> _V: ...
 
     @overload
     def eval(
-        self, what: str | Expr, kind: type[_V], target: ClassAd | None = None, *, default: _D
+        self, what: str | Expr, kind: type[_V], *, target: ClassAd | None = None, default: _D
     ) -> _V | _D: ...
 
     def eval(
-        self, what: str | Expr, kind: Any = None, target: Any = None, *, default: Any = _NONE
+        self, what: str | Expr, kind: Any = None, *, target: Any = None, default: Any = _NONE
     ) -> Any:
         """The value of an attribute, or of an expression in which this ad is ``MY``.
 
@@ -171,7 +214,7 @@ class ClassAd(Ad[Expr]):
         (8192, 8192, 0)
         """
         if isinstance(kind, ClassAd):
-            kind, target = None, kind
+            raise TypeError("the second argument is a type; the other ad is given as target=…")
         if target is not None and not isinstance(target, ClassAd):
             raise TypeError(f"the other ad is a ClassAd, not {type(target).__name__}")
         if isinstance(what, str):
@@ -202,7 +245,7 @@ class ClassAd(Ad[Expr]):
         >>> ClassAd({"Cpus": 4, "Tags": ["el9"], "Nothing": None, "Site": {"Name": "x"}}).to_dict()
         {'Cpus': 4, 'Tags': ['el9'], 'Nothing': None, 'Site': {'Name': 'x'}}
         """
-        return {name: _python(held) for name, held in self.items()}
+        return {name: _python(held) for name, held in self.expressions().items()}
 
     def references(self) -> References:
         """The names that all the ad's expressions mention together, by scope."""
@@ -211,7 +254,7 @@ class ClassAd(Ad[Expr]):
     def copy(self) -> ClassAd:
         """Another ad with the same attributes."""
         names = self._names.copy() if self._names else None
-        twin = ClassAd.of(self.held.copy(), names, deferred=self._deferred)
+        twin = ClassAd._of(self._held.copy(), names, deferred=self._deferred)
         twin.parent = self.parent
         return twin
 
@@ -220,61 +263,57 @@ class ClassAd(Ad[Expr]):
     def spelling(self, name: str) -> str:
         """The name as the ad spells it. Raises KeyError where the attribute is missing."""
         folded = ascii_fold(name)
-        if folded not in self.held:
+        if folded not in self._held:
             raise KeyError(name)
         return (self._names and self._names.get(folded)) or FIRST[folded]
 
-    def __getitem__(self, name: str) -> Expr:
-        folded = ascii_fold(name)
-        held = self.held.get(folded, _NONE)
-        if held is _NONE:
-            raise KeyError(name)
-        if held.__class__ is Deferred:
-            held = self.held[folded] = held.held
-        return held if isinstance(held, Expr) else Literal(held)
+    def __getitem__(self, name: str) -> Value | Expr:
+        held = self._lookup(name)
+        value: Value | Expr = _value_of(held, self) if isinstance(held, Expr) else held
+        return value
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
         check_name(name)
-        held = _held(value)
+        held = _stored(value)
         folded = ascii_fold(name)
-        if folded not in self.held:
+        if folded not in self._held:
             folded = intern(folded)
             if is_unusual(folded, name):
                 self._names = self._names or {}
                 self._names[folded] = name
-        self.held[folded] = held
+        self._held[folded] = held
 
     def __delitem__(self, name: str) -> None:
         folded = ascii_fold(name)
-        if self.held.pop(folded, _NONE) is _NONE:
+        if self._held.pop(folded, _NONE) is _NONE:
             raise KeyError(name)
         if self._names is not None:
             self._names.pop(folded, None)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and ascii_fold(name) in self.held
+        return isinstance(name, str) and ascii_fold(name) in self._held
 
     def __iter__(self) -> Iterator[str]:
         names = self._names
         if names is None:
-            return iter([FIRST[folded] for folded in self.held])
-        return iter([names.get(folded) or FIRST[folded] for folded in self.held])
+            return iter([FIRST[folded] for folded in self._held])
+        return iter([names.get(folded) or FIRST[folded] for folded in self._held])
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self._held)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
             return NotImplemented
-        if self.held.keys() != other.held.keys():
+        if self._held.keys() != other._held.keys():
             return False
-        return all(self[folded] is other[folded] for folded in self.held)
+        return all(self.expr(folded) is other.expr(folded) for folded in self._held)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By name and expression: how an ad keeps its spellings is this process's own affair.
-        return _restored, (tuple(self.items()), self.parent)
+        return _restored, (self.expressions(), self.parent)
 
     def __str__(self) -> str:
         return unparse(self.expression())
@@ -288,7 +327,9 @@ class ClassAd(Ad[Expr]):
         lines = [str(self)]
         if len(lines[0]) > 60 and len(self) > 1:
             # One attribute a line; strings that stand side by side are one.
-            lines = [f"{unparse_name(name)} = {held}; " for name, held in self.items()]
+            lines = [
+                f"{unparse_name(name)} = {held}; " for name, held in self.expressions().items()
+            ]
             lines[0] = f"[ {lines[0]}"
             lines[-1] += "]"
         with printer.group(4, "parse_ad(", ")"):
@@ -305,7 +346,7 @@ _new: Final = object.__new__
 _PLAIN: Final = frozenset({bool, str, float, UndefinedType})
 
 
-def _held(value: Any) -> Any:
+def _stored(value: Any) -> Any:
     """What an ad holds for a value or an expression."""
     kind = type(value)
     if kind in _PLAIN or (kind is int and MIN_INT <= value <= MAX_INT):
@@ -318,7 +359,7 @@ HOST_NAMES: Final = ("Name", "Machine", "GlueHostName", "GlueHostUniqueID")
 """The attributes that may name a machine, the first that it has."""
 
 
-def _restored(items: tuple[tuple[str, Expr], ...], parent: ClassAd | None) -> ClassAd:
+def _restored(items: dict[str, Expr], parent: ClassAd | None) -> ClassAd:
     ad = ClassAd(items)
     ad.parent = parent
     return ad
@@ -378,6 +419,18 @@ def literal(value: object) -> Expr:
         return (value if isinstance(value, ClassAd) else ClassAd(value)).expression()
     advice = "; decode it to text" if isinstance(value, (bytes, bytearray)) else ""
     raise TypeError(f"{type(value).__name__} is not a ClassAd value{advice}")
+
+
+def _value_of(node: Any, within: ClassAd) -> Any:
+    """The value of a list without expressions or of a nested ad; any other node as it is."""
+    if type(node) is Literal:
+        return node.value
+    if type(node) is AdExpr:
+        return ClassAd.from_expression(node, parent=within)
+    if type(node) is ListExpr:
+        items = [_value_of(item, within) for item in node.items]
+        return node if any(isinstance(item, Expr) for item in items) else items
+    return node
 
 
 def _python(held: Any) -> Any:

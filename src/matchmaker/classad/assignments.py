@@ -139,7 +139,7 @@ def _ad_with(
             _keep(key, known, rest)
     folded, unusual = known.shape
     content = dict(zip(folded, held, strict=False))
-    return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
+    return ClassAd._of(content, unusual and unusual.copy(), deferred=bool(others))
 
 
 _PLAIN: Final = frozenset({bool, int, float, str})
@@ -265,7 +265,7 @@ def _ad_of(text: str, others: Sequence[Any]) -> ClassAd:
         values = [next(rest) if each is None else each for each in values]
     folded, unusual = shape_of(names)
     content = dict(zip(folded, values, strict=True))
-    return ClassAd.of(content, unusual and unusual.copy(), deferred=bool(others))
+    return ClassAd._of(content, unusual and unusual.copy(), deferred=bool(others))
 
 
 def _size(names: tuple[str, ...]) -> int:

@@ -152,7 +152,8 @@ def _word(symbol: str, tokens: _Tokens) -> Expr:
     if symbol[0] == "'":
         return Attr(None, _unescaped(symbol), False)
     first, _, second = symbol.partition(".")
-    node = _CONSTANTS.get(first.lower()) or Attr(None, _name(first), False)
+    constant = _CONSTANTS.get(first.lower())
+    node = Attr(None, _name(first), False) if constant is None else constant
     if second:
         node = Attr(node, _name(second), False)
     return _words.put(symbol, node, 2 * NODE + 4 * len(symbol))

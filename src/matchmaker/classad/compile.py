@@ -115,13 +115,13 @@ class _Coder:
 
     def function(self) -> Callable[..., Value]:
         result = self._value(self._emit(self._node))
-        head = ["def run(ad, other, state=None, inside=''):", " held = ad.held"]
+        head = ["def run(ad, other, state=None, inside=''):", " held = ad._held"]
         if self._words:
             # An attribute named like a scope hides the scope; rare enough for the slow way.
             hidden = " or ".join(f"{self._constant(word)} in held" for word in sorted(self._words))
             handler, node = self._handler(self._node)
             head += [f" if {hidden}:", f"  {self._begun}", f"  return {handler}({node}, state, ad)"]
-        head.append(" theirs = other.held if other is not None else EMPTY")
+        head.append(" theirs = other._held if other is not None else EMPTY")
         if self._counting:
             head.append(" steps = 0")
             self._line("if state is not None: state.spend(steps)")

@@ -170,11 +170,11 @@ def evaluate_attribute(
     ad: ClassAd, folded: str, target: ClassAd | None = None, missing: Value = UNDEFINED
 ) -> Value:
     """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
-    held: Any = ad.held.get(folded, missing)
+    held: Any = ad._held.get(folded, missing)
     if type(held) not in NODES:
         return held  # type: ignore[no-any-return]
     if type(held) is Deferred:
-        held = ad.held[folded] = held.held
+        held = ad._held[folded] = held.held
         if type(held) not in NODES:
             return held  # type: ignore[no-any-return]
     compiled = held.run

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 import attrs
 
@@ -41,6 +41,8 @@ class Expr:
     >>> from matchmaker import parse_expr
     >>> parse_expr("1+x") is parse_expr("1 + x")
     True
+
+    An expression has no truth value: ``if ad["Flag"]`` would be true for ``Flag = x && false``.
     """
 
     depth: int = attrs.field(init=False)
@@ -68,6 +70,12 @@ class Expr:
         # For IPython and Hypothesis, which would print a node field by field.
         printer.text(f"parse_expr({str(self)!r})")
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"the expression {_short(str(self))} is neither true nor false: evaluate it with"
+            " ad.eval(name) or expr.eval(ad)"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         # As text, because a long chain is deeper than pickle can follow.
         return _from_text, (str(self),)
@@ -78,7 +86,7 @@ class Expr:
     def __deepcopy__(self, memo: object) -> Expr:
         return self
 
-    def eval(self, my: Ad[Expr] | None = None, target: Ad[Expr] | None = None) -> Value:
+    def eval(self, my: Ad[Any] | None = None, target: Ad[Any] | None = None) -> Value:
         """The value of the expression with ``MY`` the one ad and ``TARGET`` the other.
 
         Never raises on any expression: what cannot be computed is ERROR, with its reason.
@@ -93,7 +101,7 @@ class Expr:
         value: Value = METHODS["evaluate"](self, my, target)
         return value
 
-    def simplify(self, my: Ad[Expr] | None = None, target: Ad[Expr] | None = None) -> Expr:
+    def simplify(self, my: Ad[Any] | None = None, target: Ad[Any] | None = None) -> Expr:
         """The value of the expression, as ``eval`` gives it, as an expression.
 
         >>> from matchmaker import parse_expr, parse_ad
@@ -103,7 +111,7 @@ class Expr:
         node: Expr = METHODS["simplify"](self, my, target)
         return node
 
-    def flatten(self, my: Ad[Expr] | None = None) -> Value | Expr:
+    def flatten(self, my: Ad[Any] | None = None) -> Value | Expr:
         """The expression with the values of `my` in it, or its value where `my` alone decides it.
 
         What another ad or the moment may decide stays: names that `my` lacks, TARGET, ``time()``.
@@ -131,6 +139,10 @@ class Expr:
 
 
 _UNKNOWN: Final[Mapping[str, Any]] = {"run": None, "uses": 0, "weight": 0, "mentions": None}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _from_text(text: str) -> Expr:
@@ -181,7 +193,10 @@ class Attr(Expr):
     def __new__(cls, base: Expr | None, name: str, absolute: bool) -> Self:
         # Interned, as in ads: a string that is the same object is found at once.
         return _of(
-            cls, (base, name, absolute), (base,) if base else (), lambda: intern(ascii_fold(name))
+            cls,
+            (base, name, absolute),
+            () if base is None else (base,),
+            lambda: intern(ascii_fold(name)),
         )
 
 

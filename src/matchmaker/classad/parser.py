@@ -48,7 +48,8 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    return _known[text] or _keep(text, read(text))
+    known = _known[text]
+    return _keep(text, read(text)) if known is None else known
 
 
 def value_of(text: str) -> Any:
@@ -121,14 +122,16 @@ def _keep(text: str, node: Expr) -> Expr:
 
 def read(text: str) -> Expr:
     """The expression of a text that was not met before. Raises ParseError."""
-    return parsed(text) or by_grammar(text, "expression")
+    node = parsed(text)
+    return by_grammar(text, "expression") if node is None else node
 
 
 def parse_ad_expr(text: str) -> AdExpr:
     """Reads one ad in brackets as a node; ParseError as in :func:`parse_expr`."""
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    return parsed_ad(text) or by_grammar(text, "ad")
+    node = parsed_ad(text)
+    return by_grammar(text, "ad") if node is None else node
 
 
 def by_grammar(text: str, start: str) -> Any:

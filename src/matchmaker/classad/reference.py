@@ -60,7 +60,7 @@ def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> 
         return compiled(ad, other, state)
     uses = node.uses + 1
     object.__setattr__(node, "uses", uses)
-    made = compile_expression(node, _AROUND, ad.held) if uses >= COMPILE_AFTER else None
+    made = compile_expression(node, _AROUND, ad._held) if uses >= COMPILE_AFTER else None
     object.__setattr__(node, "run", made)
     return REFERENCE[type(node)](node, state, ad)
 
@@ -71,7 +71,7 @@ def _follow(
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
     node: nodes.Expr = held  # type: ignore[assignment]
     if type(held) is Deferred:
-        value = ad.held[folded] = held.held
+        value = ad._held[folded] = held.held
         if type(value) not in NODES:
             return value  # type: ignore[no-any-return]
         node = value
@@ -97,7 +97,7 @@ def _follow(
 
 def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     """The value of an ad's own attribute, in that ad."""
-    held: Any = ad.held.get(folded, UNDEFINED)
+    held: Any = ad._held.get(folded, UNDEFINED)
     if type(held) in NODES:
         return _follow(held, folded, ad, state.opposite(ad), state)
     return held  # type: ignore[no-any-return]
@@ -127,14 +127,14 @@ def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
     if ad is None:
         return UNDEFINED
     root = ad.root
-    if ad is root and folded in _SPECIAL and folded not in root.held:
+    if ad is root and folded in _SPECIAL and folded not in root._held:
         return _special(folded, state, root)
     return _attribute_of(root, folded, state)
 
 
 def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
     """The innermost ad, outwards from `ad`, that has the attribute."""
-    while ad is not None and folded not in ad.held:
+    while ad is not None and folded not in ad._held:
         ad = ad.parent
     return ad
 

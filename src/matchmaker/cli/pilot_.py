@@ -349,5 +349,5 @@ def _policy(file: str | None) -> Policy:
                 f"{file}: {name} is none of {', '.join(_POLICY)}{hint}", param_hint="--policy"
             )
         field = known[name.lower()]
-        said[fields.get(field, field.lower())] = ad[name]
+        said[fields.get(field, field.lower())] = ad.expr(name)
     return Policy(**said)

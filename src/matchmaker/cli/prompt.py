@@ -155,7 +155,7 @@ def _show(rest: str, desk: _Desk) -> None:
     for name, ad in (("MY", desk.my), ("TARGET", desk.target)):
         if ad is not None:
             print(f"{name} has {count(len(ad), 'attribute')}")
-            for attribute, expression in ad.items():
+            for attribute, expression in ad.expressions().items():
                 print(printable(f"  {attribute} = {expression}"))
 
 

@@ -158,7 +158,7 @@ def _texts(job: ClassAd, names: Iterable[str], *, split: bool = False) -> Sequen
             raise ValueError(f"{name} of the job: {error} in {value[:80]!r}") from None
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [str(each) for each in value]
-    raise ValueError(f"{name} of the job must be a text or a list of texts, not {job[name]}")
+    raise ValueError(f"{name} of the job must be a text or a list of texts, not {job.expr(name)}")
 
 
 def _variables(job: ClassAd) -> Iterator[tuple[str, str]]:

@@ -324,7 +324,11 @@ class Payload:
             found.append("the options for the batch system")
         if self.ad != other.ad:
             ad, changed = parse_ad(self.ad), parse_ad(other.ad)
-            names = [n for n in {**ad, **changed} if str(ad.get(n)) != str(changed.get(n))]
+            names = [
+                name
+                for name in dict.fromkeys((*ad, *changed))
+                if ad.expr(name, None) is not changed.expr(name, None)
+            ]
             found.append(f"{', '.join(names[:5]) or 'the text'} of its ad")
         return ", ".join(found)
 

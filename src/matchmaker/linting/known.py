@@ -75,7 +75,7 @@ def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
     some = False
     for ad in targets:
         some = True
-        for name, expression in ad.items():
+        for name, expression in ad.expressions().items():
             take(name, expression)
             if expression.depth > 1:
                 # Matchmakers lift the attributes of nested ads, such as a CE's description.

@@ -131,7 +131,7 @@ def _ad(piece: Piece) -> Iterator[Read]:
         flat is None
         or inside is None
         or len(flat) != len(re.findall(ASSIGNMENT, inside + ";"))
-        or not all(map(_is_constant, flat.content.values()))
+        or not all(map(_is_constant, flat._content.values()))
     ):
         for found in _mended(piece, place_ad):
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))

@@ -19,6 +19,8 @@ def with_scopes(job: ClassAd) -> ClassAd:
     >>> print(with_scopes(ClassAd(Owner="ada", other=1, My=2)))
     [ Owner = "ada" ]
     """
-    if WORDS.isdisjoint(job.content):
+    if WORDS.isdisjoint(job._content):
         return job
-    return ClassAd((name, held) for name, held in job.items() if ascii_fold(name) not in WORDS)
+    return ClassAd(
+        (name, held) for name, held in job.expressions().items() if ascii_fold(name) not in WORDS
+    )

@@ -122,7 +122,7 @@ def _fallen(slots: Slots, job: ClassAd, error: str | None) -> Fallen:
     masks = Masks(view, job, slots.cache)
     left = view.rows()
     stage = 0
-    for clause in conjuncts(job[REQUIREMENTS]) if REQUIREMENTS in job else []:
+    for clause in conjuncts(job.expr(REQUIREMENTS)) if REQUIREMENTS in job else []:
         try:
             kept = left[masks.clause(clause)[left]]
         except OverworkError:

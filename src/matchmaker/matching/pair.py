@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
@@ -115,7 +115,7 @@ def clauses(ad: ClassAd, other: ClassAd) -> list[Clause]:
 
 
 def _clauses(ad: ClassAd, other: ClassAd) -> Iterator[Clause]:
-    return clauses_of(ad[REQUIREMENTS], ad, other, Allowance())
+    return clauses_of(ad.expr(REQUIREMENTS), ad, other, Allowance())
 
 
 def clauses_of(
@@ -134,7 +134,7 @@ def _clause(
 ) -> Clause:
     definition = None
     if isinstance(clause, Attr) and (clause.base is None or scope_of(clause) in MY_SCOPES):
-        definition = ad.get(clause.name)
+        definition = ad.expr(clause.name, None)
     value = truth(allowance.value(clause, ad, other))
     found = _facts(definition if definition is not None else clause, ad, other, facts)
     return Clause(clause, value, found, definition)
@@ -148,8 +148,8 @@ def rank_clause(ad: ClassAd, other: ClassAd) -> Clause:
     >>> print(rank_clause(job, parse_ad("[Free = 1]")))
     other.Free - other.Waiting is undefined (Free = 1, Waiting = undefined)
     """
-    rank = literal(ad[RANK])
-    return Clause(rank, ad.eval(RANK, other), _facts(rank, ad, other, Allowance()))
+    rank = ad.expr(RANK)
+    return Clause(rank, ad.eval(RANK, target=other), _facts(rank, ad, other, Allowance()))
 
 
 def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:

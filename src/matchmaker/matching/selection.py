@@ -265,7 +265,7 @@ def refused_by(
         clause = refusal(mine, other)
         if clause is None and REQUIREMENTS in mine:
             # Its clauses are true one by one, but name the whole.
-            whole = Clause(mine[REQUIREMENTS], truth(mine.eval(REQUIREMENTS, other)))
+            whole = Clause(mine.expr(REQUIREMENTS), truth(mine.eval(REQUIREMENTS, target=other)))
             clause = whole if whole.value is not True or error is None else None
     why = str(clause) if clause is not None else error
     return Refusal(name, ad, by, f"{_WORDS[by]}: {why}" if why else _WORDS[by], clause)

@@ -83,7 +83,7 @@ def needed(pilots: Iterable[ClassAd]) -> frozenset[str]:
     """The folded names that the ads of pilots may refer to in a job."""
     found: set[str] = set()
     for ad in pilots:
-        for expression in ad.values():
+        for expression in ad.expressions().values():
             names = expression.references()
             found.update(map(ascii_fold, (*names.target, *names.unscoped)))
     return frozenset(found)
@@ -98,7 +98,7 @@ def significant(ad: ClassAd, names: Collection[str]) -> str:
         if name in seen or name not in ad:
             continue
         seen[name] = str(ad[name])
-        inner = ad[name].references()
+        inner = ad.expr(name).references()
         left.extend(ascii_fold(each) for each in (*inner.my, *inner.unscoped))
     return "\n".join(f"{name}={seen[name]}" for name in sorted(seen))
 

@@ -182,7 +182,7 @@ class PolicyAd:
     no sense in it is found by :meth:`problems`; a decision goes on without it and says so.
 
     >>> policy = PolicyAd("[ Minimum = 5; Standbye = 3 ]")
-    >>> policy.whole["Minimum"], policy.whole["Hedge"].references().target
+    >>> policy.whole["Minimum"], policy.whole.expr("Hedge").references().target
     (Expr('5'), ('Known', 'Response'))
     >>> policy.problems()
     ['Standbye is no term of a policy, and no term uses it; perhaps Standby is meant']
@@ -216,7 +216,7 @@ class PolicyAd:
         found: set[str] = set()
         left = [name]
         while left:
-            held = self.whole.content.get(left.pop())
+            held = self.whole._content.get(left.pop())
             if not isinstance(held, Expr):
                 continue
             names = names_of(held)
@@ -229,18 +229,20 @@ class PolicyAd:
     @cached_property
     def expressions(self) -> Mapping[str, Expr]:
         """The expression of each term, by the name in ``TERMS``."""
-        return {term.name: self.whole[term.name] for term in TERMS.values()}
+        return {term.name: self.whole.expr(term.name) for term in TERMS.values()}
 
     @cached_property
     def uses(self) -> frozenset[str]:
         """The folded names that the policy's expressions refer to, in any scope."""
-        names = [names_of(expression).attributes for expression in self.whole.values()]
+        names = [
+            names_of(expression).attributes for expression in self.whole.expressions().values()
+        ]
         return frozenset[str]().union(*names)
 
     @property
     def lends(self) -> str:
         """What idle pilots beyond need may take, as text; empty where they are ended."""
-        return str(self.ad[LEND]) if LEND in self.ad else ""
+        return str(self.ad.expr(LEND)) if LEND in self.ad else ""
 
     def value(self, term: Term, facts: ClassAd) -> float:
         """The value of a term on facts: a number of at least 0; 1 and 0 for true and false.
@@ -258,7 +260,7 @@ class PolicyAd:
         if not term.truth and is_number(held) and 0 <= held < math.inf:
             return float(held)
         expected = "true or false" if term.truth else "a number of at least 0"
-        text = printable(shorten(str(self.whole[term.name]), 80))
+        text = printable(shorten(str(self.whole.expr(term.name)), 80))
         raise ValueError(
             f"{term.name} = {text} is {printable(value_text(held))}; {expected} was expected"
         )
@@ -271,7 +273,7 @@ class PolicyAd:
         """
         used = {
             ascii_fold(name)
-            for expression in self.ad.values()
+            for expression in self.ad.expressions().values()
             for name in (*expression.references().my, *expression.references().unscoped)
         }
         found = []
@@ -309,7 +311,7 @@ class PolicyAd:
 
         Without facts any name may be meant.
         """
-        text = dumps(ClassAd({name: self.whole[name]}))
+        text = dumps(ClassAd({name: self.whole.expr(name)}))
         return [
             f"{printable(name)}: {finding.message}"
             for finding in lint(text, targets=facts, schema=list(self.whole) if facts else None)

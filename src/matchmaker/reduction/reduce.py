@@ -136,7 +136,7 @@ def reduce(
     if not callable(given):
         found = type(given).__name__
         raise TypeError(f"scope is a function of a name, such as mm.glue.scope, not {found}")
-    requirement = job.get(attribute, TRUE)
+    requirement = job.expr(attribute, TRUE)
     binder = Binder.of(job, queue, scope, attribute)
     fates = []
     for clause in conjuncts(requirement):
@@ -224,7 +224,7 @@ def reduce_many(
 def _reached(job: ClassAd, attribute: str) -> set[str] | None:
     """Every name that a requirement leads to within the job; None if it depends on whole ads."""
     found: set[str] = set()
-    pending = [job.get(attribute, TRUE), *job.values()]
+    pending = [job.expr(attribute, TRUE), *job.expressions().values()]
     for expression in pending:
         names = names_in(expression)
         if names is None:

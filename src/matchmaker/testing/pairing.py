@@ -135,7 +135,8 @@ def _requirements(
     clauses = [draw_condition(draw, theirs, mine, "TARGET") for _ in range(count)]
     if refuse:
         at = draw(st.integers(0, count - 1))
-        clauses[at] = _turned(clauses[at], ad, other, False) or clauses[at]
+        turned_clause = _turned(clauses[at], ad, other, False)
+        clauses[at] = clauses[at] if turned_clause is None else turned_clause
     elif wanted is not None:
         turned = (_turned(clause, ad, other, True) for clause in clauses)
         clauses = [clause for clause in turned if clause is not None]
@@ -153,7 +154,7 @@ def _turned(clause: Expr, ad: ClassAd, other: ClassAd, wanted: bool) -> Expr | N
 def _near(ad: ClassAd) -> dict[str, st.SearchStrategy[Any]]:
     """What to compare the attributes of an ad with: their values, and others close to them."""
     found: dict[str, st.SearchStrategy[Any]] = {}
-    for name, held in ad.items():
+    for name, held in ad.expressions().items():
         if isinstance(held, (Literal, ListExpr)):
             value = ad.eval(name)
             if not is_exceptional(value):

@@ -237,7 +237,7 @@ def _spoiled(
         if fault == "missing":
             del ad[name]
         elif fault == "mistyped":
-            ad[name] = draw(st.sampled_from(_mistyped(ad[name])))
+            ad[name] = draw(st.sampled_from(_mistyped(ad.expr(name))))
         else:
             ad[name] = UNDEFINED if fault == "undefined" else ERROR
     return ad

@@ -106,7 +106,7 @@ def test_htcondor() -> None:
     assert facts(one, "Memory", "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize") == [
         4000, 64000, 16,
     ]  # fmt: skip
-    assert one.eval("Requirements", ClassAd({"RequestCpus": 4})) is False
+    assert one.eval("Requirements", target=ClassAd({"RequestCpus": 4})) is False
     assert facts(one, "Available", "LRMSType") == [True, "htcondor"]
     assert facts(one, "GlueHostOperatingSystemName", "GlueHostOperatingSystemRelease") == [
         "AlmaLinux", "9.4",

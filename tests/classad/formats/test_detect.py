@@ -158,7 +158,10 @@ def test_the_talks_ce_goes_through_every_format(format_: str) -> None:
     inner = parse_ad(text).eval("info")
     assert isinstance(inner, ClassAd)
     # The unquoted name: an expression whose value is undefined, in every format.
-    assert str(inner["CloseStorageElements"]) == '{[ mount = "/mn/SE2"; name = gridftp05.cern.ch ]}'
+    assert (
+        str(inner.expr("CloseStorageElements"))
+        == '{[ mount = "/mn/SE2"; name = gridftp05.cern.ch ]}'
+    )
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -342,7 +342,7 @@ def _unparsed(write: Callable[[Expr], str]) -> Wrapper:
         if not isinstance(name, Attr) or name.base is not None or name.absolute:
             return inner(arguments, scope)
         known = scope.ad is not None and name.name in scope.ad
-        return write(scope.ad[name.name]) if scope.ad is not None and known else ""
+        return write(scope.ad.expr(name.name)) if scope.ad is not None and known else ""
 
     return wrapper
 

@@ -32,7 +32,7 @@ def meant(name: Attr, scope: Scope) -> tuple[Expr, ClassAd] | None:
         other = state.other(ad) if isinstance(state, Match) else state.opposite(ad)
         holder = evaluation._defining(other, name.folded)
     if holder is not None:
-        return holder[name.name], holder
+        return holder.expr(name.name), holder
     special = name.base is None and name.folded in evaluation._SPECIAL
     value = evaluation._special(name.folded, scope.budget, ad) if special else None
     return (value.expression(), value) if isinstance(value, ClassAd) else None

@@ -35,16 +35,16 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
         node = around[context]
         assert isinstance(node, AdExpr)
         ad.parent = ClassAd.from_expression(node, around)
-        around.content[ascii_fold(context)] = ad.parent
+        around._content[ascii_fold(context)] = ad.parent
         around[name] = UNDEFINED
-        around.content[ascii_fold(name)] = ad
+        around._content[ascii_fold(name)] = ad
     return left, right
 
 
 def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
     if node.absolute and ad is not None and node.folded in _SPECIAL:
         # Of the ad around both, which is nobody's TARGET.
-        held = node.folded in ad.root.content
+        held = node.folded in ad.root._content
         return inner(node, state, ad) if held else evaluation._special(node.folded, state, ad.root)
     bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
     if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
@@ -135,7 +135,7 @@ def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> Non
         start = start.root
     holder = evaluation._defining(start, node.folded)
     if holder is not None:
-        _collect(holder[node.name], scope.within(holder), names, depth - 1)
+        _collect(holder.expr(node.name), scope.within(holder), names, depth - 1)
     elif node.folded not in _SPECIAL:
         names.setdefault(node.folded, node.name)
     else:
@@ -154,7 +154,7 @@ def _unresolved_in_ad(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope)
     if not isinstance(ad, ClassAd) or name.absolute or name.name not in ad:
         return UNDEFINED
     wanted: dict[str, str] = {}
-    _lead_out(ad[name.name], ad, wanted, {ad[name.name]})
+    _lead_out(ad.expr(name.name), ad, wanted, {ad.expr(name.name)})
     names = [wanted[key] for key in sorted(wanted)]
     if len(arguments) == 1:
         return ",".join(names)
@@ -199,9 +199,9 @@ def _lead_out(root: Expr, ad: ClassAd, wanted: dict[str, str], seen: set[Expr]) 
             continue
         own = rest if rest and scoped.lower() in ("my", "self") else path
         first = own.split(".")[0]
-        if first in ad and ad[first] not in seen:
-            seen.add(ad[first])
-            _lead_out(ad[first], ad, wanted, seen)
+        if first in ad and ad.expr(first) not in seen:
+            seen.add(ad.expr(first))
+            _lead_out(ad.expr(first), ad, wanted, seen)
         elif first not in ad and ascii_fold(first) not in local:
             wanted.setdefault(own.lower(), own)
 
@@ -284,8 +284,8 @@ def _stands_for(node: Expr, scope: Scope) -> Expr:
     alone = node.base is None and not node.absolute
     if holder is None and alone and (start is None or start.parent is None):
         other = scope.budget.opposite(start)
-        holder = other if other is not None and node.folded in other.content else None
-    return holder[node.name] if holder is not None else node
+        holder = other if other is not None and node.folded in other._content else None
+    return holder.expr(node.name) if holder is not None else node
 
 
 def _each(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:

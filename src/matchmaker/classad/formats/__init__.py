@@ -272,7 +272,9 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 def _text(ad: ClassAd, chosen: _Format) -> str:
     """The text of an ad. Raises ValueError for what would not be read back, TypeError for no ad."""
     ad = an_ad(ad)
-    deepest = max((held.depth for held in ad.content.values() if isinstance(held, Expr)), default=0)
+    deepest = max(
+        (held.depth for held in ad._content.values() if isinstance(held, Expr)), default=0
+    )
     if deepest + (chosen.write is new.write) > LIMITS.nesting:
         raise ValueError(f"the ad nests {deepest + 1} deep, at most {LIMITS.nesting} is read back")
     try:
@@ -290,7 +292,7 @@ _SUSPICIOUS: Final = re.compile("\\\\(?:000|u0000|ud)|\0|[\ud800-\udfff]|''|\"\"
 
 
 def _check_all(ad: ClassAd) -> None:
-    for name, expression in ad.items():
+    for name, expression in ad.expressions().items():
         _check(name, name)
         for node in postorder(expression):
             _check_node(node, name)

@@ -164,7 +164,7 @@ def _ad(part: Part) -> ClassAd:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
             raise under(name, error, part.line) from None
-    return ClassAd.of_values(tuple(content), held, deferred=bool(odd))
+    return ClassAd._of_values(tuple(content), held, deferred=bool(odd))
 
 
 def content(item: Any) -> Any:

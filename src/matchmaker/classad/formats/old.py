@@ -159,7 +159,7 @@ def _read_lines(lines: list[str], number: int, report: Report = strict) -> Itera
 
 def write(ad: ClassAd) -> str:
     """An ad, one attribute a line."""
-    lines = [f"{_name(name)} = {old_text(unparse(e))}" for name, e in ad.items()]
+    lines = [f"{_name(name)} = {old_text(unparse(e))}" for name, e in ad.expressions().items()]
     return "\n".join(lines) if lines else _EMPTY
 
 

@@ -100,7 +100,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return ErrorType("unparse() takes the name of an attribute")
     if name.base is not None or name.absolute or scope.ad is None or name.name not in scope.ad:
         return ""
-    text = str(scope.ad[name.name])
+    text = str(scope.ad.expr(name.name))
     scope.spend(len(text))
     return text
 
@@ -124,7 +124,7 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     ad = scope.ad if start.base is None else scope.eval(start.base)
     if not isinstance(ad, ClassAd) or start.absolute or start.name not in ad:
         return UNDEFINED
-    names = _external_names(ad[start.name], ad, scope)
+    names = _external_names(ad.expr(start.name), ad, scope)
     if len(arguments) == 1:
         return ",".join(names)
     if not isinstance(pattern, str):
@@ -157,9 +157,9 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
                 continue
             kept = path.names[1:] if path.scope else path.names
             if kept[0] in ad:
-                if ad[kept[0]] not in seen:
-                    seen.add(ad[kept[0]])
-                    pending.append(ad[kept[0]])
+                if ad.expr(kept[0]) not in seen:
+                    seen.add(ad.expr(kept[0]))
+                    pending.append(ad.expr(kept[0]))
             elif ascii_fold(kept[0]) not in names.defined:
                 found.setdefault(".".join(kept).lower(), ".".join(kept))
     return [found[key] for key in sorted(found)]
@@ -222,7 +222,7 @@ def _named(node: Expr, scope: Scope) -> Expr:
     if ad is None and node.base is None and not node.absolute:
         # As with any bare name that an ad lacks.
         ad = scope.budget.opposite(scope.ad) if _is_outermost(scope.ad) else None
-    return ad[node.name] if ad is not None and node.name in ad else node
+    return ad.expr(node.name) if ad is not None and node.name in ad else node
 
 
 def _is_outermost(ad: ClassAd | None) -> bool:

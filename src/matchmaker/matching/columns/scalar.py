@@ -90,8 +90,8 @@ class Scalar:
             names = None if reach.opaque else self._names(reach)
         found = np.zeros(len(rows), np.bool_)
         for place, row in enumerate(rows.tolist()):
-            ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
-            value = (self.job if side is Side.JOB else ad).content.get(name, True)
+            ad = self.view.ad(row) if names is None else ClassAd._of(self._content(row, names))
+            value = (self.job if side is Side.JOB else ad)._content.get(name, True)
             if isinstance(value, Expr):
                 value, _ = self._applied(value, side, ad)
             found[place] = truth(value) is True
@@ -165,7 +165,9 @@ class Scalar:
         table = column.table[:]
         used = column.used(size) if rows is None else used_codes(codes, len(table))
         found = {
-            code: self._value(node, side, ClassAd.of(column.content(name, code)), rows, codes, code)
+            code: self._value(
+                node, side, ClassAd._of(column.content(name, code)), rows, codes, code
+            )
             for code in used.tolist()
         }
         self._exhaust_by_code(rows, codes, found)
@@ -195,7 +197,7 @@ class Scalar:
                 rest, code = divmod(rest, len(table))
                 if code:
                     content[name] = table[code]
-            found[place] = self._value(node, side, ClassAd.of(content), rows, codes, place)
+            found[place] = self._value(node, side, ClassAd._of(content), rows, codes, place)
         self._exhaust_by_code(rows, codes, found)
         length = combinations if codes is key else len(used)
         return "by combination", len(used), Chosen(codes, table_by_code(found, length))
@@ -207,7 +209,7 @@ class Scalar:
         living = self.view.rows() if rows is None else rows
         found: list[Value] = []
         for place, row in enumerate(living.tolist()):
-            ad = self.view.ad(row) if names is None else ClassAd.of(self._content(row, names))
+            ad = self.view.ad(row) if names is None else ClassAd._of(self._content(row, names))
             found.append(self._value(node, side, ad, living[place : place + 1]))
         if self.problem is not None:
             self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
@@ -237,7 +239,7 @@ class Scalar:
                 code: self._value(
                     node,
                     side,
-                    ClassAd.of(column.content(search.column, code)),
+                    ClassAd._of(column.content(search.column, code)),
                     rows,
                     codes,
                     code,

@@ -206,7 +206,7 @@ class Store:
 
     def _put(self, key: str, ad: ClassAd) -> None:
         row = self._index.get(key, self._key_of)
-        content = ad.content
+        content = ad._content
         layout = self._layout_with(tuple(ad))
         if row is None:
             row = self._add_rows(1)
@@ -239,12 +239,12 @@ class Store:
             layout = self._layout_with(tuple(ad))
             if self._layout[row] == layout:
                 alike.setdefault(layout, []).append(at)
-                self._say(row, None if said(key, ad.content.get(self._attribute)) else key)
+                self._say(row, None if said(key, ad._content.get(self._attribute)) else key)
             else:
                 other.append(at)
         cells: dict[str, tuple[list[int], list[Any]]] = {}
         for layout, some in alike.items():
-            contents = zip(*(ads[at][2].content.values() for at in some), strict=True)
+            contents = zip(*(ads[at][2]._content.values() for at in some), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
                 places, wanted = cells.setdefault(folded, ([], []))
                 places += some
@@ -303,13 +303,13 @@ class Store:
         """Writes what ads hold into new rows."""
         alike: dict[int, list[int]] = {}
         for at, (row, (key, ad)) in enumerate(zip(places.tolist(), ads, strict=True)):
-            if not said(key, ad.content.get(self._attribute)):
+            if not said(key, ad._content.get(self._attribute)):
                 self._say(row, key)
             alike.setdefault(self._layout_with(tuple(ad)), []).append(at)
         for layout, some in alike.items():
             rows = places[some] if len(alike) > 1 else places
             self._set_layout(rows, layout)
-            contents = zip(*(ads[at][1].content.values() for at in some), strict=True)
+            contents = zip(*(ads[at][1]._content.values() for at in some), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
                 self._writable(folded).fill(rows, held)
 

@@ -39,7 +39,7 @@ class Layout:
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
         """An ad with this layout and what a row holds."""
         spellings = self.spellings.copy() if self.spellings is not None else None
-        return ClassAd.of({name: columns[name].get(row) for name in self.folded}, spellings)
+        return ClassAd._of({name: columns[name].get(row) for name in self.folded}, spellings)
 
 
 @attrs.frozen(slots=True, eq=False, weakref_slot=True)

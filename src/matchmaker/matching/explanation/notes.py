@@ -50,7 +50,7 @@ def notes(counts: Counts, known: Mapping[str, str] | None = None) -> tuple[str, 
 
 
 def _strings(counts: Counts) -> Iterator[str]:
-    content = counts.job.content
+    content = counts.job._content
     for number, clause in enumerate(counts.clauses, 1):
         if isinstance(content.get(FOLDED_REQUIREMENTS), str):
             yield f"the job's {REQUIREMENTS} {_AMISS}"
@@ -84,7 +84,7 @@ def _errors(counts: Counts) -> Iterator[str]:
         clause = counts.clauses[number]
         # What is said of strings is not said again.
         said = isinstance(clause, Literal) or isinstance(
-            counts.job.content.get(clause.folded if isinstance(clause, Attr) else ""), str
+            counts.job._content.get(clause.folded if isinstance(clause, Attr) else ""), str
         )
         if not count.error or counts.error is not None or said:
             continue
@@ -169,8 +169,8 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
             if not isinstance(node, Attr) or node.folded in SPECIAL:
                 continue
             holder = counts.evaluator.reaches.holder(node, Side.JOB)
-            content = counts.job.content.get(node.folded)
-            if holder is Side.JOB and node.folded not in counts.job.content:
+            content = counts.job._content.get(node.folded)
+            if holder is Side.JOB and node.folded not in counts.job._content:
                 yield node, _JOB
             elif holder is Side.JOB and isinstance(content, Expr) and content not in seen:
                 seen.add(content)
@@ -191,5 +191,5 @@ def _known(counts: Counts, who: str, of_slots: Mapping[str, str] | None) -> Mapp
             for folded, name in zip(layout.folded, layout.names, strict=True):
                 found.setdefault(folded, name)
     if who != _SLOTS:
-        found = dict(zip(counts.job.content, counts.job, strict=True)) | found
+        found = dict(zip(counts.job._content, counts.job, strict=True)) | found
     return found

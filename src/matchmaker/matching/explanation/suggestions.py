@@ -89,7 +89,7 @@ class Lever:
         else:
             holder = self.constant.attribute
             fresh = self.constant.with_constant(value)
-            changed[holder] = replaced(job[holder], self.constant.node, fresh)
+            changed[holder] = replaced(job.expr(holder), self.constant.node, fresh)
         return changed
 
     def named(self) -> tuple[str, str]:

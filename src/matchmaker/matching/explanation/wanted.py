@@ -33,13 +33,13 @@ def wanted(evaluator: Evaluator) -> list[Wanted]:
     job = evaluator.job
     if REQUIREMENTS not in job:
         return []
-    pending = _clauses(job[REQUIREMENTS], (), FOLDED_REQUIREMENTS)
+    pending = _clauses(job.expr(REQUIREMENTS), (), FOLDED_REQUIREMENTS)
     found: list[Wanted] = []
     while pending:
         clause = pending.pop()
         node = clause.node
         if isinstance(node, Attr) and evaluator.reaches.holder(node, Side.JOB) is Side.JOB:
-            content = job.content.get(node.folded)
+            content = job._content.get(node.folded)
             if isinstance(content, Expr) and not evaluator.reaches.of(node, Side.JOB).opaque:
                 parts = _clauses(content, (*clause.via, node.name), node.folded)
                 if len(parts) + len(pending) + len(found) <= LIMITS.clauses:

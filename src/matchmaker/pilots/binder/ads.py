@@ -64,7 +64,7 @@ def a_slot(text: str) -> ClassAd:
     ValueError: its expressions have 3812 characters, at most 2048 are taken: shorten its policy
     """
     ad = an_ad(text)
-    size = sum(len(str(ad[name])) for name in ad if not _literal(ad[name]))
+    size = sum(len(str(ad.expr(name))) for name in ad if not _literal(ad.expr(name)))
     if size > MOST_POLICY:
         raise ValueError(
             f"its expressions have {size} characters, at most {MOST_POLICY} are taken:"
@@ -79,7 +79,7 @@ def asked(ad: ClassAd, name: str) -> Value:
     >>> asked(ClassAd(Direct=True), "Direct")
     True
     """
-    return Allowance(_STEPS).value(ad[name], ad, None) if name in ad else UNDEFINED
+    return Allowance(_STEPS).value(ad.expr(name), ad, None) if name in ad else UNDEFINED
 
 
 def reported(text: str) -> str:
@@ -105,7 +105,7 @@ def _check_result(text: str) -> None:
         raise ValueError(f"it has {len(text)} characters, at most {MOST_RESULT} are taken")
     ad = an_ad(text)
     for name in ad:
-        if not _literal(ad[name]):
+        if not _literal(ad.expr(name)):
             raise ValueError(f"{name[:80]} is no number, string, boolean or list of these")
 
 

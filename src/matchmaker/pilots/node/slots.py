@@ -223,13 +223,13 @@ def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
         slot["JobSeconds"] = seconds.get(each.job, 0.0)
         slot["JobSuspended"] = each.suspended
         policy = node.policy
-        if slot.eval(policy.preempt, each.ad) is True:
+        if slot.eval(policy.preempt, target=each.ad) is True:
             claims[place] = attrs.evolve(each, preempted=True)
         elif each.foreground:
             continue
-        elif not each.by_policy and slot.eval(policy.suspend, each.ad) is True:
+        elif not each.by_policy and slot.eval(policy.suspend, target=each.ad) is True:
             claims[place] = attrs.evolve(each, by_policy=True)
-        elif each.by_policy and slot.eval(policy.resume, each.ad) is True:
+        elif each.by_policy and slot.eval(policy.resume, target=each.ad) is True:
             room = each.takes.cpus <= attrs.evolve(node, claims=tuple(claims)).free.cpus
             claims[place] = attrs.evolve(each, by_policy=False, for_others=not room)
     # Processors that came free are for those that stand still.
@@ -252,7 +252,7 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
     for kind in _KINDS:
         name = f"Request{kind}"
         if name in ad:
-            value = ad.eval(name, slot)
+            value = ad.eval(name, target=slot)
             found[kind] = _OVER
             if isinstance(value, int | float) and 0 <= value < _OVER:
                 found[kind] = ceil(value)
@@ -266,7 +266,7 @@ def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
     '(TARGET.Owner =?= "ana" || TARGET.Owner =?= "ben") && true'
     """
     mine = " || ".join(f"TARGET.Owner =?= {ClassAd(Name=name)['Name']}" for name in owners)
-    given = f" && ({ad['Requirements']})" if "Requirements" in ad else ""
+    given = f" && ({ad.expr('Requirements')})" if "Requirements" in ad else ""
     return parse_expr(f"({mine}){given}")
 
 
@@ -292,5 +292,5 @@ def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
 
 
 def _rank(node: Node, claim: Claim) -> float:
-    value = ClassAd().eval(node.policy.rank, claim.ad)
+    value = ClassAd().eval(node.policy.rank, target=claim.ad)
     return float(value) if isinstance(value, int | float) else 0.0

@@ -234,7 +234,7 @@ def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval
     for name, found in said.items():
         fits, expected = _JOB[name]
         if not fits(found):
-            text = str(found) if isinstance(found, ErrorType) else str(ad[name])
+            text = str(found) if isinstance(found, ErrorType) else str(ad.expr(name))
             raise TaskError(f"{name} is {text[:80]}; {expected} was expected")
     return said
 
