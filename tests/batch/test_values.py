@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from matchmaker import ClassAd, batch
 from matchmaker.batch import Fit, MappingError, NoFlagsError
 from matchmaker.batch.request import Submitter, request_names
+from matchmaker.classad.limits import LIMITS
 from tests.batch.test_forms import planned, reasons
 
 NICE = "[requests.nice]\nvalue = '100 - MY.Priority'\nflag = '--nice={value}'\n"
@@ -221,6 +223,16 @@ def test_the_attributes_of_expressions_are_those_that_a_script_would_read(tmp_pa
     names = request_names(batch.load_mapping("slurm", path))
     assert {"CPUTime", "Count", "Cores", "Procs", "Walltime"} <= set(names)
     assert not {"MaxWallTime", "nodes", "partition"} & set(names)
+
+
+def test_the_values_of_a_hostile_job_share_one_allowance(tmp_path: Path) -> None:
+    each = "[requests.r{0}]\nvalue = 'MY.Cores + {0}'\nflag = '--r{0}={{value}}'\n"
+    rows = "; ".join(f"A{n} = {' + '.join([f'A{n + 1}'] * 100)}" for n in range(3))
+    job = f"Cores = {' + '.join(['A0'] * 100)}; {rows}; A3 = 1"
+    made = planned(tmp_path, "".join(each.format(n) for n in range(40)), job)
+    steps = [int(re.findall("([0-9]+) steps", reason)[0]) for reason in reasons(made)]
+    assert len(steps) == 40
+    assert sum(steps) <= LIMITS.question + 40 * LIMITS.question_each
 
 
 @pytest.mark.parametrize(
