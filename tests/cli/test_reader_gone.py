@@ -82,6 +82,8 @@ LINES: dict[str, tuple[object, ...]] = {
 
 # What belongs on standard error whoever reads.
 SAID = {
+    # Where the pilot is slower than the client.
+    "binder connect": "classad: no pilot is connected\n",
     "factory run": "classad: grid: it made as many cycles as it should\n",
     "submit": "classad: key run-7\n",
     "resume": "classad: run-7 is committed: only a paused job is resumed\n",

@@ -35,7 +35,7 @@ CNF = " && ".join(f'({RAM} > {n} || other.GlueHostName == "x{n}")' for n in rang
         ("Requirements = size(other) > 5", 2, "the whole ad other cannot"),
         (f"{chain('{0} || {0}', 60, RAM)}; Requirements = a60", 2, "more than 100000 steps"),
         (f"{chain('{0}', 3000, RAM)}; Requirements = a3000", 2, "nests too deep"),
-        (f"Requirements = {'(' * 3000}{RAM}{'[0])' * 3000}", 2, "at most 200"),
+        (f"Requirements = {'(' * 3000}{RAM}{'[0])' * 3000}", 2, "nested more than 200 deep"),
         ("other = 1; target = 2; Requirements = GlueHostName", 2, "rename one"),
         ("Requirements = a >>", 2, "expected"),
     ],
