@@ -92,7 +92,7 @@ class Modelled:
             first = self._walk(job, 1, clean)
             ahead.append((-float(self.kflops[first[0]]), self.keys[first[0]]) if first else None)
         rows = np.sort(self.order[chosen])
-        data = wire.slots_to_bytes(self.pool.snapshot().view, "Name", rows)
+        data = wire.slots_to_bytes(self.pool.snapshot()._view, "Name", rows)
         return questions.Part(data, (self.number << NUMBERS) + rows, ahead)
 
     def _walk(self, job: mm.ClassAd, count: int, clean: npt.NDArray[np.bool_]) -> list[int]:
@@ -163,7 +163,7 @@ def row(cores: int, slots: int, jobs: list[mm.ClassAd], made: Callable[..., mm.P
     shards = [Modelled.of(number, made(number * each, each)) for number in range(cores)]
     leading = [
         {name: tuple(map(str, column.leading())) for name, column in view.columns.items()}
-        for view in (shard.pool.snapshot().view for shard in shards)
+        for view in (shard.pool.snapshot()._view for shard in shards)
     ]
     outline: View = merge.outline(leading)
     asked = Times(shards)

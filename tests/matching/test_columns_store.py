@@ -111,7 +111,7 @@ def test_what_is_no_longer_held_is_given_up() -> None:
 
 def test_a_column_that_a_view_shows_is_copied_only_where_it_changes() -> None:
     pool = Pool(machine(number) for number in range(10))
-    view = pool.snapshot().view
+    view = pool.snapshot()._view
     pool.update(machine(3, Disk=99))
     columns = held(pool)
     assert columns["cpus"] is view.held["cpus"]
@@ -173,7 +173,7 @@ def test_rows_that_are_gone_are_given_up() -> None:
     for number in range(4000):
         if number % 4:
             pool.remove(f"wn{number}")
-    assert pool.snapshot().view.size < 2500
+    assert pool.snapshot()._view.size < 2500
     assert pool.keys() == [f"wn{number}" for number in range(0, 4000, 4)]
     assert [ad.eval("Disk") for ad in pool] == list(range(0, 4000, 4))
     assert all(pool[f"wn{number}"].eval("Disk") == number for number in range(0, 4000, 4))

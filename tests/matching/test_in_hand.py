@@ -109,7 +109,7 @@ def test_an_ad_that_was_renewed_meanwhile_does_not_expire(monkeypatch: pytest.Mo
       [ Name = "renewed"; Until = 1 ] [ Name = "removed"; Until = 1 ] [ Name = "old"; Until = 1 ]
       """)
     )
-    values = Snapshot.own_values
+    values = Snapshot._own_values
 
     def meanwhile(self: Snapshot, expression: mm.Expr) -> list[mm.Value]:
         found = values(self, expression)
@@ -117,7 +117,7 @@ def test_an_ad_that_was_renewed_meanwhile_does_not_expire(monkeypatch: pytest.Mo
         pool.remove("removed")
         return found
 
-    monkeypatch.setattr(Snapshot, "own_values", meanwhile)
+    monkeypatch.setattr(Snapshot, "_own_values", meanwhile)
     assert pool.expire(5, "MY.Until") == ["old"]
     assert pool.keys() == ["renewed"]
 

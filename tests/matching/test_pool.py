@@ -246,7 +246,7 @@ def test_names_that_double_take_no_time() -> None:
     chain = "; ".join(f"A{n} = A{n + 1} && A{n + 1} && true" for n in range(15))
     job = parse_ad(f"[ {chain}; A15 = TARGET.x > 1; Requirements = A0 ]")
     pool = Pool([parse_ad('[ Name = "a"; x = 2 ]'), parse_ad('[ Name = "b"; x = 1 ]')])
-    masks = pool.snapshot().masks(job)
+    masks = pool.snapshot()._masks(job)
     assert masks.mine().tolist() == [True, False]
     assert masks._named_yet <= MOST_NAMED
 

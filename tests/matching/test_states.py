@@ -130,6 +130,6 @@ def test_many_are_as_each_alone(slots: list[dict[str, str]], asking: dict[str, s
         ClassAd({"Name": n} | {name: parse_expr(text) for name, text in slot.items()})
         for n, slot in enumerate(slots)
     ]
-    view = Pool(ads).snapshot().view
+    view = Pool(ads).snapshot()._view
     codes = States.of(view).codes(job, view.rows()).tolist()
     assert [list(State)[code] for code in codes] == [state_of(job, ad) for ad in ads]

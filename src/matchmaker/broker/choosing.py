@@ -315,9 +315,9 @@ class _Room:
         import numpy as np
 
         def each(expression: str | None) -> npt.NDArray[np.float64]:
-            left = np.full(queues.view.size, np.inf)
+            left = np.full(queues._view.size, np.inf)
             if expression is not None:
-                left[queues.view.rows()] = [
+                left[queues._view.rows()] = [
                     value if is_number(value) and not math.isnan(value) else math.inf
                     for value in queues.values(parse_expr(expression))
                 ]
@@ -358,7 +358,7 @@ def _loaded(ces: Iterable[ClassAd] | Pool) -> Resources:
 
     if isinstance(ces, Pool):
         now = ces.snapshot()
-        return Resources(now, now.view.keys, now.view.ad)
+        return Resources(now, now._view.keys, now._view.ad)
     return Resources.of(each_named(ces))
 
 
@@ -366,13 +366,13 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
     """A mask of the ads that have expired by a time; None if no ad has an expiry."""
     import numpy as np
 
-    if "update_time" not in queues.view.columns or "expiry_time" not in queues.view.columns:
+    if "update_time" not in queues._view.columns or "expiry_time" not in queues._view.columns:
         return None
     now = (at if at is not None else datetime.now(UTC)).timestamp()
     ends = queues.values(parse_expr("other.update_time + other.expiry_time"))
-    mask = np.zeros(queues.view.size, np.bool_)
+    mask = np.zeros(queues._view.size, np.bool_)
     # An ad whose expiry is no time, or before the year 1, never expires.
-    mask[queues.view.rows()] = [
+    mask[queues._view.rows()] = [
         isinstance(end, (int, float)) and YEAR_1 <= end < now for end in ends
     ]
     return mask
@@ -425,9 +425,9 @@ def _asking(job: ClassAd) -> ClassAd:
 
 def _defaults(queues: Snapshot) -> frozenset[int]:
     """The rows of queues that are their batch system's default."""
-    if "isdefault" not in queues.view.columns:
+    if "isdefault" not in queues._view.columns:
         return frozenset()
-    told = zip(queues.view.rows().tolist(), queues.own_values("IsDefault"), strict=True)
+    told = zip(queues._view.rows().tolist(), queues._own_values("IsDefault"), strict=True)
     return frozenset(row for row, value in told if value is True)
 
 

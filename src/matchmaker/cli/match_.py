@@ -123,14 +123,14 @@ def _among_many(
 ) -> int:
     snapshot = pool.snapshot()
     found = snapshot.match(job)
-    states = States.of(snapshot.view, names)
+    states = States.of(snapshot._view, names)
     if top is None:
         top = len(found) if as_json else SHOWN
     best = found.best(max(top, 1))
     order = list(State)
-    each = [order[code] for code in states.codes(job, best.row_array).tolist()]
+    each = [order[code] for code in states.codes(job, best._row_array).tolist()]
     rows = list(zip(best.keys[:top], best.ranks, each, strict=False))
-    return _print(best, rows, states.counts(job, found.row_array), len(pool), as_json)
+    return _print(best, rows, states.counts(job, found._row_array), len(pool), as_json)
 
 
 def _print(

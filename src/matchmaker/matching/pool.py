@@ -238,8 +238,8 @@ class Pool(Convertible):
             return last is not None and last < now
 
         then = self.snapshot()
-        keys = then.view.keys.of(then.view.rows().tolist())
-        old = [k for k, v in zip(keys, then.own_values(expression), strict=True) if over(v)]
+        keys = then._view.keys.of(then._view.rows().tolist())
+        old = [k for k, v in zip(keys, then._own_values(expression), strict=True) if over(v)]
         # Another thread may have entered a newer ad meanwhile, or have removed this one.
         return [key for key in old if self._store.drop(key, lambda ad: over(ad.eval(expression)))]
 

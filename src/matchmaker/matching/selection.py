@@ -165,7 +165,7 @@ class Resources:
 
     def rows(self, mask: npt.NDArray[np.bool_]) -> list[int]:
         """The rows of a mask that are not deleted, in order."""
-        rows = self.snapshot.view.rows()
+        rows = self.snapshot._view.rows()
         chosen: list[int] = rows[mask[rows]].tolist()
         return chosen
 

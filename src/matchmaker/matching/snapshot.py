@@ -61,12 +61,11 @@ class Matches:
     A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys. Row
     numbers grow in the order in which ads were entered; where ads were removed, some are missing.
 
-    ``rank_array``, ``row_array`` and ``is_unranked`` are the same as NumPy arrays of shape (n,), of
-    reals, integers and booleans; ``keys``, ``ranks`` and ``rows`` are made of them when they are
-    first asked for.
+    ``rank_array`` and ``is_unranked`` are NumPy arrays of shape (n,), of reals and booleans.
+    ``keys``, ``ranks`` and ``rows`` are made when they are first asked for.
     """
 
-    row_array: npt.NDArray[np.intp]
+    _row_array: npt.NDArray[np.intp]
     rank_array: npt.NDArray[np.float64]
     _names: Named
     is_unranked: npt.NDArray[np.bool_]
@@ -76,7 +75,7 @@ class Matches:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys of what matched."""
-        return tuple(self._names.of(self.row_array.tolist()))
+        return tuple(self._names.of(self._row_array.tolist()))
 
     @cached_property
     def ranks(self) -> tuple[float, ...]:
@@ -86,15 +85,15 @@ class Matches:
     @cached_property
     def rows(self) -> tuple[int, ...]:
         """The number of each one's row."""
-        return tuple(self.row_array.tolist())
+        return tuple(self._row_array.tolist())
 
     @property
     def unranked(self) -> tuple[str, ...]:
         """The keys of those whose rank is not a number."""
-        return tuple(self._names.of(self.row_array[self.is_unranked].tolist()))
+        return tuple(self._names.of(self._row_array[self.is_unranked].tolist()))
 
     def __len__(self) -> int:
-        return len(self.row_array)
+        return len(self._row_array)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Matches):
@@ -105,11 +104,11 @@ class Matches:
 
     def __sizeof__(self) -> int:
         """The bytes of the arrays, for caches."""
-        arrays = (self.row_array, self.rank_array, self.is_unranked)
+        arrays = (self._row_array, self.rank_array, self.is_unranked)
         return 500 + sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
-        first = zip(self._names.of(self.row_array[:5].tolist()), self.rank_array, strict=False)
+        first = zip(self._names.of(self._row_array[:5].tolist()), self.rank_array, strict=False)
         shown = ", ".join(f"{printable(shorten(key, 60))}: {rank:g}" for key, rank in first)
         return f"<Matches of {len(self)}: {shown}{', ...' if len(self) > 5 else ''}>"
 
@@ -134,7 +133,7 @@ class Matches:
         """The best of them, best first; equal ranks by key, or by chance with `tie`."""
 
         def keys(places: list[int]) -> list[str]:
-            return self._names.of(self.row_array[places].tolist())
+            return self._names.of(self._row_array[places].tolist())
 
         return self.chosen(best_of_many(self.rank_array, keys, count, tie))
 
@@ -151,7 +150,7 @@ class Matches:
         """Some of the matches, in the order of their places."""
         index = np.array(places, np.intp)
         return Matches(
-            self.row_array[index], self.rank_array[index], self._names, self.is_unranked[index],
+            self._row_array[index], self.rank_array[index], self._names, self.is_unranked[index],
             self.error,
         )  # fmt: skip
 
@@ -221,26 +220,26 @@ class Snapshot:
     """
 
     def __init__(self, view: View, cache: Cache) -> None:
-        self.view = view
-        self.cache = cache
+        self._view = view
+        self._cache = cache
 
     def __repr__(self) -> str:
-        return f"<Snapshot of {ads_in(self.view)}>"
+        return f"<Snapshot of {ads_in(self._view)}>"
 
     def __len__(self) -> int:
-        return len(self.view)
+        return len(self._view)
 
     def __iter__(self) -> Iterator[ClassAd]:
-        return (self.view.ad(row) for row in self.view.rows().tolist())
+        return (self._view.ad(row) for row in self._view.rows().tolist())
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.row(key) is not None
+        return isinstance(key, str) and self._row(key) is not None
 
     def __getitem__(self, key: str) -> ClassAd:
-        row = self.row(key)
+        row = self._row(key)
         if row is None:
             raise KeyError(key)
-        return self.view.ad(row)
+        return self._view.ad(row)
 
     def __reduce__(self) -> tuple[Callable[..., Snapshot], tuple[object, ...]]:
         # Pickled as its ads: columns, masks and locks belong to this process.
@@ -248,30 +247,30 @@ class Snapshot:
 
     def named(self) -> list[tuple[str, ClassAd]]:
         """The ads with their keys."""
-        return list(zip(self.view.keys.of(self.view.rows().tolist()), self, strict=True))
+        return list(zip(self._view.keys.of(self._view.rows().tolist()), self, strict=True))
 
-    def row(self, key: str) -> int | None:
+    def _row(self, key: str) -> int | None:
         """The number of the row with a key, or None if there is none."""
-        return self._index.get(key, self.view.keys.__getitem__)
+        return self._index.get(key, self._view.keys.__getitem__)
 
     @cached_property
     def _index(self) -> Index:
-        return Index.of(self.view.keys, self.view.rows())
+        return Index.of(self._view.keys, self._view.rows())
 
     @cached_property
     def _clusters(self) -> Clusters:
-        return Clusters(self.view.columns)
+        return Clusters(self._view.columns)
 
-    def masks(self, job: ClassAd, work: Work | None = None) -> Masks:
+    def _masks(self, job: ClassAd, work: Work | None = None) -> Masks:
         """The masks of a job's requirements over the rows."""
-        return Masks(self.view, job, self.cache, work)
+        return Masks(self._view, job, self._cache, work)
 
     def match(self, job: ClassAd) -> Matches:
         """See :meth:`Pool.match`."""
         job = an_ad(job)
-        found = decide(self.view, job, self.cache, default_rank=0.0)
+        found = decide(self._view, job, self._cache, default_rank=0.0)
         unranked = found.unranked if FOLDED_RANK in job._content else np.zeros_like(found.unranked)
-        return Matches(found.rows, found.ranks, self.view, unranked, found.error)
+        return Matches(found.rows, found.ranks, self._view, unranked, found.error)
 
     def top(
         self,
@@ -290,7 +289,7 @@ class Snapshot:
 
     def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
         """See :meth:`Pool.match_many`."""
-        return _each_once(some_ads(jobs), self.cluster, self.match, self.view.size)
+        return _each_once(some_ads(jobs), self.cluster, self.match, self._view.size)
 
     def decide(
         self,
@@ -303,40 +302,40 @@ class Snapshot:
     ) -> Decision:
         """Who may take a job and who refuses: see :func:`matchmaker.matching.decision.decide`."""
         return decide(
-            self.view, an_ad(job), self.cache, conditions, expired,
+            self._view, an_ad(job), self._cache, conditions, expired,
             both_ways=both_ways, default_rank=default_rank,
         )  # fmt: skip
 
     def clusters(self, conditions: Sequence[Expr] = ()) -> Clusters:
         """The autoclusters of jobs that conditions of a broker are asked of too."""
-        return Clusters(self.view.columns, conditions)
+        return Clusters(self._view.columns, conditions)
 
     def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
         """See :meth:`Pool.assign`."""
-        return assign(self.view, self.cache, some_ads(jobs), policy)
+        return assign(self._view, self._cache, some_ads(jobs), policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""
         node = an_expression(expression)
         steps: list[Step] = []
         job = an_ad(job) if job is not None else ClassAd()
-        work = Work(len(self), self.cache.limits)
-        Evaluator(self.view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
+        work = Work(len(self), self._cache.limits)
+        Evaluator(self._view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
     def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
         """The value of an expression of a job for each ad, in the order of the ads."""
         node = an_expression(expression)
         job = an_ad(job) if job is not None else ClassAd()
-        rows = self.view.rows()
-        work = Work(len(self), self.cache.limits)
-        vector = Evaluator(self.view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
+        rows = self._view.rows()
+        work = Work(len(self), self._cache.limits)
+        vector = Evaluator(self._view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
 
-    def own_values(self, expression: Expr | str) -> list[Value]:
+    def _own_values(self, expression: Expr | str) -> list[Value]:
         """The value of an expression of the ads themselves, for each, in their order."""
-        rows = self.view.rows()
-        ask = Evaluator(self.view, ClassAd(), (Side.ROW, ""), Work(len(self), self.cache.limits))
+        rows = self._view.rows()
+        ask = Evaluator(self._view, ClassAd(), (Side.ROW, ""), Work(len(self), self._cache.limits))
         return list(values(ask.vector(an_expression(expression), Side.ROW, rows), len(rows)))
 
 

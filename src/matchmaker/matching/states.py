@@ -176,7 +176,7 @@ class States:
         >>> from matchmaker import Pool, parse_ads
         >>> pool = Pool(parse_ads('''[ Name = 1; State = "Unclaimed" ]
         ...   [ Name = 2; State = "Claimed" ] [ Name = 3 ]'''))
-        >>> view = pool.snapshot().view
+        >>> view = pool.snapshot()._view
         >>> States.of(view).counts(ClassAd(), view.rows())
         {'free': 1, 'claimed': 1, 'unsaid': 1}
         """

@@ -79,5 +79,5 @@ def matched(kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Bools:
     if kinds and pilots:
         pool = Pool.of_named((str(number), ad) for number, ad in enumerate(kinds))
         for column, matches in enumerate(pool.match_many(pilots)):
-            found[matches.row_array, column] = True
+            found[matches._row_array, column] = True
     return found

@@ -83,7 +83,7 @@ def leading(shard: Shard) -> dict[str, tuple[str, ...]]:
     """For each column by folded name, its expressions that are no constants, as text."""
     return {
         name: tuple(map(str, column.leading()[: MANY_EXPRESSIONS + 1]))
-        for name, column in shard.slots.view.columns.items()
+        for name, column in shard.slots._view.columns.items()
     }
 
 
@@ -95,7 +95,7 @@ def stamp(shard: Shard) -> str:
 def keys_of(shard: Shard, wanted: npt.NDArray[np.uint64]) -> list[str]:
     """The keys whose numbers are among some."""
     rows = shard.rows[np.isin(hashes(shard), wanted)]
-    return shard.slots.view.keys.of(rows.tolist())
+    return shard.slots._view.keys.of(rows.tolist())
 
 
 def holds(shard: Shard, keys: Sequence[str]) -> list[bool]:
@@ -121,21 +121,21 @@ def best(shard: Shard, jobs: bytes, count: int) -> list[Answer]:
 
 
 def _answer(shard: Shard, found: Matches) -> Answer:
-    numbers = shard.numbers[found.row_array]
+    numbers = shard.numbers[found._row_array]
     return Answer(numbers, found.rank_array, found.is_unranked, list(found.keys), found.error)
 
 
 def states(shard: Shard, job: bytes, names: dict[str, str]) -> dict[str, int]:
     """How many of the slots that match a job are in which state."""
     (ad,) = wire.ads_from_bytes(job)
-    view = shard.slots.view
-    return States.of(view, names).counts(ad, shard.slots.match(ad).row_array)
+    view = shard.slots._view
+    return States.of(view, names).counts(ad, shard.slots.match(ad)._row_array)
 
 
 def _slots(shard: Shard, terms: bytes) -> Slots:
     policy = wire.policy_from_bytes(terms)
-    cache = shard.slots.cache
-    return Slots(shard.slots.view, cache, policy.resources, policy.free, policy.names)
+    cache = shard.slots._cache
+    return Slots(shard.slots._view, cache, policy.resources, policy.free, policy.names)
 
 
 def offers(
@@ -212,7 +212,7 @@ def _numbered(shard: Shard, found: Standing) -> Standing:
 
 def columns(shard: Shard, wanted: frozenset[str] | None) -> Columns:
     """What all slots of a shard say in some attributes, by folded name, and their keys."""
-    view = shard.slots.view
+    view = shard.slots._view
     names = {
         folded: name
         for layout in view.parts().layouts

@@ -80,7 +80,7 @@ class Shard:
         self.stamp = stamp
         self.pool = pool
         self.slots: Snapshot = pool.snapshot()
-        view = self.slots.view
+        view = self.slots._view
         self.rows: Rows = view.rows()
         self.numbers = np.full(view.size, -1, np.int64)
         self.numbers[self.rows] = numbers
@@ -108,11 +108,11 @@ class Shard:
 
     def __sizeof__(self) -> int:
         """About how many bytes another worker would have to fetch."""
-        return 1000 + 8 * len(self.numbers) * (4 + len(self.slots.view.held))
+        return 1000 + 8 * len(self.numbers) * (4 + len(self.slots._view.held))
 
     def __reduce__(self) -> tuple[Callable[..., Shard], tuple[Any, ...]]:
         # Another worker gets a saved pool, and no pickles of ads.
-        data = wire.slots_to_bytes(self.slots.view, self.key)
+        data = wire.slots_to_bytes(self.slots._view, self.key)
         return _restored, (self.name, self.stamp, data, self.numbers[self.rows])
 
 
@@ -183,11 +183,11 @@ def changed(shard: Shard, change: Change) -> Shard:
     # The pool is shared with the shard before, which keeps what it shows, if nothing else is in it.
     pool = shard.pool
     if shard.latest != shard.stamp:
-        pool = wire.slots_from_bytes(wire.slots_to_bytes(shard.slots.view, shard.key))
-    view = shard.slots.view
+        pool = wire.slots_from_bytes(wire.slots_to_bytes(shard.slots._view, shard.key))
+    view = shard.slots._view
     numbers = shard.numbers
     if change.gone:
-        rows = [row for key in change.gone if (row := shard.slots.row(key)) is not None]
+        rows = [row for key in change.gone if (row := shard.slots._row(key)) is not None]
         numbers = numbers.copy()
         numbers[rows] = -1
     shard.latest = change.stamp
@@ -226,6 +226,6 @@ def squashed(changes: Iterable[Change], key: str) -> Change:
 
 def hashes(shard: Shard) -> npt.NDArray[np.uint64]:
     """A number for each key, the same for the same key on every worker."""
-    keys = shard.slots.view.keys.of(shard.rows.tolist())
+    keys = shard.slots._view.keys.of(shard.rows.tolist())
     each = (hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8) for key in keys)
     return np.frombuffer(b"".join(one.digest() for one in each), np.uint64)

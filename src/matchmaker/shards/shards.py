@@ -128,7 +128,7 @@ class Shards:
 
     def _divided(self, pool: Pool, count: int) -> list[Source]:
         """The shards of a pool: files, if the workers are on this machine, or else bytes."""
-        view = pool.snapshot().view
+        view = pool.snapshot()._view
         pieces = np.array_split(view.rows(), count)
         data = [wire.slots_to_bytes(view, pool.key, rows) for rows in pieces]
         if self._cluster.ours is None:

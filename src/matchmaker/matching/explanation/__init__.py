@@ -61,13 +61,13 @@ def explain(
     attributes that say whether a slot is free: see ``states``. `known`
     are the names that the slots have, by their folded forms, where the pool has not all of them.
     """
-    pool = Snapshot(pool.view.in_use(), pool.cache)
+    pool = Snapshot(pool._view.in_use(), pool._cache)
     try:
         counts = Counts(pool, job, names)
     except OverworkError:
         matched = pool.match(job)
-        states = States.of(pool.view, names).counts(job, matched.row_array)
-        error = f"the clauses of the job's requirements: {stopped(len(pool), pool.cache.limits)}"
+        states = States.of(pool._view, names).counts(job, matched._row_array)
+        error = f"the clauses of the job's requirements: {stopped(len(pool), pool._cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
     elements = Elements(counts)
     found = suggestions(counts, elements)

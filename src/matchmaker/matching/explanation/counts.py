@@ -65,14 +65,14 @@ class Counts:
     ) -> None:
         self.pool = pool
         self.job = job
-        self.view = pool.view
-        self.states = States.of(pool.view, names)
-        self.work = Work(self.total, pool.cache.limits)
+        self.view = pool._view
+        self.states = States.of(pool._view, names)
+        self.work = Work(self.total, pool._cache.limits)
         """What may be done for the clauses of the job, and then for suggestions."""
-        self.masks = pool.masks(job, self.work)
+        self.masks = pool._masks(job, self.work)
         root = Side.JOB, FOLDED_REQUIREMENTS
         self.evaluator = Evaluator(self.view, job, root, self.work)
-        self.policies = Policies(self.view, job, pool.cache.limits)
+        self.policies = Policies(self.view, job, pool._cache.limits)
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]
         self._fates: list[tuple[int, int, int]] = []
@@ -92,7 +92,7 @@ class Counts:
             self.held = self.policies.held()
         except OverworkError:
             self._lumped = True
-            self.held = [self.policies.lumped(pool.masks(job).theirs())]
+            self.held = [self.policies.lumped(pool._masks(job).theirs())]
         self.work.renew()
         self.objecting = self._none_failing()
         self._object(self.objecting, self.held, 1)
@@ -138,7 +138,7 @@ class Counts:
     def error(self) -> str | None:
         """Why something is ERROR that took too long to evaluate, if something is."""
         if self._lumped:
-            why = stopped(self.total, self.pool.cache.limits)
+            why = stopped(self.total, self.pool._cache.limits)
             return f"the clauses of the slots' requirements: {why}"
         return self.masks.problem or self.evaluator.problem or self.policies.problem
 
@@ -254,7 +254,7 @@ class Counts:
     def gained(self, job: ClassAd) -> Gain | None:
         """What a changed job gains, None where it matches no more. Raises OverworkError."""
         self.work.count(0)
-        masks = self.pool.masks(job, self.work)
+        masks = self.pool._masks(job, self.work)
         mask = masks.mine()
         if self.view.alive is not None:
             mask = mask & self.view.alive

@@ -41,7 +41,7 @@ def notes(counts: Counts, known: Mapping[str, str] | None = None) -> tuple[str, 
     more = len(found) - LIMITS.notes
     last = [f"and {more} more of the kind"] if more > 0 else []
     if counts.stopped:
-        why = stopped(counts.total, counts.pool.cache.limits)
+        why = stopped(counts.total, counts.pool._cache.limits)
         last.append(f"not all changes of the job were tried: {why}")
     return (*found[: LIMITS.notes], *last)
 
