@@ -448,3 +448,14 @@ def test_a_check_of_the_mapping_takes_no_job(classad: Run, more: tuple[str, ...]
     done = classad("flags", *more, "--lrms", "slurm", "--check-mapping")
     assert (done.status, done.out) == (2, "")
     assert "--check-mapping is about the mapping, and takes neither JOB nor --submit" in done.err
+
+
+def test_one_excluded_node_is_one(classad: Run, tmp_path: Path) -> None:
+    job, nodes = tmp_path / "job.ad", tmp_path / "nodes.ad"
+    job.write_text("[ Requirements = other.GlueHostMainMemoryRAMSize <= 3000 ]")
+    nodes.write_text(
+        '[ Name = "n1"; Queues = { "q" }; LRMSType = "slurm"; GlueHostMainMemoryRAMSize = 9 ]'
+        '[ Name = "n2"; Queues = { "q" }; LRMSType = "slurm"; GlueHostMainMemoryRAMSize = 9000 ]'
+    )
+    done = classad("flags", str(job), "--lrms", "slurm", "--nodes", str(nodes))
+    assert "1 node by name, from the inventory" in done.out

@@ -20,6 +20,7 @@ from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
 from matchmaker.cli.output import (
     console,
+    count,
     facts,
     number,
     plain,
@@ -165,8 +166,8 @@ class Page:
         names = " ".join(candidate.name for candidate in selection.ranked)
         self.say("worker nodes", f"{len(selection.ranked)} of {total}: {names or 'none will do'}")
         clauses = Counter(_gist(refusal) for refusal in selection.refused)
-        for reason, count in clauses.most_common(8):
-            self.say("", f"{count} refused: {reason}")
+        for reason, times in clauses.most_common(8):
+            self.say("", f"{times} refused: {reason}")
 
     def submission(self, submission: Submission) -> None:
         """Adds the flags as a command line, the verdict, and the dropped clauses."""
@@ -178,7 +179,8 @@ class Page:
             self.say("script", line)
         self.say("verdict", submission.verdict)
         if submission.excluded:
-            self.say("excluded", f"{len(submission.excluded)} nodes by name, from the inventory")
+            named = count(len(submission.excluded), "node")
+            self.say("excluded", f"{named} by name, from the inventory")
         certificate = submission.certificate
         if certificate is not None and not certificate.exact:
             for what, names in (
@@ -186,7 +188,7 @@ class Page:
                 ("wrongly out", certificate.wrongly_excluded),
             ):
                 if names:
-                    self.say(what, shorten(f"{len(names)} nodes: {' '.join(names)}", 400))
+                    self.say(what, shorten(f"{count(len(names), 'node')}: {' '.join(names)}", 400))
         if not submission.dropped:
             self.say("dropped", "nothing")
         for dropped in submission.dropped:
