@@ -5,13 +5,13 @@ Descriptions of queues are read by `matchmaker.cli.queues`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO
-from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -177,7 +177,7 @@ def keyed(
     for number, job in jobs:
         key = job.eval("Key")
         if not isinstance(key, str):
-            start = start if start is not None else token_hex(5)
+            start = start if start is not None else os.urandom(5).hex()
             key = f"{start}.{number}"
         try:
             check(key)
