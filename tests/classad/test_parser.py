@@ -281,6 +281,23 @@ def test_what_nests_without_end_is_refused_in_few_steps(text: str) -> None:
     assert next(steps) < 200_000
 
 
+@pytest.mark.parametrize("text", ["!" * 200_000 + "a", "a?b:" * 50_000 + "c"], ids=("!", "?:"))
+@pytest.mark.parametrize(
+    "form", ["[ r = {} ]", "r = {}", r'{{"r": "\/Expr({})\/"}}', '<c><a n="r"><e>{}</e></a></c>']
+)
+def test_what_nests_without_end_is_refused_in_few_steps_in_every_format(
+    form: str, text: str
+) -> None:
+    steps = itertools.count()
+    sys.setprofile(lambda *event: next(steps))
+    try:
+        with pytest.raises(ParseError, match="nested more than 200 deep"):
+            parse_ad(form.format(text))
+    finally:
+        sys.setprofile(None)
+    assert next(steps) < 600_000
+
+
 def test_long_chains_are_no_nesting() -> None:
     for operator in ("||", "&&", "+", "|"):
         text = f" {operator} ".join(["a"] * 5000)

@@ -42,10 +42,14 @@ class MissError(Exception):
     """Ends the reading of what only the grammar may take."""
 
 
+class DepthError(MissError):
+    """Ends the reading of what nests deeper than is allowed, without more of the stack."""
+
+
 def expression_of(text: str) -> Expr:
     """The expression of a text. Raises MissError, and RecursionError for one that nests too deep.
 
-    What nests deeper than is allowed may also be given: its depth shows that.
+    What nests only a little deeper than is allowed may also be given: its depth shows that.
 
     >>> expression_of("a + b * 2")
     Expr('a + b * 2')
@@ -82,7 +86,7 @@ def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
             read = _PRIMARIES.get(symbol[:1])
             if symbol in _PREFIXES and above <= _UNARY:
                 if len(waiting) > LIMITS.nesting:
-                    raise RecursionError
+                    raise DepthError
                 waiting.append((above, operator, left))
                 above, operator, left = _UNARY, symbol, None
             elif read is not None:
@@ -99,7 +103,7 @@ def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
         if level >= _SELECTION:
             node = _selected(node, symbol, before, tokens)
             if node.depth > LIMITS.nesting:
-                raise RecursionError
+                raise DepthError
             before = ""
         elif level > _TERNARY:
             waiting.append((above, operator, left))

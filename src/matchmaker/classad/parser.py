@@ -12,7 +12,7 @@ import re
 from typing import Any, Final
 
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.climbing import MissError, expression_of
+from matchmaker.classad.climbing import DepthError, MissError, expression_of
 from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.footprint import size_of_text
@@ -164,10 +164,10 @@ def _is_too_deep(text: str) -> bool:
     """Whether a text nests so deep that the grammar would take its time to find that."""
     try:
         with_room(expression_of, text)
+    except (DepthError, RecursionError):
+        return True
     except MissError:
         return False
-    except RecursionError:
-        return True
     return False
 
 
