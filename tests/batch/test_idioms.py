@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 
+from matchmaker import ClassAd, reduce
+from matchmaker.batch import flags, load_mapping
+from matchmaker.batch.request import Submitter
 from tests.cli.conftest import run_here
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scripts.md"
@@ -69,3 +73,29 @@ def test_a_script_and_its_mapping_print_the_same(tmp_path: Path, idiom: Idiom) -
         )
         assert sorted(printed.stdout.splitlines()) == sorted(lines)
         assert sorted(idiom.printed(system, given, tmp_path)) == sorted(lines)
+
+
+MAPPINGS = re.findall(
+    r"^```toml\n(.*?)^```$",
+    PAGE.with_name("mappings.md").read_text(encoding="utf-8"),
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("text", MAPPINGS, ids=lambda text: text.strip().partition("\n")[0])
+def test_a_mapping_of_the_page_is_one(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(text)
+    load_mapping(tomllib.loads(text).get("lrms", "slurm"), path)
+
+
+def test_an_accounting_group_is_of_who_submits(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(next(text for text in MAPPINGS if "AccountingGroup" in text))
+    given = {"cms": "group_analysis.ada", "dteam": "group_others.ada"}
+    for group, named in given.items():
+        made = flags(
+            reduce(ClassAd(), ClassAd(), lambda name: "host"), "htcondor", path,
+            submitter=Submitter("ada", (group,)),
+        )  # fmt: skip
+        assert made.directives == (f'+AccountingGroup = "{named}"',)
