@@ -94,7 +94,8 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
 	STORE_TASKS=5000 STORE_CASES=5000 $(BIN)/python -m pytest -q tests/pilots/store
-	FLAG_JOBS=300 $(BIN)/python -m pytest -q tests/services/test_slurm_flags.py -k partitions
+	FLAG_JOBS=300 FLAG_SEED=$(SEED) \
+		$(BIN)/python -m pytest -q tests/services/test_slurm_flags.py -k partitions
 	PAIRS=10000 $(BIN)/python -m pytest -q tests/pilots/test_crossing.py
 	BINDER_LIES=200000 $(BIN)/python -m pytest -q tests/pilots/test_binder_liars.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task
