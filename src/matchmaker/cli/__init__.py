@@ -125,8 +125,7 @@ def _missing(error: ImportError) -> str:
     extra = "factory" if sys.argv[1:2] == ["factory"] else _EXTRAS.get(library)
     if library not in _EXTRAS or extra is None:
         return ""
-    command = " ".join(["classad", *sys.argv[1:2]])
-    return f"{command} needs {library}: pip install 'classad-matchmaker[{extra}]'"
+    return f"{sys.argv[1]} needs {library}: pip install 'classad-matchmaker[{extra}]'"
 
 
 def _refusals() -> tuple[type[Exception], ...]:
