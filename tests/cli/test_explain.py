@@ -63,7 +63,7 @@ def test_as_data(classad: Run, pool: Path) -> None:
     assert data["suggestions"][0] == {
         "text": "RequestMemory 8192 -> 4096 gains 2 slots", "what": "RequestMemory",
         "before": "8192", "after": "4096", "gain": 2, "matched": 2,
-        "free": None,
+        "free": None, "sooner": 0,
     }  # fmt: skip
     assert data["suggestions"][1]["after"] is None
     assert data["ad_clauses"] == [
@@ -390,3 +390,20 @@ def test_gpus_are_explained_one_by_one(classad: Run, tmp_path: Path) -> None:
     ]  # fmt: skip
     page = classad("explain", "-", pool, "--with", "a", "--html", "-", stdin=WANTS).out
     assert "<code>&lt;b&gt;</code>: <code>Capability &gt;= 8.0</code>" in page
+
+
+def test_never_is_told_from_later(classad: Run, tmp_path: Path) -> None:
+    pool = tmp_path / "machines.ad"
+    pool.write_text("".join(
+        f'[ Name = "m{n}"; PartitionableSlot = true; State = "Unclaimed"; Cpus = 2;'
+        f" TotalSlotCpus = {cpus} ]" for n, cpus in enumerate((64, 8))
+    ))  # fmt: skip
+    job = "[ RequestCpus = 16; Requirements = TARGET.Cpus >= RequestCpus ]"
+    lines = classad("explain", "-", pool, stdin=job).out.splitlines()
+    assert "0 free now, 1 when their jobs end, 1 never" in lines
+    assert "when their jobs end: RequestCpus 16 -> 8 gains 1 slot" in lines
+    data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
+    assert [data["later"][name] for name in ("now", "later", "never")] == [0, 1, 1]
+    assert data["suggestions"][0]["sooner"] == 1
+    page = classad("explain", "-", pool, "--html", "-", stdin=job).out
+    assert "<li>0 free now, 1 when their jobs end, 1 never</li>" in page

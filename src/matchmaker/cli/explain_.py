@@ -29,7 +29,7 @@ from matchmaker.cli.output import (
     warn,
     wrapped,
 )
-from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation
+from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, Suggestion
 from matchmaker.matching.explanation.report import (
     Counted,
     Paged,
@@ -329,19 +329,26 @@ def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
         "clauses": list(map(attrs.asdict, explained.clauses)),
         "elements": list(map(attrs.asdict, explained.elements)),
         "error": explained.error,
+        "later": None if explained.later is None else {
+            **attrs.asdict(explained.later, recurse=False),
+            "suggestions": list(map(_suggestion, explained.later.suggestions)),
+        },
         "notes": list(explained.notes),
         "conflicts": list(map(attrs.asdict, explained.conflicts)),
-        "suggestions": [
-            {"text": str(s), "what": s.what, "before": s.before, "after": s.after,
-             "gain": s.gain, "matched": s.matched, "free": s.free}
-            for s in explained.suggestions
-        ],
+        "suggestions": list(map(_suggestion, explained.suggestions)),
         "joint": None if together is None else {
             "text": str(together), "changes": list(map(attrs.asdict, together.changes)),
             "gain": together.gain, "matched": together.matched, "free": together.free,
-            "exact": together.exact,
+            "exact": together.exact, "sooner": together.sooner,
         },
         "ad_clauses": list(map(attrs.asdict, explained.ad_clauses)),
+    }  # fmt: skip
+
+
+def _suggestion(one: Suggestion) -> dict[str, Any]:
+    return {
+        "text": str(one), "what": one.what, "before": one.before, "after": one.after,
+        "gain": one.gain, "matched": one.matched, "free": one.free, "sooner": one.sooner,
     }  # fmt: skip
 
 

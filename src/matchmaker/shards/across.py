@@ -23,6 +23,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.explanation.whole import columns_of_machines
 from matchmaker.matching.snapshot import Matches, Snapshot, checked
 from matchmaker.matching.states import own_names
 from matchmaker.matching.terms import Policy
@@ -137,6 +138,8 @@ class Across:
         job = an_ad(job)
         own = [parse_expr(f"MY.{unparse_name(name)}") for name in own_names(names or {})]
         wanted = Clusters(self.outline.columns, own).significant(job)
+        if wanted is not None:
+            wanted = {*wanted, *columns_of_machines(self.outline.columns)}
         found = self._ask(questions.columns, None if wanted is None else frozenset(wanted))
         view = wire.view_from_bytes([each.slots for each in found])
         order = np.argsort(np.concatenate([each.numbers for each in found]), kind="stable")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
+
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
@@ -23,10 +25,12 @@ from matchmaker.matching.explanation.report import (
     ElementCount,
     Explanation,
     Joint,
+    Later,
     Suggestion,
 )
 from matchmaker.matching.explanation.suggestions import suggestions
 from matchmaker.matching.explanation.together import joint
+from matchmaker.matching.explanation.whole import lasting, later
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.matching.states import States
 
@@ -39,6 +43,7 @@ __all__ = [
     "ElementCount",
     "Explanation",
     "Joint",
+    "Later",
     "PairClause",
     "PairExplanation",
     "Suggestion",
@@ -69,9 +74,14 @@ def explain(
         states = States.of(pool._view, names).counts(job, matched._row_array)
         error = f"the clauses of the job's requirements: {stopped(len(pool), pool._cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
+    standing = later(counts)
     elements = Elements(counts)
     found = suggestions(counts, elements)
     several = joint(counts) if not found else None
+    when = None
+    if standing is not None:
+        when, then = standing
+        when = attrs.evolve(when, suggestions=lasting(then, found) if when.never else ())
     return Explanation(
         total=counts.total,
         clauses=counts.of_clauses(),
@@ -85,4 +95,5 @@ def explain(
         joint=several,
         error=counts.error,
         elements=elements.counts(),
+        later=when,
     )

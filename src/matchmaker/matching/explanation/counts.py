@@ -42,13 +42,15 @@ _DEAD: Final = 1 << 30
 class Gain:
     """How many slots more a changed job matches, how many it matches, how many free ones more.
 
-    The last is None where that is not known.
+    The last is None where that is not known. ``sooner`` of the slots match the job as it is too,
+    when their jobs end.
     """
 
     gain: int
     matched: int
     free: int | None
     job: ClassAd
+    sooner: int = 0
 
 
 class Counts:
@@ -65,6 +67,9 @@ class Counts:
     ) -> None:
         self.pool = pool
         self.job = job
+        self.own_names = names
+        self.later: Mask | None = None
+        """Slots that do not match now, and do when their jobs end."""
         self.view = pool._view
         self.states = States.of(pool._view, names)
         self.work = Work(self.total, pool._cache.limits)
@@ -266,5 +271,6 @@ class Counts:
         if self.states.said:
             more = Counter(self.states.counts(job, rows)) - Counter(self.of_states)
             if more[State.FREE] or not more[State.UNSAID]:
-                free = min(gain, more[State.FREE])
-        return Gain(gain, len(rows), free, job)
+                free = more[State.FREE]
+        sooner = 0 if self.later is None else self._count_of(self.later[rows])
+        return Gain(gain, len(rows), free, job, sooner)

@@ -34,6 +34,7 @@ class Limits:
     tried_anywhere: int = limit(6, "changes that are tried if a clause of the job may depend on"
                                 " any attribute")  # fmt: skip
     suggestions: int = limit(8, "suggestions")
+    lasting: int = limit(3, "suggestions for machines whose jobs have ended")
     levers: int = limit(8, "attributes of the job that may be changed together")
     shared: int = limit(4, "clauses of the job that rest on such an attribute, of which some may be"
                         " dropped")  # fmt: skip

@@ -155,7 +155,9 @@ class Suggestion:
     ``what`` is the attribute of the job, or the comparison in its requirements up to the constant,
     that goes from ``before`` to ``after``; or a clause that is dropped, where ``after`` is None.
     ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does.
-    ``free`` is how many more free slots it matches, or None where no slot says whether it is free.
+    ``free`` is how many more free slots it matches, which may be more than it gains, or None where
+    no slot says whether it is free. ``sooner`` of the slots match the job as it is too, when the
+    jobs on their machines end: the change only helps now.
     """
 
     what: str
@@ -165,11 +167,10 @@ class Suggestion:
     matched: int
     job: ClassAd = attrs.field(eq=False, repr=False)
     free: int | None = None
+    sooner: int = 0
 
     def __str__(self) -> str:
-        gains = f"gains {counted(self.gain)}"
-        if self.free is not None:
-            gains += f", {free_of(self.free, self.gain)}"
+        gains = f"gains {_gained(self)}"
         if self.after is None:
             return f"dropping {self.what}, {shorten(self.before)}, {gains}"
         return f"{shorten(self.what)} {shorten(self.before)} -> {shorten(self.after)} {gains}"
@@ -196,7 +197,8 @@ class Joint:
     """The smallest set of changes that gains slots, where no change alone does.
 
     ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does;
-    ``free`` is as in ``Suggestion``. ``exact`` says that all smaller sets were looked at.
+    ``free`` and ``sooner`` are as in ``Suggestion``. ``exact`` says that all smaller sets were
+    looked at.
     """
 
     changes: tuple[Change, ...]
@@ -205,15 +207,58 @@ class Joint:
     job: ClassAd = attrs.field(eq=False, repr=False)
     free: int | None = None
     exact: bool = True
+    sooner: int = 0
 
     def __str__(self) -> str:
-        gains = f"gain {counted(self.gain)}"
-        if self.free is not None:
-            gains += f", {free_of(self.free, self.gain)}"
+        gains = f"gain {_gained(self)}"
         number = len(self.changes)
         which = "fewer changes gain nothing" if self.exact else "fewer may do: not all were tried"
         all_ = f"{number} changes together {gains} ({which})"
         return f"{all_}: {'; '.join(map(str, self.changes))}"
+
+
+def _gained(change: Suggestion | Joint) -> str:
+    """What a change gains, in words: slots, free ones, and those that come anyway."""
+    words = counted(change.gain)
+    if change.free is not None and change.free > change.gain:
+        words += f", and {change.free:,} free ones more"
+    elif change.free is not None:
+        words += f", {free_of(change.free, change.gain)}"
+    if change.sooner >= change.gain:
+        they = "they match when their" if change.gain > 1 else "it matches when its"
+        words += f"; only for now: without the change {they} jobs end"
+    elif change.sooner:
+        match = "match" if change.sooner > 1 else "matches"
+        words += f"; {change.sooner:,} of them {match} without the change when jobs end"
+    return words
+
+
+@attrs.frozen(slots=True)
+class Later:
+    """How many slots match now, when their jobs end, and never, if some are partitionable.
+
+    A partitionable slot then has all that its machine gives, and dynamic slots are part of it.
+    ``now`` are free, or match where no slot says whether it is free (``said``). ``never`` match no
+    more when all jobs have ended; ``other`` match, and are kept by their owners or closed.
+    ``suggestions`` are the changes that gain slots of ``never``.
+    """
+
+    now: int
+    later: int
+    never: int
+    other: int
+    said: bool
+    suggestions: tuple[Suggestion, ...] = ()
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> print(Later(0, 12, 31, 0, True))
+        0 free now, 12 when their jobs end, 31 never
+        """
+        first = f"{self.now:,} {'free' if self.said else 'match'} now"
+        last = f", {self.other:,} when their owners let them" if self.other else ""
+        return f"{first}, {self.later:,} when their jobs end, {self.never:,} never{last}"
 
 
 class Paged:
@@ -257,7 +302,8 @@ class Explanation(Paged):
     gains slots, where no suggestion does. ``error`` is the reason where something took
     too much to evaluate: for some slots, which count as an error, or for all of them together, and
     then nothing else is known. ``elements`` are what lists of ads say to the clauses that ask for
-    conditions of each element, such as those of the GPUs of a slot.
+    conditions of each element, such as those of the GPUs of a slot. ``later`` says of a pool with
+    partitionable slots how many match when the jobs on their machines end, and how many never.
     """
 
     total: int
@@ -272,6 +318,7 @@ class Explanation(Paged):
     joint: Joint | None = None
     error: str | None = None
     elements: tuple[ElementCount, ...] = ()
+    later: Later | None = None
 
     def exceptional(self) -> dict[str, list[int]]:
         """For how many slots each clause is undefined or an error; without what none is."""
@@ -291,13 +338,16 @@ class Explanation(Paged):
         return text
 
     def standing(self) -> tuple[str, ...]:
-        """How many of the slots that match are not free and why, on one line if at all."""
+        """How many of the slots that match are not free and why, and how many match later."""
         words = in_words(self.states) if self.states else ""
-        return (words,) if words else ()
+        return (*((words,) if words else ()), *((str(self.later),) if self.later else ()))
 
     def advice(self) -> tuple[object, ...]:
-        """What would help: the suggestions, or else several changes together."""
-        return self.suggestions or (() if self.joint is None else (self.joint,))
+        """What would help: the suggestions, or else several changes together; and what lasts."""
+        now = self.suggestions or (() if self.joint is None else (self.joint,))
+        if self.later is None:
+            return now
+        return (*now, *(f"when their jobs end: {one}" for one in self.later.suggestions))
 
     def worst(self) -> tuple[AdClause, ...]:
         """The clauses of the slots' requirements that are shown: those that refuse most."""
@@ -348,7 +398,7 @@ class Explanation(Paged):
         yield Items("What would help", self.advice())
         yield Items("What is amiss", self.notes)
         yield Funnel(self.total, self._stages())
-        yield Items("What is not free", self.standing())
+        yield Items("What is free, and when", self.standing())
         if self.clauses:
             yield barred("What the job requires", clause_table(self), self.total)
         for some in self.elements:

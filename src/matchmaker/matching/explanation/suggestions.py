@@ -145,7 +145,7 @@ def tried(
     found = counts.gained(job)
     if found is None:
         return None
-    return Suggestion(what, before, after, found.gain, found.matched, job, found.free)
+    return Suggestion(what, before, after, found.gain, found.matched, job, found.free, found.sooner)
 
 
 def _best_without_a_clause(counts: Counts) -> Suggestion | None:

@@ -295,7 +295,9 @@ class _Search:
             else:
                 text = unparse(self.clauses[place])
                 shown.append(Change(f"clause {place + 1}", text, None, place + 1))
-        return Joint(tuple(shown), gain.gain, gain.matched, gain.job, gain.free, self.exact)
+        return Joint(
+            tuple(shown), gain.gain, gain.matched, gain.job, gain.free, self.exact, gain.sooner
+        )
 
     def _reached(self, plan: _Plan) -> npt.NDArray[np.intp]:
         """The places of the rows that a plan is made for."""
