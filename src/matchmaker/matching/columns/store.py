@@ -246,16 +246,22 @@ class Store:
         for layout, some in alike.items():
             contents = zip(*(ads[at][2]._content.values() for at in some), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
-                places, wanted = cells.setdefault(folded, ([], []))
-                places += some
+                layouts, wanted = cells.setdefault(folded, ([], []))
+                layouts.append(layout)
                 wanted += held
+        # Most columns are in the same layouts, and so of the same ads.
+        places: dict[tuple[int, ...], Rows] = {}
         row_of = np.fromiter((row for row, _, _ in ads), np.intp, len(ads))
         differing: set[int] = set()
-        for folded, (places, wanted) in cells.items():
-            rows = row_of[places]
+        for folded, (layouts, wanted) in cells.items():
+            ats = places.get(tuple(layouts))
+            if ats is None:
+                ats = np.array([at for layout in layouts for at in alike[layout]], np.intp)
+                places[tuple(layouts)] = ats
+            rows = row_of[ats]
             if new := unlike(self._columns[folded].contents(rows), wanted):
                 self._writable(folded).fill(rows[new], [wanted[at] for at in new])
-                differing.update(places[at] for at in new)
+                differing.update(ats[new].tolist())
         self._changed(len(differing))
         for at in other:
             row, key, ad = ads[at]
