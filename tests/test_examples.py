@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -150,3 +151,24 @@ def test_the_makefiles_demo_uses_the_examples() -> None:
     assert demo is not None
     for word in ("job.jdl", "--ldif", "--ce", "atlfarm006.ad", "--nodes", "--lrms slurm"):
         assert word in demo[1]
+
+
+# --- a broker of one's own ------------------------------------------------------------------------
+
+
+def test_a_broker_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "own_broker.py"), run_name="__main__")
+    chosen, refused, flags, later = capsys.readouterr().out.split("\n\n")
+    free = {"short": 55, "long": 40, "main": 70}
+    gone = re.findall(r"(\d+) go to \S+-(\w+)", chosen)
+    assert {name: int(count) for count, name in gone} == free
+    assert re.findall(r"(\d+) wait at \S+-(\w+)", chosen) == [(str(200 - 165), "main")]
+    assert "-silent: the job's rank of it is undefined, not a number: GlueCEState" in refused
+    assert "-atlas: it refuses the job: no rule of access covers the job" in refused
+    assert '-drain: the job refuses: other.GlueCEStateStatus == "Production" is false' in refused
+    assert "-long: sbatch --mem=4000M --partition=long --exclude=a2 (exact)" in flags
+    assert flags.count("(exact)") == 3
+    assert [line.rpartition("-")[2] for line in later.splitlines()[1:4]] == [
+        "gpu", "short", "silent",
+    ]  # fmt: skip
+    assert later.splitlines()[4].strip() == f"{200 - 3 - 40 - 8 - 70} of 200 jobs would wait"
