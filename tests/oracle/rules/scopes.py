@@ -32,7 +32,7 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
     around = parse_ad(AROUND)
     left, right = my.copy(), target.copy()
     for ad, name, context in ((left, "LEFT", "lCtx"), (right, "RIGHT", "rCtx")):
-        node = around[context]
+        node = around.expr(context)
         assert isinstance(node, AdExpr)
         ad.parent = ClassAd.from_expression(node, around)
         around._content[ascii_fold(context)] = ad.parent
@@ -70,7 +70,7 @@ def _found_in_other(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) 
         return value
     outermost = ad is None or ad.parent is None or ad is state.context
     other = state.opposite(ad) if outermost else None
-    if other is None or node.folded not in other.content:
+    if other is None or node.folded not in other._content:
         return UNDEFINED
     return evaluation._attribute_of(other, node.folded, state)
 
