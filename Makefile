@@ -96,6 +96,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	STORE_TASKS=5000 STORE_CASES=5000 $(BIN)/python -m pytest -q tests/pilots/store
 	FLAG_JOBS=300 FLAG_SEED=$(SEED) \
 		$(BIN)/python -m pytest -q tests/services/test_slurm_flags.py -k partitions
+	SHAPES_SIZE=120 SHAPES_CALLS=99 $(BIN)/python -m pytest -q -n 2 tests/attack/test_shapes.py
 	PAIRS=10000 $(BIN)/python -m pytest -q tests/pilots/test_crossing.py
 	BINDER_LIES=200000 $(BIN)/python -m pytest -q tests/pilots/test_binder_liars.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task

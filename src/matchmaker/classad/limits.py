@@ -41,7 +41,7 @@ class Limits:
     time_format: int = limit(1024, "characters of the format of `formatTime`")
     seconds: float = limit(0.5, "seconds of processor time of all regular expressions of an"
                            " evaluation")  # fmt: skip
-    question: int = limit(5_000_000, "steps of all evaluations of a question about one job, such"
+    question: int = limit(2_000_000, "steps of all evaluations of a question about one job, such"
                           " as its flags for all nodes")  # fmt: skip
     question_each: int = limit(2_000, "steps that each evaluation of it has even then")
     question_seconds: float = limit(2.0, "seconds of processor time of all regular expressions of"

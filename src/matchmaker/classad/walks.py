@@ -110,9 +110,16 @@ def weight(root: Expr) -> int:
     >>> weight(parse_expr("a + 1 > a + 1"))
     7
     """
-    if not root.weight:
-        for node in postorder(root):
-            object.__setattr__(node, "weight", 1 + sum(map(_weight, children(node))))
+    # What has its weight is not walked: around a chain there may be another one link longer.
+    pending = [] if root.weight else [root]
+    while pending:
+        node = pending[-1]
+        inner = children(node)
+        lacking = [child for child in inner if not child.weight]
+        if lacking:
+            pending += lacking
+        else:
+            object.__setattr__(pending.pop(), "weight", 1 + sum(map(_weight, inner)))
     return root.weight
 
 

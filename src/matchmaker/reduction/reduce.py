@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -18,7 +19,7 @@ from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse, unparse_value
-from matchmaker.classad.walks import postorder
+from matchmaker.classad.walks import postorder, weight
 from matchmaker.reduction.atoms import tested
 from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf
 from matchmaker.reduction.domains import NOTHING, common
@@ -74,13 +75,20 @@ class Reduction:
         """
         lines = [f"requirement: {unparse(self.requirement)}"]
         lines += [f"  {_binding(binding)}" for binding in self.bindings]
+        shown = 0
         for fate in self.fates:
             lines.append(f"clause: {unparse(fate.clause)}")
             if steps:
                 lines.append(f"  with the facts: {unparse(fate.bound)}")
-                lines += [f"    {unparse(b)}  =>  {phrase(a)}" for b, a in fate.steps()]
+                for before, after in fate.steps():
+                    # Each step of a chain has the whole of it, so all would be its square.
+                    shown += weight(before)
+                    if shown <= _SHOWN:
+                        lines.append(f"    {unparse(before)}  =>  {phrase(after)}")
             left = phrase(fate.residual) if fate.verdict is Verdict.RESIDUAL else ""
             lines.append(f"  {_FATES[fate.verdict]}{left}")
+        if shown > _SHOWN:
+            lines.append("further steps are not shown: the expressions are too long")
         never = any(fate.verdict is Verdict.NEVER for fate in self.fates)
         if self.verdict is Verdict.NEVER and not never:
             lines.append("the clauses contradict each other: no value does for all of them")
@@ -240,6 +248,13 @@ def verdict_of(residual: Expr) -> Verdict:
     return Verdict.RESIDUAL
 
 
+_SHOWN: Final = 20_000
+"""The most nodes of expressions that steps show."""
+
+_WORDED: Final = 20_000
+"""The most characters of a residual that is put into words."""
+
+
 def phrase(residual: Expr) -> str:
     """A residual as text for people, with "x is a number" in words.
 
@@ -248,7 +263,8 @@ def phrase(residual: Expr) -> str:
     'x is a number'
     """
     text = unparse(residual)
-    for node in postorder(residual):
+    # Each of many such conditions would go through the whole text.
+    for node in postorder(residual) if len(text) <= _WORDED else ():
         subject = numeric_subject(node)
         if subject is not None:
             text = text.replace(unparse(node), f"{unparse(subject)} is a number")
