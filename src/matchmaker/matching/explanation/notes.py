@@ -80,6 +80,7 @@ def _strings_of_slots(counts: Counts) -> Iterator[str]:
 
 def _errors(counts: Counts) -> Iterator[str]:
     """Why clauses are errors: the reason on the first such slot, and what to write instead."""
+    allowance = Allowance()
     for number, count in enumerate(counts.of_clauses()):
         clause = counts.clauses[number]
         # What is said of strings is not said again.
@@ -98,15 +99,15 @@ def _errors(counts: Counts) -> Iterator[str]:
         if not len(wrong):
             continue
         ad = counts.view.ad(int(wrong[0]))
-        value = truth(Allowance().value(clause, counts.job, ad))
+        value = truth(allowance.value(clause, counts.job, ad))
         if is_error(value) and value.reason:
-            fix = _unquoted(clause, counts.job, ad)
+            fix = _unquoted(clause, counts.job, ad, allowance)
             advice = f"; write {brief(fix)}" if fix is not None else ""
             slots = counted(count.error)
             yield f"clause {number + 1} is an error for {slots}: {value.reason}{advice}"
 
 
-def _unquoted(clause: Expr, job: ClassAd, ad: ClassAd) -> Expr | None:
+def _unquoted(clause: Expr, job: ClassAd, ad: ClassAd, allowance: Allowance) -> Expr | None:
     """A clause with a number for a number in quotes that is compared with a number."""
     for node in postorder(clause):
         if not isinstance(node, Binary) or node.operator not in ORDER | {"==", "!="}:
@@ -114,8 +115,9 @@ def _unquoted(clause: Expr, job: ClassAd, ad: ClassAd) -> Expr | None:
         for text, other in ((node.right, node.left), (node.left, node.right)):
             if not isinstance(text, Literal) or not isinstance(text.value, str):
                 continue
-            value = Allowance().value(other, job, ad)
-            if not _NUMBER.fullmatch(text.value) or type(value) not in (int, float):
+            if not _NUMBER.fullmatch(text.value):
+                continue
+            if type(allowance.value(other, job, ad)) not in (int, float):
                 continue
             plain = parse_expr(text.value)
             fresh = (other, plain) if text is node.right else (plain, other)
