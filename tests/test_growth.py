@@ -88,6 +88,13 @@ EXPLAINED: dict[str, Callable[[int], tuple[str, str]]] = {
         f"{named(n, '; ', 'a{0}=0')}; Requirements = TARGET.x == strcat({named(n, ', ', 'a{0}')})",
         'x = ""',
     ),
+    "clauses of a slot that lead in a circle": lambda n: (
+        "x = 1",
+        # Each clause needs the whole ad, most of which no clause names.
+        named(10 * n, " ", "b{0} = {0};")
+        + "; ".join(f"a{i} = a{(7 * i + 1) % n} > TARGET.x + {i}" for i in range(n))
+        + f"; Requirements = {named(n, ' && ', 'a{0} > TARGET.x')}",
+    ),
     "names that nothing has": lambda n: (
         f"Requirements = {named(n, ' || ', 'TARGET.b{0} > 1')}",
         named(n, "; ", "a{0} = {0}"),

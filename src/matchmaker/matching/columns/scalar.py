@@ -39,6 +39,13 @@ FEW: Final = 256
 """Up to this many distinct contents or combinations are evaluated one by one at once."""
 
 
+KEPT: Final = 16
+"""How many ads of rows are kept for the next expression."""
+
+MADE: Final = 3
+"""The shift that makes the steps of making an ad of its attributes."""
+
+
 class Scalar:
     """One attribute of a job or of the rows' ads, matched with each other, by content."""
 
@@ -57,6 +64,7 @@ class Scalar:
         self._root = root
         self.work = work if work is not None else Work(len(view))
         self._shares = shares
+        self._ads: dict[int, ClassAd] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -70,7 +78,7 @@ class Scalar:
         """The values of an expression, each row by itself within its allowance."""
         found = []
         for row in rows.tolist():
-            value, budget = self._applied(node, side, self.view.ad(row))
+            value, budget = self._applied(node, side, self._ad(row))
             # Counted, but never refused: each row has its allowance.
             self.work.left -= self.work.note(budget)
             found.append(value)
@@ -90,12 +98,23 @@ class Scalar:
             names = None if reach.opaque else self._names(reach)
         found = np.zeros(len(rows), np.bool_)
         for place, row in enumerate(rows.tolist()):
-            ad = self.view.ad(row) if names is None else ClassAd._of(self._content(row, names))
+            ad = self._ad(row) if names is None else ClassAd._of(self._content(row, names))
             value = (self.job if side is Side.JOB else ad)._content.get(name, True)
             if isinstance(value, Expr):
                 value, _ = self._applied(value, side, ad)
             found[place] = truth(value) is True
         return found
+
+    def _ad(self, row: int) -> ClassAd:
+        """The ad of a row. A few are kept, since each clause of a requirement may ask for them."""
+        ad = self._ads.get(row)
+        if ad is None:
+            ad = self.view.ad(row)
+            # Counted, but never refused: what evaluates it counts next.
+            self.work.left -= len(ad) >> MADE
+            if len(self._ads) < KEPT:
+                self._ads[row] = ad
+        return ad
 
     def _content(self, row: int, names: Sequence[str]) -> dict[str, Any]:
         """What a row holds in some columns."""
@@ -209,7 +228,7 @@ class Scalar:
         living = self.view.rows() if rows is None else rows
         found: list[Value] = []
         for place, row in enumerate(living.tolist()):
-            ad = self.view.ad(row) if names is None else ClassAd._of(self._content(row, names))
+            ad = self._ad(row) if names is None else ClassAd._of(self._content(row, names))
             found.append(self._value(node, side, ad, living[place : place + 1]))
         if self.problem is not None:
             self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
