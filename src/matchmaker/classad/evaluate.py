@@ -78,9 +78,11 @@ class Allowance:
     ) -> Value:
         """The value of an expression; ERROR where it takes more than is left."""
         question = _question.get()
-        within = self.budget()
+        within = Budget()
+        self.bound(within)
         if question is not None:
-            other = question.budget()
+            other = Budget()
+            question.bound(other)
             within.limit = min(within.limit, other.limit)
             within.seconds = min(within.seconds, other.seconds)
         value, used = evaluate_counted(node, my, target, inside, within)
@@ -89,14 +91,15 @@ class Allowance:
             question.note(used)
         return ErrorType(too_many_steps(self.most)) if exhausted(value) else value
 
-    def budget(self) -> Budget:
-        """What the next evaluation may take."""
-        within = Budget()
-        within.limit = min(max(self.left, self.each), Budget.limit)
+    def bound(self, budget: Budget) -> None:
+        """Sets what the next evaluation may take."""
+        left = max(self.each, self.left)
+        if left < Budget.limit:
+            budget.limit = left
         # Patterns that take all they may are rarely alone: the next ones shall have some as well.
         seconds = self.seconds / 4 if self.least else self.seconds
-        within.seconds = min(max(seconds, self.least), Budget.seconds)
-        return within
+        if seconds < Budget.seconds:
+            budget.seconds = max(seconds, self.least)
 
     def note(self, used: Budget) -> None:
         """Takes off what an evaluation has used up."""
@@ -225,24 +228,20 @@ def evaluate_counted(
     (3, 3)
     """
     question = _question.get() if within is None else None
-    if question is None:
-        return _counted(node, my, target, inside, within)
-    value, used = _counted(node, my, target, inside, question.budget())
-    question.note(used)
-    return value, used
-
-
-def _counted(
-    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str, within: Budget | None
-) -> tuple[Value, Budget]:
     state = _state(node, my, target, inside, within)
+    if question is not None:
+        question.bound(state)
+    value: Value
     try:
-        return _begun(node, my, target, state), state
+        value = _begun(node, my, target, state)
     except OutOfBoundsError as end:
-        return ErrorType(str(end)), state
+        value = ErrorType(str(end))
     except RecursionError:
-        state = _state(node, my, target, inside, within)
-        return _with_room(_begun, node, my, target, state), state
+        state = _state(node, my, target, inside, state)
+        value = _with_room(_begun, node, my, target, state)
+    if question is not None:
+        question.note(state)
+    return value, state
 
 
 def _state(
