@@ -57,11 +57,14 @@ def place(address: str, subject: str = "ana", scope: Scope = Scope.CLIENT, **how
 class Pilot:
     """A pilot without work of its own: what it hears and says is up to the test."""
 
-    def __init__(self, address: str, subject: str = "pilot", *, mixed: bool = True) -> None:
+    def __init__(
+        self, address: str, subject: str = "pilot", *, mixed: bool = True, nonce: str = ""
+    ) -> None:
         self.address = address
         self.token = token(Scope.PILOT, subject)
         self.session = ""
         self.mixed = mixed
+        self.nonce = nonce
         self.served = ""
         self.offers = 0
         self.tls: ssl.SSLContext | None = None
@@ -72,7 +75,7 @@ class Pilot:
         self.control = await dial(self.address, self.token, Role.PILOT, self.tls)
         self.control.send(
             FrameKind.REGISTER, ad="[]", session=self.session, running=running or {},
-            mixed=self.mixed, served=self.served,
+            mixed=self.mixed, served=self.served, nonce=self.nonce,
         )  # fmt: skip
         answer = await self.control.receive(10)
         if answer.kind is FrameKind.REGISTERED:

@@ -153,11 +153,14 @@ def test_tables_of_the_first_version_keep_their_jobs(again: Open) -> None:
 
 
 def test_a_token_is_used_once(again: Open) -> None:
-    assert again().use("t", 100.0, now=1.0)
-    assert not again().use("t", 100.0, now=2.0)
-    assert again().use("u", 200.0, now=150.0)
+    assert again().use("t", "n", 100.0, now=1.0)
+    assert again().use("t", "n", 100.0, now=2.0)
+    assert not again().use("t", "other", 100.0, now=2.0)
+    assert not again().use("t", "", 100.0, now=2.0)
+    assert again().use("u", "", 200.0, now=150.0)
+    assert not again().use("u", "", 200.0, now=150.0)
     # It has ended, and nobody is let in with it.
-    assert again().use("t", 100.0, now=150.0)
+    assert again().use("t", "other", 100.0, now=150.0)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,34 @@ def test_a_token_buys_one_registration(tmp_path: Path) -> None:
     run(case())
 
 
+def test_a_pilot_whose_answer_was_lost_registers_again(tmp_path: Path) -> None:
+    async def case() -> None:
+        bought = token(Scope.PILOT)
+        async with binding(tmp_path) as address:
+            pilot = Pilot(address, nonce="of its memory")
+            pilot.token = bought
+            await pilot.register()
+            session = pilot.session
+            # The binder has recorded the use, and the pilot knows nothing of it.
+            pilot.token, pilot.session = bought, ""
+            assert (await pilot.register()).kind is FrameKind.REGISTERED
+            assert pilot.session == session
+            pilot.token, pilot.session = bought, ""
+            thieves = [Pilot(address, nonce=nonce) for nonce in ("", "another")]
+            for thief in thieves:
+                thief.token = bought
+                assert (await thief.register()).kind is FrameKind.REFUSED
+        async with binding(tmp_path) as address:
+            pilot.address = address
+            assert (await pilot.register()).kind is FrameKind.REGISTERED
+            assert pilot.session == session
+            slot = await pilot.slot()
+            await submitted(address, "ana", "k")
+            await slot.expect(FrameKind.PAIRED, 10)
+
+    run(case())
+
+
 def test_a_revoked_token_ends_what_it_bought(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:

@@ -97,7 +97,7 @@ def significant(ad: ClassAd, names: Collection[str]) -> str:
         name = left.pop()
         if name in seen or name not in ad:
             continue
-        seen[name] = str(ad[name])
+        seen[name] = str(ad.expr(name))
         inner = ad.expr(name).references()
         left.extend(ascii_fold(each) for each in (*inner.my, *inner.unscoped))
     return "\n".join(f"{name}={seen[name]}" for name in sorted(seen))

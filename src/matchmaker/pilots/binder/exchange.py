@@ -307,9 +307,14 @@ class Exchange:
         mine = found is not None and found.token == token.id and token.scope is Scope.SESSION
         return found if mine else None
 
-    async def use(self, token: Token) -> bool:
-        """Records the use of a pilot's token; False if it was used before. Raises LedgerError."""
-        return await asyncio.to_thread(self._tables.use, token.id, token.ends, time.time())
+    async def use(self, token: Token, nonce: str) -> bool:
+        """Records the use of a pilot's token; False if another used it. Raises LedgerError."""
+        return await asyncio.to_thread(self._tables.use, token.id, nonce, token.ends, time.time())
+
+    def begun_with(self, token: Token) -> str:
+        """The name of the session that began with a token, or an empty one."""
+        found = (s.name for s in self.book.sessions.values() if s.token == token.id)
+        return next(found, "")
 
     def offer(self, offer: Offer) -> None:
         """Enters a free slot, for the owners whom its pilot may serve."""

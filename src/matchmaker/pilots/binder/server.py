@@ -277,17 +277,22 @@ class _Binder:
                 return ""
             change = moves.resume(exchange.book, name, running, now)
         else:
+            first = greeting.token.scope is Scope.PILOT
             try:
                 exchange.storing.room()
-                mine = greeting.token.scope is not Scope.PILOT or await exchange.use(greeting.token)
+                mine = not first or await exchange.use(greeting.token, _nonce(frame))
             except ValueError as error:
                 # Storage is full or away. A refusal would end the pilot: it is to try again.
                 raise ClosedError(str(error)) from None
             if not mine:
                 raise RefusedError("this token was used: each pilot needs one of its own")
-            name = secrets.token_hex(16)
-            change = moves.begin(_begun(name, greeting.token, frame, now))
-            await self._measure(ad)
+            # A pilot that never heard of its session gets that one.
+            if first and (name := exchange.begun_with(greeting.token)):
+                change = moves.resume(exchange.book, name, running, now)
+            else:
+                name = secrets.token_hex(16)
+                change = moves.begin(_begun(name, greeting.token, frame, now))
+                await self._measure(ad)
         await exchange.settle(attrs.evolve(change, words=()))
         before = exchange.pilots.get(name)
         exchange.pilots[name] = connection
@@ -357,6 +362,14 @@ class _Binder:
         offer = Offer(session.name, slot, connection, ad, direct, certificate)
         exchange.offer(offer)
         return offer
+
+
+def _nonce(frame: Frame) -> str:
+    """The number by which a pilot is known again that registers twice with one token."""
+    nonce = frame.fields.get("nonce", "")
+    if not isinstance(nonce, str) or len(nonce) > MOST_KEY:
+        raise RefusedError("nonce: a text was expected")
+    return nonce
 
 
 def _begun(name: str, token: Token, frame: Frame, now: float) -> Session:

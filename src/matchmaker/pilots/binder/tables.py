@@ -97,6 +97,7 @@ used: Final = Table(
     metadata,
     Column("token", Text, primary_key=True),
     Column("ends", Float, nullable=False),
+    Column("nonce", Text, nullable=False),
 )
 
 _NAMES: Final = tuple(column.name for column in jobs.c)
@@ -285,18 +286,19 @@ class Tables:
         with self._reading() as read:
             return frozenset(read.scalars(sql.select(revoked.c.token)))
 
-    def use(self, token: str, ends: float, now: float) -> bool:
-        """Records the use of a pilot's token by its id; False if it was used before.
+    def use(self, token: str, nonce: str, ends: float, now: float) -> bool:
+        """Records the use of a pilot's token by its id; False if another pilot used it before.
 
-        It is durable when this returns. Times are seconds since 1970; a token that has ended is
+        A pilot that never got the answer asks again with its nonce; an empty one is nobody's. The
+        use is durable when this returns. Times are seconds since 1970; a token that has ended is
         refused anyway, and forgotten.
         """
         with self._writing() as write:
             write.execute(used.delete().where(used.c.ends < now))
-            if write.scalar(sql.select(used.c.token).where(used.c.token == token)) is not None:
-                return False
-            write.execute(used.insert().values(token=token, ends=ends))
-            return True
+            before = write.scalar(sql.select(used.c.nonce).where(used.c.token == token))
+            if before is None:
+                write.execute(used.insert().values(token=token, nonce=nonce, ends=ends))
+            return before is None or (nonce != "" and before == nonce)
 
     def _session(self, row: RowMapping) -> Session:
         values = {**row, "mixed": bool(row["mixed"])}

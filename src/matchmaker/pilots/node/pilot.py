@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,6 +62,8 @@ class Pilot:
         self._good_until = 0.0
         self._began = time.monotonic()
         self._sent: dict[int, float] = {}
+        # In memory alone: whoever reads the token's file has the token, and not this.
+        self._nonce = secrets.token_hex(16)
 
     @property
     def stuck(self) -> list[str]:
@@ -120,7 +123,7 @@ class Pilot:
             control.send(
                 FrameKind.REGISTER, ad=str(self._settings.machine), session=self._session,
                 running=self._works.epochs(), mixed=self._settings.mixed,
-                served=self._works.served,
+                served=self._works.served, nonce=self._nonce,
             )  # fmt: skip
             answer = await control.receive(30)
             if answer.kind is FrameKind.OVER:

@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.ad import literal
 
 _OVER: Final = 1 << 60
 FOREGROUND: Final = "foreground"
@@ -265,7 +266,7 @@ def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
     >>> str(for_owners(ClassAd(Requirements=True), ["ana", "ben"]))
     '(TARGET.Owner =?= "ana" || TARGET.Owner =?= "ben") && true'
     """
-    mine = " || ".join(f"TARGET.Owner =?= {ClassAd(Name=name)['Name']}" for name in owners)
+    mine = " || ".join(f"TARGET.Owner =?= {literal(name)}" for name in owners)
     given = f" && ({ad.expr('Requirements')})" if "Requirements" in ad else ""
     return parse_expr(f"({mine}){given}")
 
