@@ -64,6 +64,8 @@ def test_a_value_is_computed_from_the_job(
         (TIME, "CPUTime = 7205; Count = 0", "the value CPUTime / Count is an error: "),
         (TIME, "CPUTime = -5; Count = 1", "must be a number, 0 or more, not -5"),
         (NAME, "JobName = { 1 }", "is an error"),
+        (TIME.replace("CPUTime / Count", "MY.JobName"), 'JobName = "a"',
+         'must be a number, 0 or more, not "a" (of a text: kind = "text")'),
         (TIME.replace("CPUTime / Count", "MY.Wall ?: (CPUTime / Count)"), "CPUTime = 5; Count = 0",
          "the value MY.Wall ?: (CPUTime / Count) is an error: integer division by zero"),
         (NAME.replace('"[A-Za-z0-9_]+"', '"[a-z]+"'), 'JobName = "UP"',

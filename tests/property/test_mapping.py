@@ -110,6 +110,10 @@ class Mapping(RuleBasedStateMachine):
 
     @invariant()
     def they_agree(self) -> None:
+        same = dict(self.model.values())
+        assert (self.ad == same, same == self.ad) == (True, True)
+        assert self.ad != {**same, "one more": 1}
+        assert self.ad != {**same, "no value": object()}
         assert len(self.ad) == len(self.model)
         assert list(self.ad) == [kept for kept, _ in self.model.values()]
         wanted = [value for _, value in self.model.values()]

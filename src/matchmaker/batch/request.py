@@ -411,7 +411,9 @@ def _of_job(value: Value, request: Request, table: Mapping, several: int) -> int
 
 def _number(value: Value, request: Request) -> int | float:
     if not is_number(value) or not 0 <= value < MAX_INT:
-        _fail(request, f"must be a number, 0 or more, not {unparse_value(value)}")
+        wrong = f"must be a number, 0 or more, not {unparse_value(value)}"
+        text = isinstance(value, str) and request.expression is not None
+        _fail(request, f'{wrong} (of a text: kind = "text")' if text else wrong)
     return value
 
 

@@ -45,7 +45,8 @@ class ClassAd(Ad[Value | Expr]):
     Setting an attribute takes an expression or a value (a string is text, not code: use
     ``parse_expr`` for an expression). Mappings, ads of HTCondor's Python bindings among them, are
     taken whole, with their expressions. Names are compared without regard to ASCII case; the first
-    spelling is kept. Two ads are equal when they hold the same expressions under the same names.
+    spelling is kept. Two ads are equal when they hold the same expressions under the same names;
+    any other mapping is compared as the ad that it makes.
 
     >>> from matchmaker import parse_expr
     >>> ad = ClassAd({"Cpus": 4, "Tags": ["el9"]})
@@ -304,7 +305,12 @@ class ClassAd(Ad[Value | Expr]):
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassAd):
-            return NotImplemented
+            if not isinstance(other, Mapping):
+                return NotImplemented
+            try:
+                other = ClassAd(other)
+            except (TypeError, ValueError):
+                return False
         if self._held.keys() != other._held.keys():
             return False
         return all(self.expr(folded) is other.expr(folded) for folded in self._held)
