@@ -234,7 +234,7 @@ def evaluator(data: bytes) -> None:
         return
     for name in islice(mine, 16):
         evaluated(mine.expr(name), mine, target)
-        shown(seeded(partial(mine.eval, name, target)))
+        shown(seeded(partial(mine.eval, name, target=target)))
     if target is not None:
         found = mm.match(mine, target)
         assert found.matched == (found.left is True and found.right is True)

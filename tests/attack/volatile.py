@@ -17,7 +17,6 @@ import attrs
 
 from matchmaker import ClassAd, Expr, ReductionError, Verdict, parse_expr, reduce
 from matchmaker.classad import reference
-from matchmaker.classad.functions import numbers
 from matchmaker.classad.nodes import Call
 from matchmaker.classad.operators import truth
 from matchmaker.classad.walks import children, postorder, rebuild
@@ -41,7 +40,7 @@ class TooManyCoinsError(Exception):
 
 
 class Coins:
-    """Stands in for the module ``random``: gives the coins of a sequence, then heads."""
+    """Stands in for chance: gives the coins of a sequence, then heads."""
 
     def __init__(self, sequence: tuple[int, ...]) -> None:
         self.sequence = sequence
@@ -63,7 +62,10 @@ def likelihood(expression: Expr, my: ClassAd, target: ClassAd) -> Fraction:
         sequence = pending.pop()
         coins = Coins(sequence)
         # The compiled form may toss coins in another order, so it must not come in between.
-        with patch.object(numbers, "random", coins), patch.object(reference, "COMPILE_AFTER", 1e9):
+        with (
+            patch("random.randrange", coins.randrange),
+            patch.object(reference, "COMPILE_AFTER", 1e9),
+        ):
             value = truth(expression.eval(my, target))
         used = (*sequence, *(0,) * (coins.tossed - len(sequence)))
         # The other side of each coin that has not been turned yet.

@@ -431,7 +431,7 @@ def test_a_result_of_other_things_than_literals_is_refused(tmp_path: Path, resul
 def test_whatever_is_reported_nothing_of_it_is_evaluated(text: str) -> None:
     ad = parse_ad(reported(text))
     for name in ad:
-        node = ad[name]
+        node = ad.expr(name)
         parts = node.items if isinstance(node, ListExpr) else (node,)
         assert all(isinstance(part, Literal) for part in parts)
 

@@ -34,7 +34,7 @@ def entered(key: tuple[Any, ...], node: _T) -> _T:
             other: _T | None = TABLE[key]() if key in TABLE else None
             if other is None:
                 TABLE[key] = made
-            return other or node
+            return node if other is None else other
     if len(TABLE) > _bound[0]:
         tidy()
     return node

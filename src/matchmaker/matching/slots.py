@@ -103,7 +103,7 @@ class Slots:
         for folded in self._folded.values():
             if folded in columns:
                 columns[folded] = unshared(view.columns[folded])
-        self.now: View = attrs.evolve(view, columns=Shown(columns))
+        self.now: View = attrs.evolve(view, columns=Shown(columns), changing=True)
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
         self.free: Mask = alive & is_true(own_values(view, free), view.size)

@@ -183,7 +183,7 @@ class PolicyAd:
 
     >>> policy = PolicyAd("[ Minimum = 5; Standbye = 3 ]")
     >>> policy.whole["Minimum"], policy.whole.expr("Hedge").references().target
-    (Expr('5'), ('Known', 'Response'))
+    (5, ('Known', 'Response'))
     >>> policy.problems()
     ['Standbye is no term of a policy, and no term uses it; perhaps Standby is meant']
     """

@@ -84,7 +84,7 @@ def settled(text: str) -> str:
     string becomes the expression that is this string.
 
     >>> settled(r'["/Expr(a)/", "\/Expr(a)\/"]')
-    '["/Expr(\\"/Expr(a)/\\")/", "\\/Expr(a)\\/"]'
+    '["/Expr(\\"/Expr(a)/\\")/", "/Expr(a)/"]'
     """
     return text if is_plain(text) else _STRING.sub(_settle, text)
 

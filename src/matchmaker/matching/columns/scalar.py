@@ -112,7 +112,7 @@ class Scalar:
             ad = self.view.ad(row)
             # Counted, but never refused: what evaluates it counts next.
             self.work.left -= len(ad) >> MADE
-            if len(self._ads) < KEPT:
+            if len(self._ads) < KEPT and not self.view.changing:
                 self._ads[row] = ad
         return ad
 

@@ -46,7 +46,8 @@ class Layout:
 class View:
     """Rows that do not change: columns by folded name, the key of each row, and which rows live.
 
-    ``alive`` is None where all rows do.
+    ``alive`` is None where all rows do. A view with ``changing`` is of a cycle, whose slots give
+    parts away: of it no ad may be kept.
     """
 
     size: int
@@ -55,6 +56,7 @@ class View:
     alive: npt.NDArray[np.bool_] | None
     layouts: list[Layout]
     layout: npt.NDArray[Any]
+    changing: bool = False
 
     def ad(self, row: int) -> ClassAd:
         """The ad of a row, made anew."""
