@@ -501,3 +501,29 @@ def test_no_exact_is_refused_where_partitions_have_different_nodes(
             assert selected >= good & members, (job, found.submission)
     assert exact > JOBS / 6
     assert refused > JOBS / 12
+
+
+LIMITS = {"main": 120, "small": 30, "gpu": 1440}
+
+
+def test_no_flags_ask_for_more_time_than_a_partition_allows(slurm: Start) -> None:
+    controller = slurm(PARTED)
+    for name, minutes in LIMITS.items():
+        asked(controller, ("scontrol", "update", f"PartitionName={name}", f"MaxTime={minutes}"))
+    site = batch.describe("slurm", lambda argv: asked(controller, argv))
+    hosts = broker.Hosts(nodes=site.nodes, mapping=batch.load_mapping("slurm"))
+    for minutes in (20, 30, 31, 120, 121, 1440, 1441):
+        job = parse_ad(f"[ MaxWallTime = {minutes}; Requirements = {CPUS} >= 2 ]")
+        allowing = {name for name in LIMITS if minutes <= LIMITS[name]}
+        best = broker.route(job, site.queues, hosts).queue
+        assert (best is None and not allowing) or (best is not None and best.name in allowing)
+        for name in LIMITS:
+            found = broker.route(job, site.queues, hosts, queue=name)
+            assert (found.submission is not None) == (name in allowing), (minutes, name)
+            if found.submission is None:
+                assert isinstance(found.failure, NoHostError)
+                assert f"MaxWallTime = {minutes}" in str(found.failure)
+            else:
+                assert found.submission.verdict is Fit.EXACT
+                members = (node.name for node in PARTED if name in node.partitions)
+                assert any(controller.accepts(node, found.submission.argv) for node in members)

@@ -60,6 +60,11 @@ NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
         < other.GlueCEPolicyMaxTotalJobs) isnt false"""
 """The queue has fewer jobs than its limit. A limit of 0 is no limit; unknown numbers pass."""
 
+SHORT_ENOUGH: Final = """(MY.MaxWallTime <= other.GlueCEPolicyMaxWallClockTime) isnt false
+    || other.GlueCEPolicyMaxWallClockTime == 0"""
+"""The job asks for no more wall time than the queue allows, both in minutes. A limit of 0 is no
+limit; unknown numbers pass."""
+
 FREE_SLOTS: Final = "other.GlueCEStateFreeJobSlots ?: other.GlueCEStateFreeCPUs"
 """The slots of a queue that are free now, one processor each, for jobs that are chosen together."""
 
@@ -72,8 +77,11 @@ _MAY_COME: Final = """other.GlueCEPolicyMaxTotalJobs > 0
     ? other.GlueCEPolicyMaxTotalJobs - other.GlueCEStateRunningJobs - other.GlueCEStateWaitingJobs
     : undefined"""
 
-ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL)
-"""The broker's own conditions, checked before the job's requirements. (gLite WMS.)"""
+ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL, SHORT_ENOUGH)
+"""The broker's own conditions, checked before the job's requirements. (gLite WMS, but for time.)"""
+
+TOO_LONG: Final = "the job asks for more wall time than the queue allows"
+"""What ``SHORT_ENOUGH`` means when it is not true."""
 
 YEAR_1: Final = -62135596800
 """The seconds from 1970 to the earliest time that Python has."""
@@ -408,6 +416,7 @@ def _meant() -> dict[Expr, str]:
         parse_expr(NOT_DENIED): "a rule of access denies the job",
         parse_expr(not_denied("other", RULES)): "a rule of access denies the job",
         parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
+        parse_expr(SHORT_ENOUGH): TOO_LONG,
     }
 
 

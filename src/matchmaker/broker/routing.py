@@ -24,9 +24,9 @@ from matchmaker.batch import (
     flags,
     same_system,
 )
-from matchmaker.broker.choosing import DEFAULT, Rules, choose
+from matchmaker.broker.choosing import DEFAULT, SHORT_ENOUGH, TOO_LONG, Rules, choose
 from matchmaker.broker.sources import NAMES, Queue, each_named
-from matchmaker.classad import ClassAd
+from matchmaker.classad import ClassAd, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import some_ads
@@ -257,6 +257,7 @@ def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
         return found
     try:
         _check_system(queue, hosts.mapping)
+        _check_time(queue, job)
         if hosts.nodes and not nodes:
             known = {each for ad in hosts.nodes for each in local.queues_of(ad) or ()}
             raise NoHostError(
@@ -293,3 +294,10 @@ def _check_system(queue: Queue, mapping: Mapping) -> None:
     if mapping.style == "blah" or not isinstance(runs, str) or same_system(runs, mapping.lrms):
         return
     raise NoFlagsError(f"{queue.name} is run by {runs}, not by {mapping.lrms}; name another queue")
+
+
+def _check_time(queue: Queue, job: ClassAd) -> None:
+    """Raises NoHostError if the batch system refuses the time for which flags would ask."""
+    if truth(parse_expr(SHORT_ENOUGH).eval(job, queue.ad)) is False:
+        asked, most = job.eval("MaxWallTime"), queue.ad.eval("GlueCEPolicyMaxWallClockTime")
+        raise NoHostError(f"{TOO_LONG} (MaxWallTime = {asked}, {queue.name} has {most} minutes)")
