@@ -597,6 +597,8 @@ def test_lines_of_htcondors_submit_file(tmp_path: Path) -> None:
         ("[flags]\nx = { flag = '--a' }", r"\[flags\] x: .* found \{'flag'"),
         ("[flags]\nx = '--mem=5G'", r"\[flags.x\]: expected an option that \[attributes.GlueHostM"),
         ("[flags]\nx = '--time=60'", r"\[requests.wall\] does not set in another way"),
+        ("[flags]\nx = [['-p', 'long']]", r"\[flags.x\]: expected the long option, --partition"),
+        ("[requests.X]\nflag = '-c{value}'", r"\[requests.X\]: .* --cpus-per-task, found '-c"),
         ("[requests]\nmemory = {}", r"\[requests.memory\] flag: expected flag, term, or a form"),
         ("[requests.X]\nkind = 'text'\nflag = '--a={value}'", r"\[requests.X\] pattern: expected"),
         ("[requests.X]\nkind = 'text'\npattern = '('\nflag = '--a={value}'",
@@ -632,6 +634,29 @@ def test_an_error_names_file_table_and_key(tmp_path: Path, text: str, words: str
         load_mapping("slurm", path)
     assert str(caught.value).startswith(f"{path}: ")
     assert ", found " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "form"),
+    [("pbspro", "['-q', 'long']"), ("torque", "['-q', 'long']"), ("sge", "['-q', 'long']"),
+     ("lsf", "['-q', 'long']"), ("lsf", "['-W', '60']")],
+)  # fmt: skip
+def test_no_option_of_one_dash_undoes_another(tmp_path: Path, lrms: str, form: str) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(f"[flags]\nx = [{form}]")
+    with pytest.raises(MappingError, match="does not set in another way"):
+        load_mapping(lrms, path)
+
+
+@pytest.mark.parametrize(
+    ("lrms", "forms"),
+    [("pbspro", "[['-W', 'a=1']]\ny = [['-W', 'b=2']]"), ("pbspro", "[['-v', 'A=1']]\ny = '-V'"),
+     ("lsf", "[['-R', 'rusage[a=1]']]"), ("sge", "[['-P', 'hep']]")],
+)  # fmt: skip
+def test_what_may_be_repeated_is_no_collision(tmp_path: Path, lrms: str, forms: str) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(f"[flags]\nx = {forms}")
+    assert load_mapping(lrms, path).flags["x"]
 
 
 def test_a_minimum_of_nothing_excludes_no_node(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
 from matchmaker.batch.request_rules import RESOURCES, read_requests
 from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
 from matchmaker.batch.sections import Section
-from matchmaker.batch.templates import SHARED, assigned, safe, slot_of, slots, template
+from matchmaker.batch.templates import REPEATED, SHARED, assigned, safe, slot_of, slots, template
 from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
 
@@ -224,6 +224,11 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where
     for name, texts in (*own.items(), *forms.items()):
         for text in texts:
             option = assigned(text) or _first(text)
+            if text[:2] in table.letters:
+                # Under two names one option would be set twice, and the last counts.
+                Section(where, name, {}).fail(
+                    "", f"the long option, {table.letters[text[:2]]}", text
+                )
             if not text.startswith("-") or not option:
                 continue
             _check_share(table, name, text, where)
@@ -289,7 +294,13 @@ def _check_share(table: Mapping, name: str, text: str, where: str) -> None:
 
 
 def _first(text: str) -> str:
-    return re.split(r"[={<> ]", text, maxsplit=1)[0] if text.startswith("--") else ""
+    """The option of a template; empty if it may be repeated with another value."""
+    if text.startswith("--"):
+        return re.split(r"[={<> ]", text, maxsplit=1)[0]
+    option, _, value = text.partition(" ")
+    # `-W` of PBS has names of its own, that of LSF has a time.
+    repeated = option in REPEATED or (option == "-W" and "=" in value)
+    return option if value and not repeated else ""
 
 
 def _submit(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from matchmaker.batch.flags import Submission
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping as Table
-
-# Options that may occur several times, with values of different kinds.
-_SEVERAL: Final = frozenset({"-R", "-v", "-ac", "-append"})
+from matchmaker.batch.templates import REPEATED
 
 
 def contradictions(script: str, submission: Submission, table: Table) -> list[str]:
@@ -39,7 +36,7 @@ def contradictions(script: str, submission: Submission, table: Table) -> list[st
         except ValueError:
             continue
         for name, value, text in _options(words, table.letters):
-            if values.get(name, value) != value and name not in _SEVERAL:
+            if values.get(name, value) != value and name not in REPEATED:
                 found.append(f"line {number} has {text}, and the flags {ours[name]}")
     return [*found, *lacking(script, submission)]
 

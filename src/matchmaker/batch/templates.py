@@ -127,6 +127,9 @@ def template(found: Any) -> str | None:
 SHARED: Final = {"--mem-per-cpu": "--mem", "--mem-per-gpu": "--mem"}
 """Options that set the same as another, for each processor or GPU. Slurm takes one of them."""
 
+REPEATED: Final = frozenset({"-l", "-R", "-v", "-ac", "-append"})
+"""Options that may occur several times, with values of different kinds."""
+
 _ASSIGNED: Final = re.compile(r"(--[^={<> ]*)|([A-Za-z_][\w.]*)=(?!=)|(\{[A-Za-z_]\w*\})\Z")
 
 
