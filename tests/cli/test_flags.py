@@ -404,7 +404,7 @@ gpu = { with = "TestJob", line = "module load test" }
           "module load test\n"), ""),
         ('declare -- Group="\\"a;id\\""\n', 1, "#SBATCH --refused-by-classad\n",
          ("classad: slurm has no exact flags: Group: 'a;id' is not allowed for Group: the pattern "
-          "[a-z]+ and at most 64 letters, digits and ._@/-\n")),
+          "[a-z]+ and at most 64 letters, digits and ._@/-, the first a letter or digit\n")),
         ('declare -- Walltime_Min="60"\n', 1, "#SBATCH --refused-by-classad\n",
          "classad: not carried: Walltime_Min: no flag for it, or no value that can be read\n"),
         ('declare -- Other="5"\n', 1, "#SBATCH --refused-by-classad\n",

@@ -319,6 +319,9 @@ def test_a_queue_has_the_nodes_that_list_it(classad: Run, queued: tuple[Path, Pa
     assert found.status == 1
     assert "main, with 1 worker node" in found.out
     assert classad("nodes", job, "--nodes", nodes, "--queue", "gpu").status == 0
+    found = classad("nodes", job, "--nodes", nodes, "--queue", "gpus")
+    assert found.status == 2
+    assert "no node is of the queue gpus; by their Queues: gpu, main" in found.err
 
 
 def test_without_descriptions_the_queues_are_those_of_the_nodes(

@@ -463,7 +463,7 @@ def _word(given: Iterable[str], request: Request) -> str | None:
     pattern = f"the pattern {request.pattern} and " if request.pattern else ""
     raise NotAllowedError(
         f"{text!r} is not allowed for {request.name}: {pattern}at most {request.most} letters, "
-        f"digits and {TEXT_SIGNS}"
+        f"digits and {TEXT_SIGNS}, the first a letter or digit"
     )
 
 

@@ -206,9 +206,11 @@ def _bucket(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
         left = domain & SIZES & common([~each for each in values.values()])
         runs = [run for span in left.spans if (run := _run(*span)) is not None]
         if runs:
+            first, above = runs[0][0], all(high < runs[0][0] for _, high in rule.buckets.values())
+            what = "the last one end with inf" if above else "one include it"
             raise NoTermError(
-                f"no bucket of {rule.attribute} stands for {runs[0][0]}: let the last one end with"
-                " inf, or say complete = true if no host has such a number"
+                f"no bucket of {rule.attribute} stands for {first}: let {what}, or say complete ="
+                " true if no host has such a number"
             )
     whole = [name for name in touched if values[name] <= domain]
     names = whole if sure else touched

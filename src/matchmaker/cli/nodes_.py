@@ -160,7 +160,11 @@ def _choose(
     elif places.at:
         raise click.UsageError("--at needs descriptions of queues: --ldif, --ce or --ldap")
     elif queue:
+        known = {name for node in inventory for name in nodes.queues_of(node) or ()}
         inventory = nodes.in_queue(inventory, queue)
+        if not inventory:
+            listed = ", ".join(sorted(known)[:8]) or "none"
+            raise click.UsageError(f"no node is of the queue {queue}; by their Queues: {listed}")
         page.say("queue", f"{queue}, with {count(len(inventory), 'worker node')}")
     found = nodes.choose(job, inventory, requirements)
     page.data |= reports.selection_data(found)
