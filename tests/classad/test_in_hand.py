@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +54,33 @@ def test_what_is_no_ad_is_said_where_an_ad_is_written(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="an ad was expected, not int"):
         mm.write_ads([1], out)  # type: ignore[list-item]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda ad: mm.ClassAd("[ a = 1 ]"), "not str; parse_ad() makes an ad of a text"),  # type: ignore[arg-type]
+        (lambda ad: mm.ClassAd(b"a = 1"), "not bytes; parse_ad() makes an ad of a text"),  # type: ignore[arg-type]
+        (lambda ad: ad.eval("Cpus", 0), "a type, such as int, not 0; what to give instead"),
+        (lambda ad: mm.match({"a": 1}, ad), "not dict; ClassAd() makes one of a mapping"),  # type: ignore[arg-type]
+        (lambda ad: ad.expr("More").eval("x"), "not str; parse_ad() makes one of a text"),
+        (lambda ad: ad.expr("More").eval(target={"a": 1}), "not dict; ClassAd() makes one of a"),
+        (lambda ad: ad.expr("More").simplify("x"), "not str; parse_ad() makes one of a text"),
+        (lambda ad: ad.expr("More").flatten({}), "not dict; ClassAd() makes one of a mapping"),
+    ],
+)
+def test_what_is_taken_for_an_ad_is_told_with_what_makes_one(
+    wrong: Callable[[mm.ClassAd], object], says: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        wrong(mm.parse_ad("[ Cpus = 4; More = x + Cpus ]"))
+
+
+def test_a_key_that_is_no_text_is_in_no_ad() -> None:
+    ad: Any = mm.parse_ad("[ Cpus = 4 ]")
+    for key in (1, None, ("Cpus",)):
+        assert key not in ad
+        assert (ad.get(key), ad.get(key, 7), ad.pop(key, 8), ad.expr(key, 9)) == (None, 7, 8, 9)
+        for wrong in (ad.__getitem__, ad.__delitem__, ad.pop, ad.expr):
+            with pytest.raises(KeyError):
+                wrong(key)

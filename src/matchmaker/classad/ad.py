@@ -85,8 +85,10 @@ class ClassAd(Ad[Value | Expr]):
             self._names = spelled.copy() if spelled is not None else None
             return
         given: object = attributes
-        if not isinstance(given, Iterable) and not hasattr(given, "keys"):
-            raise TypeError(f"attributes by name were expected, not {type(given).__name__}")
+        text = isinstance(given, (str, bytes))
+        if text or (not isinstance(given, Iterable) and not hasattr(given, "keys")):
+            advice = "; parse_ad() makes an ad of a text" if text else ""
+            raise TypeError(f"attributes by name were expected, not {type(given).__name__}{advice}")
         self._held = {}
         self._names = None
         self.update(attributes, **more)
@@ -171,7 +173,7 @@ class ClassAd(Ad[Value | Expr]):
 
     def _lookup(self, name: str) -> Any:
         """The plain value or the expression of an attribute."""
-        folded = ascii_fold(name)
+        folded = _folded(name)
         held = self._held.get(folded, _NONE)
         if held is _NONE:
             raise KeyError(name)
@@ -224,6 +226,11 @@ class ClassAd(Ad[Value | Expr]):
             value = METHODS["evaluate"](what, self, target)
         if kind is None:
             return value
+        if not isinstance(kind, type):
+            raise TypeError(
+                f"the second argument is a type, such as int, not {kind!r};"
+                " what to give instead of another type is default=…"
+            )
         if kind is float and value.__class__ is int:
             return float(value)
         if isinstance(value, kind) and (kind is bool or value.__class__ is not bool):
@@ -285,7 +292,7 @@ class ClassAd(Ad[Value | Expr]):
         self._held[folded] = held
 
     def __delitem__(self, name: str) -> None:
-        folded = ascii_fold(name)
+        folded = _folded(name)
         if self._held.pop(folded, _NONE) is _NONE:
             raise KeyError(name)
         if self._names is not None:
@@ -350,6 +357,13 @@ _new: Final = object.__new__
 
 # These are held as they are; all else is asked of `literal`.
 _PLAIN: Final = frozenset({bool, str, float, UndefinedType})
+
+
+def _folded(name: object) -> str:
+    """A name in small letters. Raises KeyError for another key, which no ad has, as a dict does."""
+    if not isinstance(name, str):
+        raise KeyError(name)
+    return ascii_fold(name)
 
 
 def _stored(value: Any) -> Any:

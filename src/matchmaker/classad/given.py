@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.bindings import is_ad
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import Expr, no_ad
 from matchmaker.classad.parser import parse_expr
 
 
@@ -24,9 +24,7 @@ def an_ad(given: object) -> ClassAd:
         return given
     if is_ad(given):
         return ClassAd(given)
-    raise TypeError(
-        f"an ad was expected, not {type(given).__name__}; parse_ad() makes one of a text"
-    )
+    raise no_ad(given)
 
 
 def some_ads(given: object) -> Iterator[ClassAd]:

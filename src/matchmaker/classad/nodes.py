@@ -25,6 +25,19 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 one; ``methods`` enters them."""
 
 
+def no_ad(given: object) -> TypeError:
+    """The error that something is given as an ad and is none; it says what makes one of it."""
+    maker = "ClassAd() makes one of a mapping" if isinstance(given, Mapping) else ""
+    maker = maker or "parse_ad() makes one of a text"
+    return TypeError(f"an ad was expected, not {type(given).__name__}; {maker}")
+
+
+def _check_ads(*given: object) -> None:
+    for each in given:
+        if each is not None and not isinstance(each, Ad):
+            raise no_ad(each)
+
+
 @attrs.frozen(slots=True)
 class References:
     """Names by scope: those after MY or self, those after TARGET or other, and bare ones."""
@@ -98,7 +111,11 @@ class Expr:
         >>> parse_expr("nothing").eval()
         UNDEFINED
         """
-        value: Value = METHODS["evaluate"](self, my, target)
+        try:
+            value: Value = METHODS["evaluate"](self, my, target)
+        except AttributeError:
+            _check_ads(my, target)
+            raise
         return value
 
     def simplify(self, my: Ad[Any] | None = None, target: Ad[Any] | None = None) -> Expr:
@@ -108,6 +125,7 @@ class Expr:
         >>> parse_expr("{Cpus, Cpus * 2}").simplify(parse_ad("[Cpus = 4]"))
         Expr('{4, 8}')
         """
+        _check_ads(my, target)
         node: Expr = METHODS["simplify"](self, my, target)
         return node
 
@@ -124,6 +142,7 @@ class Expr:
         >>> parse_expr("Twice + 1").flatten(job)
         9
         """
+        _check_ads(my)
         found: Value | Expr = METHODS["flatten"](self, my)
         return found
 
