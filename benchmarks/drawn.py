@@ -681,7 +681,7 @@ _JOB_TEXTS: Final[dict[str, str]] = {
     "DAGParentNodeNames": "node_{number},setup_{number}",
     "Err": "logs/{run}.err",
     "FileSystemDomain": "example.org",
-    "GlobalJobId": "ce{kind}.example.org#{number}.0#17637{kind}{kind}000",
+    "GlobalJobId": "ce{kind}.example.org#{id}.0#17637{kind}{kind}000",
     "HoldReason": r"Error from slot1@{host}: \"No such file\" (errno 2)",
     "In": "/dev/null",
     "Iwd": "/home/{user}/work/{run}",
@@ -806,6 +806,7 @@ def _job(number: int, chance: random.Random) -> Ad:
         "host": f"wn{chance.randrange(most):06}.example.org",
         "kind": str(chance.randrange(2, 9)),
         "number": str(chance.randrange(most)),
+        "id": str(number),
     }
     left_out = frozenset(chance.sample(_JOB_NAMES, chance.randrange(14, 90))) - _JOB_ALWAYS
     names = [name for name in _JOB_NAMES if name not in left_out]
