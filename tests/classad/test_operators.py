@@ -111,6 +111,13 @@ def test_error_keeps_its_reason() -> None:
     assert repr(BINARY["/"](1, 0)) == repr(reason)
 
 
+@pytest.mark.parametrize(("left", "right"), [(7.0, 0), (7, 0.0), (-7.0, -0.0), (math.inf, 0)])
+def test_a_real_that_is_divided_by_zero_says_so(left: float, right: float) -> None:
+    assert repr(BINARY["/"](left, right)) == "ERROR(real division by zero)"
+    assert BINARY["/"](-left, right) == -math.inf
+    assert repr(BINARY["*"](1e308, 10)) == "ERROR(real overflow)"
+
+
 def test_is_never_undefined() -> None:
     for left, right in itertools.product(VALUES, repeat=2):
         assert identical(left, right) is not U

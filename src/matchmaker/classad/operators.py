@@ -207,7 +207,9 @@ def _divide_reals(left: float, right: float) -> Value:
     if right == 0:
         if left == 0 or math.isnan(left):
             return math.nan
-        return math.copysign(math.inf, left) * math.copysign(1, right)
+        # As in HTCondor only one of the two infinities is an error.
+        below = math.copysign(1, left) != math.copysign(1, right)
+        return -math.inf if below else ErrorType("real division by zero")
     return left / right
 
 
