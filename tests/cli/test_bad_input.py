@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from matchmaker import ParseError, parse_ad, read_ads
 from matchmaker.cli.group import SUBCOMMANDS
 from tests.cli.conftest import COMMAND, Run
 
@@ -382,6 +383,7 @@ LDIF_PLACES = (
     ["explain", "job.jdl", "site.ldif"],
     ["assign", "job.jdl", "--pool", "site.ldif"],
     ["convert", "site.ldif"],
+    ["lint", "site.ldif"],
     ["eval", "1", "--ad", "site.ldif"],
 )
 
@@ -396,6 +398,30 @@ def test_ldif_is_known_where_ads_are_wanted(
     assert done.out == ""
     assert done.err.startswith("classad: site.ldif: this is LDIF")
     assert "classad ces --ldif" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ces"], ["broker", "job.jdl"], ["flags", "job.jdl", "--lrms", "slurm"], ["reduce", "job.jdl"],
+     ["nodes", "job.jdl", "--nodes", "nodes.ad"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_dump_without_its_option_is_told_the_option(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(examples)
+    done = classad(*words, "site.ldif")
+    assert (done.status, done.out) == (2, "")
+    assert "--ldif site.ldif a dump of GLUE" in done.err
+    assert "--ldif" not in classad("eval", "1", "site.ldif").err
+
+
+def test_the_library_names_the_reader_of_ldif(examples: Path) -> None:
+    with pytest.raises(ParseError, match=r"glue\.read_ldif and the option --ldif"):
+        list(read_ads(examples / "site.ldif"))
+    with pytest.raises(ParseError) as caught:
+        parse_ad("a: 1")
+    assert "LDIF" not in str(caught.value)
 
 
 def test_ldif_without_a_version_is_known_too(classad: Run) -> None:

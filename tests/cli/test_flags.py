@@ -122,6 +122,13 @@ SYSTEM = "[attributes.GlueHostOperatingSystemName]\n"
         (f'{SYSTEM}kind = "eq"\nfeatures = {{ SL = "a", sl = "b" }}', "has two features"),
         (f'{SYSTEM}kind = "eq"\nvalues = ["a"]\n{SPEED}kind = "bucket"\nbuckets = {{ a = 1 }}',
          "stands for a value of GlueHostOperatingSystemName, too"),
+        ("[requests.Ram]\nflag = '--mem={value}M'",
+         "requests.Ram: it writes --mem, as requests.memory does: a job that has both gets one"),
+        (("[requests.Ram]\nflag = '--mem-per-cpu={value}M'\nper_cpu = true\n[requests]\nmemory = "
+          "{ flag = '--mem-per-cpu={value}M', per_cpu = true }"),
+         "requests.Ram: it writes --mem, as requests.memory does"),
+        ("[requests]\nA = { flag = '--nice={value}' }\nB = { flag = '--nice={value}' }",
+         "requests.B: it writes --nice, as requests.A does"),
     ],
 )  # fmt: skip
 def test_mistakes_in_a_mapping_are_found(

@@ -73,6 +73,7 @@ def test_described_nodes_are_written_and_chosen(
         (["--lrms", "lsf"], "lshosts: no such command here"),
         (["--lrms", "lsf", "--watch", "0"], "--watch"),
         (["--nodes", "x"], "name the job first"),
+        (["--lrms", "slurm", "--ce", "x"], "--at are for a job's queue: name the job"),
     ],
 )
 def test_what_does_not_go_together(classad: Run, words: list[str], message: str) -> None:
@@ -322,6 +323,61 @@ def test_a_queue_has_the_nodes_that_list_it(classad: Run, queued: tuple[Path, Pa
     found = classad("nodes", job, "--nodes", nodes, "--queue", "gpus")
     assert found.status == 2
     assert "no node is of the queue gpus; by their Queues: gpu, main" in found.err
+
+
+def test_the_nodes_of_a_queue_are_listed_without_a_job(
+    classad: Run, saved: tuple[Path, Path]
+) -> None:
+    words = ["nodes", "--lrms", "pbspro", "--saved", saved[0], "--saved", saved[1]]
+    every = json.loads(classad(*words, "--json").out)
+    assert [node["Queues"] for node in every] == [["workq", "routing"], ["special"]]
+    found = classad(*words, "--queue", "workq", "--json")
+    assert json.loads(found.out) == every[:1]
+    queue = classad(*words, "--queues", "--queue", "workq", "--json")
+    assert [ad["QueueName"] for ad in json.loads(queue.out)] == ["workq"]
+    lost = classad(*words, "--queue", "gpus")
+    assert (lost.status, lost.out) == (2, "")
+    assert "no node is of the queue gpus; by their Queues: routing, special, workq" in lost.err
+    assert "no queue is named gpus; there are" in classad(*words, "--queues", "--queue", "gpus").err
+
+
+def test_names_that_nobody_knows_to_be_of_hosts_come_with_a_hint(
+    classad: Run, queued: tuple[Path, Path]
+) -> None:
+    nodes, job = queued
+    nodes.write_text(QUEUED.replace("GlueHostMainMemoryRAMSize", "Memory"))
+    job.write_text(WANTS.replace("GlueHostMainMemoryRAMSize", "Memory"))
+    words = (job, "--nodes", nodes, "--lrms", "slurm")
+    hint = "write GlueHostMainMemoryRAMSize, or --host-attribute Memory"
+    for refused in (classad("broker", *words).out, classad("flags", *words).err,
+                    classad("flags", *words, "--queue", "gpu").err):  # fmt: skip
+        assert hint in refused
+    made = classad("flags", *words, "--host-attribute", "Memory")
+    assert (made.status, hint in made.out) == (0, False)
+    queue = nodes.with_name("queue.ad")
+    queue.write_text('[ Name = "gpu" ]')
+    alone = classad("flags", job, "--ce", queue, "--queue", "gpu", "--lrms", "slurm",
+                    "--host-attribute", "Memory")  # fmt: skip
+    assert "no flag for Memory; there is one for GlueHostMainMemoryRAMSize" in alone.out
+    job.write_text("[ Requirements = TARGET.GPUModels.a100 >= 1 ]")
+    assert "--host-attribute GPUModels" in classad("broker", *words).out
+    alone = classad("flags", job, "--ce", queue, "--queue", "gpu", "--lrms", "slurm",
+                    "--host-attribute", "GPUModels")  # fmt: skip
+    assert "the GPUModel that goes with RequestGPUs may have one" in alone.out
+
+
+def test_an_exact_verdict_without_an_inventory_says_of_whom(
+    classad: Run, queued: tuple[Path, Path]
+) -> None:
+    nodes, job = queued
+    job.write_text("[ Requirements = other.GlueHostMainMemoryRAMSize >= 1000000 ]")
+    queue = nodes.with_name("queue.ad")
+    queue.write_text('[ QueueName = "gpu"; Name = "gpu" ]')
+    words = ("flags", job, "--ce", queue, "--lrms", "slurm", "--queue", "gpu")
+    made = classad(*words)
+    assert "exact for the hosts that the flags describe; no inventory was given" in made.out
+    job.write_text(WANTS)
+    assert "no inventory" not in classad(*words, "--nodes", nodes).out
 
 
 def test_without_descriptions_the_queues_are_those_of_the_nodes(

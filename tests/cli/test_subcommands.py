@@ -644,7 +644,9 @@ def test_flags_of_what_is_never_true_are_status_one(
     job = "[ Requirements = other.Memory > 1000 ]"
     done = classad("flags", "-", "--lrms", "slurm", *site, "--queue", queue, stdin=job)
     assert done.err.endswith(
-        "(other.Memory: the queue has none, and it is no attribute of hosts)\n"
+        "(other.Memory: the queue has none, and it is no attribute of hosts: write "
+        "GlueHostMainMemoryRAMSize, or --host-attribute Memory (attributes= of Hosts) says that "
+        "hosts have it)\n"
     )
 
 

@@ -17,6 +17,7 @@ from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.sections import alike
+from matchmaker.batch.templates import assigned
 from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.diagnostics import Diagnostic
@@ -59,7 +60,18 @@ def check(
         found += [
             Diagnostic("mapping.rule", message, attribute=rule.attribute) for message in messages
         ]
-    return found
+    return [*found, *_repeated(mapping)]
+
+
+def _repeated(mapping: Mapping) -> Iterable[Diagnostic]:
+    """Requests that write one option: a job that has values for both gets one of them."""
+    written: dict[str, str] = {}
+    for request in mapping.requests.values():
+        option = assigned(request.flag) if request.flag.startswith("-") else ""
+        other = written.setdefault(option, request.name)
+        if option and other != request.name:
+            message = f"it writes {option}, as requests.{other} does: a job that has both gets one"
+            yield Diagnostic("mapping.request", message, attribute=f"requests.{request.name}")
 
 
 def _spelled(rule: Rule, mapping: Mapping, spelled: dict[str, set[str]]) -> Iterable[str]:

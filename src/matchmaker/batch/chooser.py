@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker.batch.alternatives import Part, settle
-from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unproven
+from matchmaker.batch.clauses import Clause, Dropped, clauses_of, other_name, shown, unproven
 from matchmaker.batch.errors import NoFlagsError, NoTermError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
@@ -25,6 +25,8 @@ from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, val
 from matchmaker.batch.translation import of_domain, of_tag
 from matchmaker.classad.clauses import disjuncts
 from matchmaker.classad.nodes import Attr, Binary, Expr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.references import names_of
 from matchmaker.reduction.boxes import bounds
 from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
 
@@ -228,6 +230,8 @@ def _open(task: _Task, clause: Expr) -> str:
             return "a feature does not distinguish upper from lower case"
         if rule is not None:
             return "a flag does not distinguish kinds of numbers"
+    if any("gpumodels" in path.folded for path in names_of(clause).paths):
+        return f"{OPEN}; the GPUModel that goes with RequestGPUs may have one"
     return OPEN
 
 
@@ -253,7 +257,9 @@ def _demanded(task: _Task, demand: _Demand, domain: Domain) -> _Translation:
         )
     rule = task.table.rules.get(name)
     if rule is None or (isinstance(demand, str) and rule.kind in ("name", "python", "shell")):
-        raise NoTermError(f"no flag for {task.spelled(name)}")
+        known = other_name(name)
+        other = f"; there is one for {known}" if ascii_fold(known) in task.table.rules else ""
+        raise NoTermError(f"no flag for {task.spelled(name)}{other}")
     if isinstance(demand, str):
         return of_domain(task.table, rule, domain, sure=task.sure)
     return of_tag(task.table, rule, demand, sure=task.sure)

@@ -6,6 +6,7 @@ Flags read the bounds of a requirement here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -13,6 +14,7 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import Expr
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import TRUE
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import brief
 from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import Box, Domain, meet_all
@@ -100,6 +102,35 @@ def unproven(
 
 def _implies(box: Box, clause: Clause) -> bool:
     return any(box.within(each) for each in clause.boxes)
+
+
+_OTHER_NAMES: Final = {
+    "memory": "GlueHostMainMemoryRAMSize",
+    "cpus": "GlueHostArchitectureSMPSize",
+}
+"""What HTCondor's slots have under another name than GLUE, and so than the rules for flags."""
+
+
+def other_name(name: str) -> str:
+    """GLUE's name, which rules for flags have, for an attribute of slots; empty if it has none.
+
+    >>> other_name("Memory"), other_name("Scratch")
+    ('GlueHostMainMemoryRAMSize', '')
+    """
+    return _OTHER_NAMES.get(ascii_fold(name), "")
+
+
+def as_host_attribute(name: str) -> str:
+    """How a requirement on an attribute that nobody knows to be of hosts is written instead.
+
+    >>> as_host_attribute("Scratch")
+    '--host-attribute Scratch (attributes= of Hosts) says that hosts have it'
+    """
+    other = other_name(name)
+    return (
+        f"{f'write {other}, or ' if other else ''}--host-attribute {name} (attributes= of Hosts)"
+        " says that hosts have it"
+    )
 
 
 def shown(clause: Expr) -> str:

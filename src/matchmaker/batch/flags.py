@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from matchmaker.batch import blah, expression, planner, selection
-from matchmaker.batch.clauses import Dropped, shown
+from matchmaker.batch.clauses import Dropped, as_host_attribute, shown
 from matchmaker.batch.errors import NoFlagsError, NoHostError
 from matchmaker.batch.forms import Form
 from matchmaker.batch.inventory import Certificate, Inventory, survey
@@ -27,7 +27,7 @@ from matchmaker.batch.request import Requested, Resources, Submitter, requested
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.nodes import TRUE
+from matchmaker.classad.nodes import TARGET_SCOPES, TRUE
 from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.reduction import Reduction, Verdict
@@ -288,7 +288,7 @@ def _why(reduction: Reduction) -> str:
         return "its clauses contradict each other"
     named = {path.text for path in names_of(clause).paths}
     facts = [
-        f"{binding.name}: the queue has none, and it is no attribute of hosts"
+        f"{binding.name}: the queue has none, and it is no attribute of hosts{_else(binding.name)}"
         if binding.kind == "absent"
         else f"{binding.name} = {unparse_value(binding.value)}"
         for binding in reduction.bindings
@@ -298,3 +298,10 @@ def _why(reduction: Reduction) -> str:
     ]
     with_facts = f" ({'; '.join(facts)})" if facts else ""
     return f"{shown(clause)} is never true{with_facts}"
+
+
+def _else(path: str) -> str:
+    """What to do about an attribute that neither the queue nor a host is known to have."""
+    scope, _, rest = path.partition(".")
+    name = rest.partition(".")[0]
+    return f": {as_host_attribute(name)}" if name and scope.lower() in TARGET_SCOPES else ""

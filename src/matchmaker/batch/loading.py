@@ -220,8 +220,10 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where
     A request and a condition may do so: the request is kept then, and the condition dropped.
     """
     forms = {f"flags.{n}": tuple(form.text for form in table.flags[n]) for n in table.flags}
+    # What names nodes is written where nodes are left out, beside all others.
+    named = {"exclude": (table.exclude,), "include": (table.include,)}
     known: dict[str, list[tuple[str, str]]] = {}
-    for name, texts in (*own.items(), *forms.items()):
+    for name, texts in (*own.items(), *named.items(), *forms.items()):
         for text in texts:
             option = assigned(text) or _first(text)
             if text[:2] in table.letters:
@@ -247,12 +249,13 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where
 def _replacing(entries: tuple[str, str], table: Mapping) -> str:
     """How a site's file replaces that of some entries that the package's table has; else empty."""
     packaged, merged = replaceable(load_mapping(table.lrms)), replaceable(table)
-    name = next((e for e in entries if packaged.get(e, ()) == merged[e]), "")
+    name = next((e for e in entries if packaged.get(e, ()) == merged.get(e)), "")
     kind, _, entry = name.partition(".")
     if not name:
         return ""
     how = {
         "flags": f"{name} = [] in this file removes",
+        **dict.fromkeys(("exclude", "include"), f'{name} = "" in this file removes'),
         "requests": f"{name} = {{}} with a form of {{{entry}}} in [flags] replaces",
     }.get(kind, f"another [{name}] in this file replaces")
     return f" ({how} that of the package; classad flags --show-mapping {table.lrms} shows it)"
@@ -264,7 +267,9 @@ def replaceable(table: Mapping) -> dict[str, tuple[str, ...]]:
     >>> replaceable(load_mapping("slurm"))["requests.cpus"]
     ('--cpus-per-task={value}',)
     """
+    named = {"exclude": table.exclude, "include": table.include}
     return {
+        **{name: (text,) for name, text in named.items() if text},
         **{f"flags.{name}": tuple(form.text for form in table.flags[name]) for name in table.flags},
         **{f"requests.{r.name}": (r.flag,) for r in table.requests.values()},
         **{f"attributes.{r.attribute}": r.templates or (r.name,) for r in table.rules.values()},

@@ -10,7 +10,10 @@ import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import click
 
 
 class Screen(io.TextIOWrapper):
@@ -73,7 +76,7 @@ def _status() -> int:
     except click.exceptions.Abort:
         return _fail("interrupted", 130)
     except click.ClickException as error:
-        return _fail(error.format_message(), 2)
+        return _fail(f"{error.format_message()}{_option_of(error)}", 2)
     except ReaderGoneError:
         # Who reads the first lines and goes, as `head` does, has what was asked for. Python would
         # complain again when it flushes.
@@ -99,6 +102,16 @@ def _status() -> int:
         text = error.summary() if isinstance(error, ParseError) else str(error)
         return _fail(text or type(error).__name__, 2)
     return status if isinstance(status, int) else 0
+
+
+def _option_of(error: click.ClickException) -> str:
+    """The option for a file that a subcommand takes no argument for, if it may be of queues."""
+    context: click.Context | None = getattr(error, "ctx", None)
+    known = [] if context is None else [n for each in context.command.params for n in each.opts]
+    if "--ldif" not in known or not error.message.startswith("Got unexpected extra argument"):
+        return ""
+    extra = error.message.partition("(")[2].removesuffix(")")
+    return f"; queues are named by an option: --ldif {extra} a dump of GLUE, --ce {extra} their ads"
 
 
 _EXTRAS = {

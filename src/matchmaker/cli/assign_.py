@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from matchmaker import Assignment, Expr, ParseError, Placement, Policy, parse_expr
+from matchmaker import Expr, ParseError, parse_expr
 from matchmaker.cli import picking, pools, sources, spread
 from matchmaker.cli.output import count, number, plain, print_json, table
-from matchmaker.cli.reports import Page
+
+if TYPE_CHECKING:
+    from matchmaker import Assignment, Placement
+    from matchmaker.cli.reports import Page
 
 _T = TypeVar("_T")
 
@@ -78,6 +81,8 @@ def command(
     stand in the files; the library counts them from 0. Exit status 0 where a job got a slot, 1
     where none did.
     """
+    from matchmaker import Policy
+
     terms: dict[str, Any] = {
         "names": names,
         "share": _by_name("--share", shares, _number),
@@ -158,6 +163,8 @@ def _amounts(amounts: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _page(found: Assignment, ids: Sequence[str]) -> Page:
+    from matchmaker.cli.reports import Page
+
     total = len(found.placements)
     page = Page(f"{len(found.placed)} of {count(total, 'job')} placed")
     if found.placed:

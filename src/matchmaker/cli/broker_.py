@@ -85,6 +85,8 @@ def command(
         done = _show(page, route, hosts)
         if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
             warn(f"warning: {said}")
+        if route.queue is None and (hint := queues.no_match_hint(job, known, hosts)):
+            page.say("hint", hint)
         return route.submission if done else None
 
     if script is None or lrms is None:

@@ -72,6 +72,7 @@ def command(
 
 def _text(path: str) -> str:
     with sources.opened(path) as file:
+        sources.refuse_ldif(path, file)
         data = file.read()
     try:
         return data.decode("utf-8-sig")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matchmaker import ClassAd, Expr, Pool, nodes
-from matchmaker.cli import picking, pools, reports, spread
+from matchmaker.cli import picking, pools, spread
 from matchmaker.cli.output import number, plain, print_json, table, warn
-from matchmaker.matching.selection import Selection, select
-from matchmaker.matching.states import State, States, in_words, matching, state_of
 
+# What matches and reports is loaded where it does so: NumPy takes longer than the help.
 if TYPE_CHECKING:
-    from matchmaker import Shards
+    from matchmaker import ClassAd, Expr, Pool, Shards
+    from matchmaker.cli.reports import Page
     from matchmaker.matching.snapshot import Matches
+    from matchmaker.matching.states import State
 
 MANY = 1000
 """More ads than this are matched as a pool, without a reason for each refusal."""
@@ -56,6 +56,11 @@ def command(
     Of the ads that match it says which are free now, and why the others are not: claimed,
     draining, kept by their owners, reserved. --names gives the attributes that say so.
     """
+    from matchmaker import Pool, nodes
+    from matchmaker.cli import reports
+    from matchmaker.matching.selection import Selection, select
+    from matchmaker.matching.states import State, state_of
+
     job = picking.only_job(job_file, job_id)
     if spread.asked(shards, scheduler):
         with spread.in_shards(pool_files, key, constraint, shards, scheduler) as apart:
@@ -97,8 +102,11 @@ def _warn(error: str | None) -> None:
         warn(f"not all could be evaluated: {error}")
 
 
-def _page(matched: int, total: int, states: dict[str, int]) -> reports.Page:
-    page = reports.Page(matching(matched, total, states))
+def _page(matched: int, total: int, states: dict[str, int]) -> Page:
+    from matchmaker.cli.reports import Page
+    from matchmaker.matching.states import in_words, matching
+
+    page = Page(matching(matched, total, states))
     if states and (words := in_words(states)):
         page.lines([words], apart=False)
     if not matched and total:
@@ -121,6 +129,8 @@ def _in_shards(
 def _among_many(
     job: ClassAd, pool: Pool, top: int | None, names: dict[str, str], as_json: bool
 ) -> int:
+    from matchmaker.matching.states import State, States
+
     snapshot = pool.snapshot()
     found = snapshot.match(job)
     states = States.of(snapshot._view, names)
@@ -138,6 +148,8 @@ def _print(
     total: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Prints the best matches; why others were refused is not sought among many."""
+    from matchmaker.matching.states import State
+
     matched = sum(counts.values())
     if as_json:
         ranked = [

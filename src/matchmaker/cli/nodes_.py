@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 import click
@@ -23,7 +23,8 @@ from matchmaker.cli.output import count, print_json, show, table, warn
 @submission.mapping
 @submission.host_attributes
 @queues.options
-@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
+@click.option("--queue", metavar="NAME",
+              help="The queue to take; by default the broker's choice, or all.")  # fmt: skip
 @click.option("--queues", "of_queues", is_flag=True, help="The queues instead of the nodes.")
 @click.option("--vo", "vos", multiple=True, metavar="VO",
               help="With --queues: a VO, group or role that the queues admit.")  # fmt: skip
@@ -57,9 +58,10 @@ def command(
 ) -> int:
     """List the worker nodes of a batch system, or choose those that JOB may run on.
 
-    Without JOB, the batch system named with --lrms describes its nodes, or with --queues its
-    queues. --write keeps the ads in a file, and --watch the file up to date, until interrupted.
-    --formats lists what the reader of the batch system was tested with, and asks nobody.
+    Without JOB, the batch system named with --lrms describes its nodes, those of --queue alone if
+    it is given, or with --queues its queues. --write keeps the ads in a file, and --watch the file
+    up to date, until interrupted. --formats lists what the reader of the batch system was tested
+    with, and asks nobody.
 
     A queue that the batch system keeps for some groups or accounts admits the VOs of --vo whose
     name, or whose name given with --local, is among them.
@@ -89,13 +91,17 @@ def command(
         known = batch.load_mapping(lrms, mapping).attributes if lrms and mapping else ()
         hosts = broker.Hosts(attributes=(*host_attributes, *known))
         return _choose(job_file, inventory, places, hosts, queue=queue, as_json=as_json)
-    if lrms is None or places.any or queue or places.at:
+    if lrms is None:
         raise click.UsageError("without a job, only --lrms describes nodes; name the job first")
+    if places.any or places.at:
+        raise click.UsageError("--ldif, --ce, --ldap and --at are for a job's queue: name the job")
     names = described.local_names(local)
 
     def look() -> tuple[ClassAd, ...]:
         found = described.description(lrms, saved, mapping)
         ads = glue.admit(found.queues, vos, names) if of_queues else found.nodes
+        if queue is not None:
+            ads = _the_queue(ads, queue) if of_queues else _of_queue(ads, queue)
         return tuple(picking.satisfying(ads, constraint))
 
     return _list(lrms, look, of_queues=of_queues, output=output, every=every, as_json=as_json)
@@ -137,6 +143,26 @@ def _list(
     return 0 if ads else 1
 
 
+def _of_queue(inventory: Iterable[ClassAd], queue: str) -> list[ClassAd]:
+    """The nodes of a queue. Raises UsageError, with the queues that nodes list, for none."""
+    inventory = list(inventory)
+    found = nodes.in_queue(inventory, queue)
+    if not found:
+        known = {name for node in inventory for name in nodes.queues_of(node) or ()}
+        listed = ", ".join(sorted(known)[:8]) or "none"
+        raise click.UsageError(f"no node is of the queue {queue}; by their Queues: {listed}")
+    return found
+
+
+def _the_queue(described: Iterable[ClassAd], queue: str) -> list[ClassAd]:
+    """The ad of a queue alone. Raises UsageError, with the queues that there are, for none."""
+    by_name = {local_name(ad): ad for ad in described}
+    if queue not in by_name:
+        listed = ", ".join(sorted(by_name)[:8]) or "none"
+        raise click.UsageError(f"no queue is named {queue}; there are {listed}")
+    return [by_name[queue]]
+
+
 def _choose(
     job_file: str,
     inventory: list[ClassAd],
@@ -160,11 +186,7 @@ def _choose(
     elif places.at:
         raise click.UsageError("--at needs descriptions of queues: --ldif, --ce or --ldap")
     elif queue:
-        known = {name for node in inventory for name in nodes.queues_of(node) or ()}
-        inventory = nodes.in_queue(inventory, queue)
-        if not inventory:
-            listed = ", ".join(sorted(known)[:8]) or "none"
-            raise click.UsageError(f"no node is of the queue {queue}; by their Queues: {listed}")
+        inventory = _of_queue(inventory, queue)
         page.say("queue", f"{queue}, with {count(len(inventory), 'worker node')}")
     found = nodes.choose(job, inventory, requirements)
     page.data |= reports.selection_data(found)

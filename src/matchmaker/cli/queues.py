@@ -234,6 +234,19 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
         yield path, ads(path)
 
 
+def no_match_hint(job: ClassAd, found: Queues, hosts: Hosts) -> str:
+    """What to do about names of the job that no queue has, and that nobody knows to be of hosts."""
+    from matchmaker.batch.clauses import as_host_attribute
+
+    requirements = job.expr("Requirements", None)
+    named = () if requirements is None else requirements.references().target
+    unknown = [
+        name for name in named
+        if hosts.scope(name) == "unknown" and not any(name in queue.ad for queue in found.all)
+    ]  # fmt: skip
+    return "; ".join(f"no queue has {name}: {as_host_attribute(name)}" for name in unknown)
+
+
 def routed(
     job: ClassAd,
     found: Queues,
@@ -258,8 +271,10 @@ def routed(
     if route.failure is not None:
         raise route.failure
     if route.queue is None or route.reduction is None:
+        hint = no_match_hint(job, found, hosts or broker.Hosts())
         raise NoMatchError(
             "no queue matches the job; classad broker says why, --queue NAME takes one as it is"
+            f"{hint and f'; {hint}'}"
         )
     mapping = hosts.mapping if hosts is not None else None
     if said := unnamed(route.queue, route.submission, mapping):

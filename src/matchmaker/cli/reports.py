@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 from rich.console import RenderableType
 
-from matchmaker.batch import Submission
+from matchmaker.batch import Fit, Submission
 from matchmaker.broker.choosing import UNKNOWN_RANK
 from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
@@ -177,7 +177,10 @@ class Page:
             self.say(submission.lrms, line)
         for line in submission.lines:
             self.say("script", line)
-        self.say("verdict", submission.verdict)
+        whom = ""
+        if submission.verdict is Fit.EXACT and submission.certificate is None:
+            whom = " for the hosts that the flags describe; no inventory was given"
+        self.say("verdict", f"{submission.verdict}{whom}")
         if submission.excluded:
             named = count(len(submission.excluded), "node")
             self.say("excluded", f"{named} by name, from the inventory")

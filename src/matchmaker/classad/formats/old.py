@@ -195,12 +195,18 @@ def _name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else unparse_name(name)
 
 
+# How a dump of an information system begins: with its version, or the name of an entry.
+_OF_LDIF: Final = re.compile(r"version:\s*\d|dn::?\s", re.IGNORECASE)
+_LDIF: Final = "this is LDIF, which glue.read_ldif and the option --ldif read"
+
+
 def _assignment(line: str, number: int) -> tuple[str, Any]:
     match = LINE.match(line)
     if match is None:
         raise ParseError(
-            "not an assignment", text=line, line=number, column=1, expected=("name = expression",)
-        )
+            "not an assignment", text=line, line=number, column=1,
+            expected=("name = expression",), hint=_LDIF if _OF_LDIF.match(line) else "",
+        )  # fmt: skip
     text = match[2]
     try:
         name = _read_name(match[1])
