@@ -96,6 +96,39 @@ def test_advice_is_on_the_condition() -> None:
     assert any(text.startswith("dropping condition 1 of RequireGPUs, Capability") for text in found)
 
 
+NONE_HAS = "no element of TARGET.AvailableGPUs has"
+REQUIRE = "RequireGPUs"
+MEANT = "did you mean Capability?"
+
+
+@pytest.mark.parametrize(
+    ("requires", "note"),
+    [
+        ("Capabilty >= 8 && GlobalMemoryMb > 1", f"{NONE_HAS} Capabilty ({REQUIRE}); {MEANT}"),
+        ("Zone > 1", f"{NONE_HAS} Zone ({REQUIRE})"),
+        (
+            'Capability > "x"',
+            'RequireGPUs: Capability > "x" is an error: real > string has no meaning',
+        ),
+    ],
+)
+def test_a_name_that_no_element_has_and_an_error_are_told(requires: str, note: str) -> None:
+    assert explained(job(requires)).notes == (note,)
+    assert note in str(explained(job(requires)))
+    assert explained(job()).notes == ()
+
+
+def test_of_text_the_condition_says_what_elements_have() -> None:
+    [found] = explained(job('Id =?= "T4" && Id == "h100"')).elements
+    assert [str(one) for one in found.conditions] == [
+        'Id =?= "T4" (nearest: Id = "t4")', 'Id == "h100" (nearest: Id = "titan")',
+    ]  # fmt: skip
+    [found] = explained(job("regexp(Id, Other)")).elements
+    assert str(found.conditions[0]) == "regexp(Id, Other)"
+    texts = [str(one) for one in explained(job('Id is "T4"')).suggestions]
+    assert 'RequireGPUs: Id is "T4" -> "t4" gains 2 slots, all of them free now' in texts
+
+
 def test_as_many_elements_as_wanted_must_satisfy_it() -> None:
     two = explained(job(count=2))
     texts = [str(one) for one in two.suggestions]

@@ -184,6 +184,25 @@ def test_the_nearest_value_that_gains_half_is_told_beside_the_one_that_gains_mos
     ]
 
 
+def test_what_differs_in_case_alone_is_suggested_beside_what_most_slots_have() -> None:
+    ads = "".join(f'[ Name = {n}; Site = "{s}" ]' for n, s in enumerate(["fnal", "CERN", "fnal"]))
+    found = explained('[ Requirements = TARGET.Site =?= "cern" ]', ads)
+    assert [str(one) for one in found.suggestions][1:] == [
+        'TARGET.Site is "cern" -> "fnal" gains 2 slots',
+        'TARGET.Site is "cern" -> "CERN" gains 1 slot',
+    ]
+    loose = explained('[ Requirements = TARGET.Site == "cern" ]', ads)
+    assert str(loose.suggestions[1]) == 'TARGET.Site == "cern" -> "fnal" gains 1 slot'
+
+
+def test_no_job_is_told_to_request_nothing() -> None:
+    ads = "".join(f"[ Name = {n}; Cpus = {c} ]" for n, c in enumerate([0, 0, 0, 1, 4]))
+    found = explained("[ RequestCpus = 8; Requirements = TARGET.Cpus >= RequestCpus ]", ads)
+    assert [str(one) for one in found.suggestions if one.after is not None] == [
+        "RequestCpus 8 -> 1 gains 2 slots", "RequestCpus 8 -> 4 gains 1 slot",
+    ]  # fmt: skip
+
+
 def test_a_clause_said_twice_is_turned_once() -> None:
     clause = "TARGET.Memory >= Want"
     found = explained(f"[ Want = 9; Requirements = {clause} && {clause} ]", "[ Name=1; Memory=4 ]")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 import attrs
 
@@ -14,6 +15,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.elements import Elements
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (
@@ -91,7 +93,7 @@ def explain(
         suggestions=found,
         conflicts=counts.conflicts(),
         ad_clauses=counts.ad_clauses(),
-        notes=notes(counts, known),
+        notes=notes(counts, known, islice(elements.notes(), LIMITS.notes + 1)),
         joint=several,
         error=counts.error,
         elements=elements.counts(),

@@ -7,6 +7,7 @@ job alone. What to make of them is in ``suggestions``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +24,9 @@ from matchmaker.classad.nodes import (
     Literal,
     Unary,
 )
-from matchmaker.classad.operators import MIRRORED, ORDER
+from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold
 from matchmaker.classad.references import names_of
-from matchmaker.classad.values import Value, is_number
+from matchmaker.classad.values import UNDEFINED, Value, is_number
 from matchmaker.classad.walks import postorder, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
@@ -48,6 +49,25 @@ FACTS: Final = frozenset({
     "certificatesubject", "x509userproxysubject", "x509userproxyvoname", "x509userproxyfqan",
 })  # fmt: skip
 """Attributes of a job that say what it is, and that nobody changes to please a slot."""
+
+
+def other_choices(choices: Counter[tuple[type, Value]], now: Value) -> list[tuple[Value, int]]:
+    """What may stand for the present constant of an equality: what most have, with how many.
+
+    What differs only in the case of letters comes first: where the case counts, it was meant.
+    """
+    others = [
+        (value, count)
+        for (kind, value), count in choices.most_common()
+        if value != now and (now is UNDEFINED or isinstance(now, kind))
+    ]
+    same = [one for one in others if _differ_in_case(one[0], now)]
+    return list(dict.fromkeys([*same[:1], *others[:1]]))
+
+
+def _differ_in_case(one: Value, other: Value) -> bool:
+    both = isinstance(one, str) and isinstance(other, str)
+    return both and ascii_fold(str(one)) == ascii_fold(str(other))
 
 
 @attrs.frozen(slots=True)

@@ -8,7 +8,7 @@ element, by how much it is missed, and with which other constant enough elements
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from itertools import takewhile
 from operator import ge, le
@@ -20,6 +20,7 @@ import numpy as np
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.evaluate import Allowance
+from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TRUE,
@@ -32,10 +33,11 @@ from matchmaker.classad.nodes import (
     Ternary,
     scope_of,
 )
-from matchmaker.classad.operators import MIRRORED, ORDER, truth
+from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold, truth
 from matchmaker.classad.quoting import shorten
+from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief, unparse, unparse_value
-from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_number
+from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_number
 from matchmaker.classad.walks import children, postorder, replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
@@ -45,6 +47,7 @@ from matchmaker.matching.explanation.comparisons import (
     EQUALITIES,
     Line,
     limits,
+    other_choices,
     rounded,
 )
 from matchmaker.matching.explanation.counts import Counts
@@ -291,6 +294,25 @@ class Elements:
         """How many elements satisfy each condition, and how near the others come."""
         return tuple(_counted(one) for one in self._found if any(a for a, _ in one.asked))
 
+    def notes(self) -> Iterator[str]:
+        """What is amiss with conditions: a name that no element has, an error of every element."""
+        for one in self._found:
+            elements = [asked for found, _ in one.asked for asked in found]
+            known: dict[str, str] = {}
+            where = one.listing.holder or f"clause {one.number + 1}"
+            for place, condition in enumerate(one.listing.conditions):
+                truths = [asked.truths[place] for asked in elements]
+                if truths and all(value is UNDEFINED for value in truths):
+                    known = known or _names(elements)
+                    for name in _lacking(condition, known, self._counts.job):
+                        like = closest(name, known) if len(known) <= LIMITS.names else ""
+                        hint = f"; did you mean {shorten(like)}?" if like else ""
+                        listed = brief(one.listing.listed)
+                        yield f"no element of {listed} has {shorten(name)} ({where}){hint}"
+                elif truths and all(map(is_error, truths)):
+                    reason = truths[0].reason  # type: ignore[union-attr]
+                    yield f"{where}: {brief(condition)} is an error: {reason}"
+
     def promises(self) -> Iterator[Promise]:
         """Changes of the conditions, and of how many elements are wanted, that may gain slots."""
         for one in self._found:
@@ -405,7 +427,7 @@ def _worth(
     """Other constants, each with how many slots have enough elements that satisfy it.
 
     `sides` are for each slot the values of its elements and how many must satisfy. Of numbers, the
-    one that gains most and the nearest that gains half; of others, the one most slots have.
+    one that gains most and the nearest that gains half; of others, see ``other_choices``.
     """
     if is_number(now) and operator in ORDER:
         more, integer = operator in (">", ">="), not isinstance(now, float)
@@ -426,10 +448,8 @@ def _worth(
         for found, needed in sides:
             plain = Counter((type(v), v) for v in found if isinstance(v, (str, int, float)))
             choices.update(key for key, count in plain.items() if count >= needed)
-        for (kind, value), count in choices.most_common():
-            if value != now and isinstance(now, kind):
-                yield count, value
-                return
+        for value, count in other_choices(choices, now):
+            yield count, value
 
 
 def _ends(ends: list[_N]) -> Iterator[tuple[int, _N]]:
@@ -467,9 +487,28 @@ def _counted(one: _Lists) -> ElementCount:
     )
 
 
+def _names(elements: list[Asked]) -> dict[str, str]:
+    """The names that elements have, as spelled, by their folded forms."""
+    ads = (asked.element for asked in elements)
+    return {ascii_fold(name): name for ad in ads if isinstance(ad, ClassAd) for name in ad}
+
+
+def _lacking(condition: Expr, known: Container[str], job: ClassAd) -> Iterator[str]:
+    """The names in a condition that neither an element nor the job has."""
+    for node in dict.fromkeys(postorder(condition)):
+        if not isinstance(node, Attr) or node.base is not None or node.folded in SPECIAL:
+            continue
+        if node.folded not in known and node.folded not in job._content:
+            yield node.name
+
+
 def _nearest(condition: Expr, place: int, elements: list[Asked]) -> str:
-    """What the element has that comes nearest to a comparison of numbers, in words."""
+    """What the element has that comes nearest to a comparison, in words.
+
+    Of numbers, the nearest; of other constants, the one that most elements have.
+    """
     best: tuple[float, str] | None = None
+    choices: Counter[tuple[type, Value]] = Counter()
     for asked in elements:
         sides = asked.sides[place]
         missing = shortfall(condition, sides)
@@ -479,4 +518,14 @@ def _nearest(condition: Expr, place: int, elements: list[Asked]) -> str:
             if best is None or distance < best[0]:
                 found = ", ".join(f"{n} = {value_text(v)}" for n, v in facts(condition, sides))
                 best = distance, f"{found}, {missing}"
-    return best[1] if best is not None else ""
+        elif place in asked.failing and isinstance(condition, Binary) and sides is not None:
+            choices.update((type(v), v) for _, v in facts(condition, sides) if isinstance(v, str))
+    if best is not None or not isinstance(condition, Binary):
+        return best[1] if best is not None else ""
+    constant, other = condition.right, condition.left
+    if isinstance(other, Literal):
+        constant, other = other, constant
+    now = constant.value if isinstance(constant, Literal) else UNDEFINED
+    equal = condition.operator in EQUALITIES and isinstance(now, str)
+    likely = other_choices(choices, now)[:1] if equal else []
+    return "".join(f"{brief(other)} = {value_text(value)}" for value, _ in likely)

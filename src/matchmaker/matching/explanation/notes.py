@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -30,12 +30,18 @@ from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 
-def notes(counts: Counts, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Sentences, the first few. `known` are the names of the slots, if these have more."""
+def notes(
+    counts: Counts, known: Mapping[str, str] | None = None, of_lists: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Sentences, the first few. `known` are the names of the slots, if these have more.
+
+    `of_lists` are those on the conditions of elements.
+    """
     found = [
         *_strings(counts),
         *_errors(counts),
         *_names(counts, known),
+        *of_lists,
         *_strings_of_slots(counts),
     ]
     more = len(found) - LIMITS.notes

@@ -20,7 +20,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
-from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
+from matchmaker.classad.values import MAX_INT, MIN_INT, Value, is_number
 from matchmaker.classad.walks import replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
@@ -35,6 +35,7 @@ from matchmaker.matching.explanation.comparisons import (
     job_attributes,
     limits,
     line,
+    other_choices,
     rounded,
 )
 from matchmaker.matching.explanation.counts import Counts
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _NOBODY: Final = ClassAd()
+
+_AT_LEAST_ONE: Final = frozenset({"requestcpus", "cpunumber"})
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -216,19 +219,14 @@ def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
     """Values to try, each with what it promises to gain.
 
     Of numbers, the one that gains most, and the nearest that gains at least half of that; of
-    strings and truths, the one that most slots have.
+    strings and truths, the one that most slots have, and one that differs only in its case.
     """
     rows = _concerned(counts, lever)
     if len(rows) <= counts.matched:
         return
     found = acceptable(counts, lever, lever.uses, rows)
     yield from _numbers(found.low, found.high, lever, counts.matched)
-    others = [
-        (choice, count)
-        for (kind, choice), count in found.choices.most_common()
-        if choice != lever.now and (lever.now is UNDEFINED or isinstance(lever.now, kind))
-    ]
-    for choice, count in others[:1]:
+    for choice, count in other_choices(found.choices, lever.now):
         # Who does not ask for it accepts it as well.
         yield count + int(np.count_nonzero(~found.asked)) - counts.matched, choice
 
@@ -343,7 +341,9 @@ def _numbers(
         return gain(near) >= least
 
     worth = np.unique(np.concatenate([lows, highs]))
-    worth = worth[np.isfinite(worth) & (worth >= MIN_INT) & (worth < MAX_INT)]
+    # A job that requests no processor at all is none that anybody means.
+    least = 1 if lever.folded in _AT_LEAST_ONE else MIN_INT
+    worth = worth[np.isfinite(worth) & (worth >= least) & (worth < MAX_INT)]
     if not len(worth):
         return
     gains = gain(worth)
