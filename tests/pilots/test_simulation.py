@@ -163,6 +163,20 @@ def test_years_in_which_nothing_happens_take_no_cycles(policy: str) -> None:
     assert long.cycles < 3 * (day + 8 * 3600) / 120
 
 
+@pytest.mark.parametrize("run", [600, 1000 * 24 * 3600.0])
+def test_years_without_a_job_take_no_cycles_though_pilots_come_and_go(run: float) -> None:
+    day = 24 * 3600.0
+    report = simulate([Job(submit=0, run=run), Job(submit=1001 * day, run=600)], "cobald")
+    assert (report.not_run, report.lasted > 1001 * day) == (0, True)
+    assert report.cycles < 2 * (7 + 2) * day / 120
+
+
+def test_days_without_a_job_are_gone_through() -> None:
+    day = 24 * 3600.0
+    report = simulate([Job(submit=0, run=600), Job(submit=6 * day, run=600)], "cobald")
+    assert report.cycles > 6 * day / 120
+
+
 def test_a_trace_of_a_hundred_years_is_refused() -> None:
     jobs = [Job(submit=0, run=600), Job(submit=3.2e9, run=600)]
     with pytest.raises(ValueError, match="arrive in 101 years, and at most 30"):

@@ -22,6 +22,7 @@ from matchmaker.pilots.estimates import estimate, latest
 from matchmaker.pilots.grid import (
     ARRIVE,
     CYCLE,
+    DONE,
     HAPPEN,
     Grid,
     Place,
@@ -58,11 +59,14 @@ QUIET = 24 * 3600.0
 
 Years may pass between two jobs of a trace, and a cycle takes as long then as any other.
 """
-LONGEST = 30 * 365.25 * 24 * 3600.0
-"""The longest time between the first and the last arrival of a trace, in seconds.
+EMPTY = 7 * QUIET
+"""After so many seconds in which no job arrives, waits or ends, cycles are left out as well.
 
-Some rules submit and end pilots for ever, whether or not there are jobs.
+Some rules submit and end pilots for ever, whether or not there are jobs. Cycles go on a day before
+the next job arrives or ends, so that it meets the pilots that it would meet.
 """
+LONGEST = 30 * 365.25 * 24 * 3600.0
+"""The longest time between the first and the last arrival of a trace, in seconds."""
 
 
 class RuleError(ValueError):
@@ -156,7 +160,7 @@ def run(
     """Simulates one policy on one workload.
 
     After a day without an event and without a decision, the cycles until the next event are left
-    out.
+    out. After a week without a job, so are those until a day before the next.
 
     Args:
         jobs: in the order of their arrival.
@@ -193,7 +197,7 @@ def run(
     grid.at(world.first, CYCLE, None)
     seeds = Random(f"decide {seed}")  # noqa: S311 - a simulation
     limit = world.last + settings.patience
-    stirred = world.first
+    stirred = worked = world.first
     while grid.events and (arriving or grid.waiting or grid.counts[PilotState.BUSY]):
         time, what, _, about = heapq.heappop(grid.events)
         if time > limit:
@@ -202,6 +206,8 @@ def run(
         grid.now = time
         if what != CYCLE:
             stirred = time
+        if what in _OF_JOBS or grid.waiting:
+            worked = time
         if what == ARRIVE:
             arrive(grid, about)
             arriving = _next_arrival(grid, arrivals)
@@ -210,15 +216,23 @@ def run(
             _obey(grid, decision)
             if decision.submissions or decision.ends or decision.lends:
                 stirred = time
-            ahead = min(limit, grid.events[0][0] if grid.events else limit) - time
+            ahead = 0.0
+            if time - stirred >= QUIET:
+                ahead = min(limit, grid.events[0][0] if grid.events else limit) - time
+            elif time - worked >= EMPTY:
+                ahead = min((e[0] for e in grid.events if e[1] in _OF_JOBS), default=limit)
+                ahead = min(limit, ahead) - QUIET - time
             # The last cycle before what is next, so that cycles keep their rhythm.
-            passed = max(1, int(ahead / settings.cycle)) if time - stirred >= QUIET else 1
+            passed = max(1, int(ahead / settings.cycle))
             grid.at(time + passed * settings.cycle, CYCLE, None)
         else:
             HAPPEN[what](grid, about)
     close(grid)
     grid.tally.lasted = grid.now - world.first
     return grid.tally.report(rule.name, assumption, seed)
+
+
+_OF_JOBS = (ARRIVE, DONE)
 
 
 def _next_arrival(grid: Grid, arrivals: Iterator[Job]) -> bool:
