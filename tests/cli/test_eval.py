@@ -121,6 +121,11 @@ def test_no_ad_steers_the_terminal() -> None:
         (["1 +"], "", "line 1, column 4: the text ends too early"),
         (["a", "--my", "[ a = "], "", "--my, line 1"),
         (["a", "--my", "[a=2][a=4]"], "", "--my: more than one ad was found (give --my once for"),
+        (
+            ["a", "--my", "job.ad"],
+            "",
+            "--my: 'job.ad' is no text of an ad (an ad in a file is given",
+        ),
         (["a", "--my", " "], "", "--my: no ad was found (such as '[ Cpus = 4 ]')"),
         (["a", "--target", "[a=2][a=4]"], "", "--target: more than one ad was found"),
         (["a", "--target", "[ a = "], "", "--target, line 1"),

@@ -78,6 +78,13 @@ def test_as_data(classad: Run, pool: Path) -> None:
     ]
 
 
+def test_a_side_that_requires_nothing_says_so(classad: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    path.write_text('[ Name = "a" ]')
+    done = classad("explain", "-", path, "--with", "a", stdin="[ Owner = 1 ]")
+    assert done.out.split("\n\n")[1:] == ["the job requires nothing", "the slot requires nothing\n"]
+
+
 def test_one_pair(classad: Run, pool: Path) -> None:
     done = classad("explain", "-", pool, "--with", "d", stdin=JOB)
     assert (done.status, done.err) == (1, "")

@@ -88,6 +88,11 @@ def _ad_of_text(text: str, option: str) -> ClassAd:
     try:
         found = list(islice(mm.parse_ads(text), 2))
     except ParseError as error:
+        if option == "--my" and text.strip() and not set("[=") & set(text):
+            advice = "an ad in a file is given as --ad FILE"
+            raise ParseError(
+                f"{text[:60]!r} is no text of an ad", source=option, hint=advice
+            ) from None
         raise error.at(option) from None
     if len(found) == 1:
         return found[0]

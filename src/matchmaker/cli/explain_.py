@@ -289,7 +289,8 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
             facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
             facts += f", {one.short}" if one.short else ""
             rows.append((one.number, value_text(clause.value), text, facts))
-        parts += ["", table(("", "is", title, "with"), rows, whole=(0,))]
+        of_rows = table(("", "is", title, "with"), rows, whole=(0,))
+        parts += ["", of_rows if rows else f"{title} nothing"]
     return parts
 
 
