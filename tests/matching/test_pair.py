@@ -20,6 +20,12 @@ def test_both_sides_must_agree() -> None:
     assert not match(job, small).matched
 
 
+def test_a_match_is_as_true_as_what_it_says() -> None:
+    job = parse_ad("[ Requirements = TARGET.Cpus >= 4 ]")
+    assert [bool(match(job, ClassAd(Cpus=n))) for n in (2, 4)] == [False, True]
+    assert not match(job, ClassAd())
+
+
 def test_sides_are_named_from_the_left() -> None:
     job = parse_ad('[ Requirements = TARGET.Kind == "host"; Rank = 7 ]')
     host = parse_ad('[ Kind = "host"; Requirements = false; Rank = 9 ]')

@@ -31,13 +31,16 @@ class Match(NamedTuple):
 
     ``left`` and ``right`` are the values of their requirements as conditions (true, false,
     UNDEFINED or ERROR); ``rank`` is the left ad's rank of the right one, UNDEFINED where it has
-    none.
+    none. A match is as true as ``matched``: ``if match(job, slot):``.
     """
 
     matched: bool
     left: Value
     right: Value
     rank: Value
+
+    def __bool__(self) -> bool:
+        return self.matched
 
 
 # What Match(…) does, in half the time: a tenth of that of a match.
