@@ -26,6 +26,8 @@ WORKERS = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
 # How many cases must agree with HTCondor in a run of all tests.
 CONFORMANCE := 50000
+# Options of `make bench`.
+BENCH ?=
 # How long `make fuzz` searches, and where; all targets by default.
 SECONDS ?= 600
 TARGETS ?=
@@ -92,6 +94,8 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 		$(BIN)/python -m pytest -q tests/services/test_portal_faults.py
 	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
+	STREAM_CASES=2000 STREAM_POOLS=20 \
+		$(BIN)/python -m pytest -q tests/property/test_streams_alone.py
 	PILOT_KILLS=5000 $(BIN)/python -m pytest -q tests/pilots/test_pilot_faults.py
 	STORE_TASKS=5000 STORE_CASES=5000 $(BIN)/python -m pytest -q tests/pilots/store
 	FLAG_JOBS=300 FLAG_SEED=$(SEED) \
@@ -170,8 +174,11 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 		"$$checkout" "$$folder/dist" $(DEMO)
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## Run the benchmarks; prints ratios
-	$(BIN)/python benchmarks/parsing.py
+bench: $(VENV)/.installed-dev ## Time reading beside HTCondor's library in five minutes; BENCH=--quick in one
+	$(BIN)/python benchmarks/reading.py $(BENCH)
+
+.PHONY: bench-all
+bench-all: bench ## Run the other benchmarks too; prints ratios
 	$(BIN)/python benchmarks/real_ads.py
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/pools.py

@@ -1,7 +1,7 @@
 """Prints how long one decision about pilots takes: 1,000 queues, 10,000 kinds, 100,000 pilots.
 
-``make bench``, or ``python benchmarks/decide.py``. Cold: nothing is remembered from a cycle before.
-Warm: the next cycle, with the same ads.
+``make bench-all``, or ``python benchmarks/decide.py``. Cold: nothing is remembered from a cycle
+before. Warm: the next cycle, with the same ads.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Prints what handing jobs over in two phases costs, beside plain ``sbatch`` on the same Slurm.
 
-``make bench``, or ``PYTHONPATH=. python benchmarks/delegation.py [--quick]``. Transfers a second:
-from the job's ad to a job that may start, with everything durable (intent, submission, commit,
-release), against a loop of ``sbatch``. The wait before the commit (``settle``) is left out there,
-and a stream of jobs has it in full: some wait while others are submitted. Latency: from the call to
-the payload's first act, for some waits. Wall-clock time, because Slurm, the file system and its
-``fsync`` are part of it.
+``make bench-all``, or ``PYTHONPATH=. python benchmarks/delegation.py [--quick]``. Transfers a
+second: from the job's ad to a job that may start, with everything durable (intent, submission,
+commit, release), against a loop of ``sbatch``. The wait before the commit (``settle``) is left out
+there, and a stream of jobs has it in full: some wait while others are submitted. Latency: from the
+call to the payload's first act, for some waits. Wall-clock time, because Slurm, the file system and
+its ``fsync`` are part of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prints how long reductions and submit flags take, beside what HTCondor's flatten takes.
 
-``make bench``, or ``python benchmarks/flags.py [--quick]``. Flatten does less: it folds constants
-and knows no verdicts; where a host's attribute stands under ``TARGET`` it folds nothing.
+``make bench-all``, or ``python benchmarks/flags.py [--quick]``. Flatten does less: it folds
+constants and knows no verdicts; where a host's attribute stands under ``TARGET`` it folds nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Prints what delegation costs on our side: a look at many live jobs, a ledger of many records.
 
-``make bench``, or ``python benchmarks/ledger.py [--quick]``. The batch system is a list in
+``make bench-all``, or ``python benchmarks/ledger.py [--quick]``. The batch system is a list in
 memory that counts its calls; the spool and the ledger are real, in a temporary folder.
 """
 

@@ -1,9 +1,9 @@
 """How the memory of a process grows over a long time: resident bytes at ten points of each load.
 
-``make bench``, or ``python benchmarks/memory_growth.py [--full] [LOAD …]``. No two jobs or ads of a
-load are alike, so that nothing kept of one serves another: caches fill up to their bounds, and from
-there on the curve is flat. ``--full`` takes 100,000 jobs on ten slots, a million choices among 17
-queues, a million ads of new names, and a stream of five million ads.
+``make bench-all``, or ``python benchmarks/memory_growth.py [--full] [LOAD …]``. No two jobs or ads
+of a load are alike, so that nothing kept of one serves another: caches fill up to their bounds, and
+from there on the curve is flat. ``--full`` takes 100,000 jobs on ten slots, a million choices among
+17 queues, a million ads of new names, and a stream of five million ads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import IO, cast
 
 import attrs
-from memory import resident
+from timing import resident
 
 import matchmaker as mm
 from matchmaker.classad.cache import caches

@@ -1,8 +1,8 @@
 """Prints what policies of pilot submission cost, side by side in one run.
 
 ``python benchmarks/pilots.py [--trace FILE] [--full] [--jobs N]``. Without a trace the jobs are
-made up. ``make bench`` takes a short cut: 3,000 jobs and one seed. ``--shapes`` takes made-up loads
-of other shapes, the medians of two seeds each: what is good on one trace only is seen there.
+made up. ``make bench-all`` takes a short cut: 3,000 jobs and one seed. ``--shapes`` takes made-up
+loads of other shapes, the medians of two seeds each: what is good on one trace only is seen there.
 ``--full`` takes the whole trace or a made-up week, five seeds and all three assumptions on start
 delays. That takes an hour for the 188,041 jobs of the LCG grid of November 2005, which the Parallel
 Workloads Archive has. The figures are medians over seeds and assumptions. The last lines say

@@ -1,8 +1,9 @@
 """Prints how long matching jobs with many slots takes, beside HTCondor's library in a loop.
 
-``python benchmarks/pools.py [--quick] [--plot FILE]``; ``make bench`` runs it too. Both sides hold
-the same slots and are first checked to give the same matches and ranks. What the loop would take
-is reckoned from a part of it where the whole would take minutes; such figures are marked ``~``.
+``python benchmarks/pools.py [--quick] [--plot FILE]``; ``make bench-all`` runs it too. Both sides
+hold the same slots and are first checked to give the same matches and ranks. What the loop would
+take is reckoned from a part of it where the whole would take minutes; such figures are marked
+``~``.
 """
 
 from __future__ import annotations

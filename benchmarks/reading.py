@@ -34,9 +34,8 @@ from typing import Any, Final
 
 import attrs
 import drawn
-from memory import resident
 from run import peer
-from timing import figure
+from timing import figure, resident
 
 ROUNDS: Final = 3
 PIECE: Final = 200

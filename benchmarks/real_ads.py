@@ -1,6 +1,6 @@
-"""Prints how fast the ads of a real pool are read and matched, beside HTCondor's library.
+"""Prints how fast a job is matched with the ads of a real pool, beside HTCondor's library.
 
-``python benchmarks/real_ads.py [--quick]``, or ``make bench``. The HTCondor pool of the service
+``python benchmarks/real_ads.py [--quick]``, or ``make bench-all``. The HTCondor pool of the service
 tests publishes slots, daemons and a job; each is multiplied with new numbers and names. The garbage
 collector is on. One job is matched with 20,000 ads, no two alike, pair by pair; a new process reads
 a file and matches. Where HTCondor is not unpacked, ads of the same shapes are made up.
@@ -8,18 +8,17 @@ a file and matches. Where HTCondor is not unpacked, ads of the same shapes are m
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import drawn
 import subjects
 from run import Row, measured, peer, print_row
 from timing import figure
@@ -79,50 +78,6 @@ def _line(line: str) -> Text:
     if real:
         return lambda number: f"{head}{float(real) + number / 1e6!r}"
     return lambda number: f'{head}{text}{number}"'
-
-
-def bracketed(text: Text) -> Text:
-    """The same ads in the new format, as HTCondor's tools write them on one line."""
-    return lambda number: mm.dumps(mm.parse_ad(text(number), "old"))
-
-
-def in_json(text: Text) -> Text:
-    """The same ads in JSON."""
-    return lambda number: mm.dumps(mm.parse_ad(text(number), "old"), "json")
-
-
-def reading(classad2: Any, texts: dict[str, Text]) -> Iterator[Row]:
-    """Ads of each kind in a stream, one by one, in three formats."""
-
-    def ours(text: str) -> int:
-        return sum(1 for _ in mm.read_ads(io.StringIO(text), "old"))
-
-    def theirs(text: str) -> int:
-        return sum(1 for _ in classad2.parseAds(io.StringIO(text), classad2.ParserType.Old))
-
-    def by_json(text: str) -> mm.ClassAd:
-        return mm.parse_ad(text, "json")
-
-    def its_json(text: str) -> Any:
-        # Its reader of JSON is not among the bindings; the dict of json.loads is what users pass.
-        return classad2.ClassAd(json.loads(text))
-
-    def fresh(text: Text, size: int) -> Callable[[], Sequence[str]]:
-        return lambda: [text(next(_numbers)) for _ in range(size)]
-
-    def row(what: str, wanted: str, ours: Any, theirs: Any, data: Any, number: int = 1) -> Row:  # noqa: PLR0917 - a line of the table
-        return Row(what, ours, classad2 and theirs, data, ROUNDS, number, wanted=wanted,
-                   collecting=True)  # fmt: skip
-
-    for kind, text in texts.items():
-        stream = lambda text=text: ["\n".join(text(next(_numbers)) for _ in range(50))]  # noqa: E731
-        yield row(f"a pool's stream of {kind}s, an ad", "1.2, 3", ours, theirs, stream, 50)
-        yield row(f"a pool's {kind}, old; parseOne", "0.5, 1", mm.parse_ad,
-                  classad2 and classad2.parseOne, fresh(text, 20))  # fmt: skip
-        yield row(f"a pool's {kind}, new; ClassAd(text)", "0.5, 1", mm.parse_ad,
-                  classad2 and classad2.ClassAd, fresh(bracketed(text), 20))  # fmt: skip
-        yield row(f"a pool's {kind} in JSON; ClassAd(json)", "0.7, 1.5", by_json, its_json,
-                  fresh(in_json(text), 20))  # fmt: skip
 
 
 def pairs(classad2: Any, what: str, job: str, text: Text, size: int) -> Row:
@@ -191,7 +146,7 @@ def main() -> None:
         real = published()
     except Exception as error:  # noqa: BLE001 - whatever keeps a pool from starting
         print(f"no HTCondor pool here, its ads are made up ({error})")
-        real = {"slot": subjects.slot_stream(50).split("\n\n")}
+        real = {"slot": [*map(drawn.old, drawn.slots(50))]}
     texts = {kind: multiplied(ads) for kind, ads in real.items()}
     for kind, ads in real.items():
         sizes = [(ad.count("\n") + 1, len(ad)) for ad in ads]
@@ -201,7 +156,6 @@ def main() -> None:
     rows = [
         pairs(classad2, "distinct ads", subjects.JOB, lambda n: subjects.machine_texts(1)[0], size),
         pairs(classad2, "slots of a pool", JOB, texts["slot"], size // 10),
-        *reading(classad2, texts),
     ]
     for each in rows:
         ours, *rest = measured(each, 2 if quick else ROUNDS)

@@ -1,7 +1,8 @@
-"""Prints how fast we are beside HTCondor's own library, in one run on the same data.
+"""Prints how fast expressions and matches are evaluated beside HTCondor's library.
 
-``make bench``, or ``python benchmarks/run.py [--quick]``. Both sides of each comparison are first
-checked to give the same answer. Where HTCondor's bindings cannot be imported, ours stand alone.
+``make bench-all``, or ``python benchmarks/run.py [--quick]``. Both sides of each comparison are
+first checked to give the same answer. Where HTCondor's bindings cannot be imported, ours stand
+alone.
 """
 
 from __future__ import annotations
@@ -13,13 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
-import memory
 import subjects
 from timing import Timing, Work, figure, interleaved
 
@@ -56,87 +53,6 @@ def peer() -> Any:
     except ImportError as error:
         return str(error)
     return classad2
-
-
-def parsing(classad2: Any) -> list[Row]:
-    """Text to ads and expressions."""
-    known = subjects.expression_texts(1) * 500
-    if classad2:
-        [ad], [expression] = subjects.machine_texts(1), subjects.expression_texts(1)
-        assert mm.parse_ad(ad).eval("TotalLoad") == classad2.ClassAd(ad).eval("TotalLoad")
-        value = mm.parse_expr(expression).eval(mm.parse_ad(subjects.JOB), mm.parse_ad(ad))
-        mine, its = classad2.ClassAd(subjects.JOB), classad2.ClassAd(ad)
-        assert value == classad2.ExprTree(expression).eval(mine, its)
-    return [
-        Row(
-            "parse an ad of 20 attributes; ClassAd(text)",
-            mm.parse_ad,
-            classad2 and classad2.ClassAd,
-            lambda: subjects.machine_texts(60),
-            wanted="0.5, 1",
-        ),
-        Row(
-            "the same; parseOne(text)",
-            mm.parse_ad,
-            classad2 and classad2.parseOne,
-            lambda: subjects.machine_texts(60),
-        ),
-        Row(
-            "parse an expression, a new text each time",
-            mm.parse_expr,
-            classad2 and classad2.ExprTree,
-            lambda: subjects.expression_texts(200),
-        ),
-        Row(
-            "parse an expression, the same text again",
-            mm.parse_expr,
-            classad2 and classad2.ExprTree,
-            lambda: known,
-        ),
-    ]
-
-
-def streaming(classad2: Any, folder: Path) -> list[Row]:
-    """Files of ads in the old format, as tools write them for a whole pool."""
-    numbers = count(1)
-
-    def stream(size: int) -> Callable[[], Sequence[Path]]:
-        def new() -> Sequence[Path]:
-            path = folder / f"{next(numbers)}.ads"
-            path.write_text(subjects.slot_stream(size), encoding="utf-8")
-            return [path]
-
-        return new
-
-    def ours(path: Path) -> int:
-        return sum(1 for _ in mm.read_ads(path, "old"))
-
-    def theirs(path: Path) -> int:
-        with path.open(encoding="utf-8") as file:
-            return sum(1 for _ in classad2.parseAds(file, classad2.ParserType.Old))
-
-    [path] = stream(40)()
-    assert ours(path) == 40
-    if classad2:
-        with path.open(encoding="utf-8") as file:
-            their_ads = list(classad2.parseAds(file, classad2.ParserType.Old))
-        for mine, its in zip(mm.read_ads(path, "old"), their_ads, strict=True):
-            assert [mine.eval(name) for name in ("Name", "Disk", "TotalLoad")] == [
-                its.eval(name) for name in ("Name", "Disk", "TotalLoad")
-            ]
-    sizes = {2000: 10, 10_000: 5}
-    return [
-        Row(
-            f"read an old stream of {size:,} ads, an ad",
-            ours,
-            classad2 and theirs,
-            stream(size),
-            rounds,
-            count=size,
-            wanted="4, 8",
-        )
-        for size, rounds in sizes.items()
-    ]
 
 
 def evaluating(classad2: Any) -> list[Row]:
@@ -232,22 +148,6 @@ def print_row(what: str, ours: str, theirs: str, ratio: str, wanted: str = "") -
     print(f"{what:<56} | {ours:>26} | {theirs:>26} | {ratio:>6} | {wanted}", flush=True)
 
 
-def print_memory(number: int, *, beside: bool) -> None:
-    """Prints the line on memory, the same on each side in every run."""
-    if not Path("/proc/self/statm").exists():
-        print("memory is measured on Linux only")
-        return
-    ours = memory.of_one_ad("ours", number)
-    theirs = memory.of_one_ad("theirs", number) if beside else None
-    print_row(
-        "memory of 50,000 parsed ads, kB an ad",
-        figure(ours),
-        figure(theirs) if theirs else "-",
-        figure(theirs / ours) if theirs else "-",
-        "1, 2",
-    )
-
-
 def main() -> None:
     """Measures and prints the table."""
     quick = "--quick" in sys.argv[1:]
@@ -263,19 +163,11 @@ def main() -> None:
     print("wanted is the ratio to have at least, and the aim\n")
     print_row("what", "ours (µs)", "classad2 (µs)", "ratio", "wanted")
     start = time.monotonic()
-    with TemporaryDirectory() as folder:
-        rows = (
-            *parsing(classad2),
-            *streaming(classad2, Path(folder)),
-            *evaluating(classad2),
-            *brokering(),
-        )
-        for row in rows:
-            ours, *rest = measured(row, rounds)
-            theirs = str(rest[0]) if rest else "-"
-            ratio = figure(rest[0].ratio_to(ours)) if rest else "-"
-            print_row(row.what, str(ours), theirs, ratio, row.wanted)
-    print_memory(2000 if quick else 50_000, beside=classad2 is not None)
+    for row in (*evaluating(classad2), *brokering()):
+        ours, *rest = measured(row, rounds)
+        theirs = str(rest[0]) if rest else "-"
+        ratio = figure(rest[0].ratio_to(ours)) if rest else "-"
+        print_row(row.what, str(ours), theirs, ratio, row.wanted)
     print(f"\n{time.monotonic() - start:.0f} s in all")
 
 

@@ -8,7 +8,9 @@ and the median of the rounds' ratios.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 from time import process_time_ns
 from typing import Any
@@ -90,3 +92,9 @@ def figure(number: float) -> str:
     if number >= 1:
         return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
     return f"{number:.2g}"
+
+
+def resident() -> int:
+    """The bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
