@@ -74,6 +74,31 @@ def queues_of(worker_node: ClassAd) -> tuple[str, ...] | None:
     return tuple(name for name in listed if isinstance(name, str))
 
 
+@charged
+def with_policy(queue: ClassAd, name: str, worker_nodes: Iterable[ClassAd]) -> ClassAd:
+    """Return the ad of a queue with what its nodes say of its policy, beside what it says itself.
+
+    >>> from matchmaker import parse_ad, parse_ads
+    >>> nodes = parse_ads('[ QueueAds = { [ Name = "gpu"; MaxCpusPerNode = 4 ] } ]')
+    >>> with_policy(parse_ad('[ QueueName = "gpu" ]'), "gpu", nodes).eval("MaxCpusPerNode")
+    4
+    """
+    told = next(filter(None, (_policy_of(node, name) for node in worker_nodes)), None)
+    if told is None or all(attribute in queue for attribute in told):
+        return queue
+    found = queue.copy()
+    for attribute in told:
+        if attribute not in queue:
+            found[attribute] = told.eval(attribute)
+    return found
+
+
+def _policy_of(worker_node: ClassAd, queue: str) -> ClassAd | None:
+    listed = worker_node.eval("QueueAds")
+    ads = (ad for ad in listed if isinstance(ad, ClassAd)) if isinstance(listed, list) else ()
+    return next((ad for ad in ads if ad.eval("Name") == queue), None)
+
+
 def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
     """Each node with the name that it goes by; a node without one is ``node 3`` for the third."""
     for number, ad in enumerate(worker_nodes, 1):

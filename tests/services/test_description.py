@@ -64,9 +64,10 @@ def test_slurm_says_the_same_in_json(
     oracle = slurm(NODES)
     lines = batch.describe("slurm", lambda argv: asked(oracle, argv))
     data = batch.read_description("slurm", [("sinfo", asked(oracle, ["sinfo", "--json"]))])
+    # What partitions say is not there.
     for one, other in zip(lines.nodes, data.nodes, strict=True):
         for name in one:
-            if name not in ("Native", "NodeState"):
+            if name not in ("Native", "NodeState", "QueueAds", "MaxWallClockTime"):
                 assert one.eval(name) == other.eval(name), name
 
 
@@ -246,12 +247,14 @@ def rest(oracle: SlurmOracle, version: str, what: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["0.0.37", "0.0.38"])
+@pytest.mark.parametrize("kind", ["MaxMemPerNode", "MaxMemPerCPU"])
 def test_slurmrestd_says_what_lines_say(
-    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle], version: str
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle], version: str, kind: str
 ) -> None:
     oracle = slurm(NODES)
     try:
-        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=adm,root"])
+        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=adm,root",
+                       "MaxCPUsPerNode=4", f"{kind}=3000", "MaxTime=90"])  # fmt: skip
         asked(oracle, ["sbatch", "--hold", "--array=1-5", "--wrap", "true"])
         lines = batch.describe("slurm", lambda argv: asked(oracle, argv))
         texts = [(what, rest(oracle, version, what)) for what in ("nodes", "partitions", "jobs")]
@@ -259,7 +262,9 @@ def test_slurmrestd_says_what_lines_say(
     except ServiceUnavailable as error:
         pytest.skip(f"no slurmrestd here: {error}")
     finally:
-        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=ALL"])
+        asked(oracle, ["scontrol", "update", "PartitionName=main", "AllowGroups=ALL",
+                       "MaxCPUsPerNode=UNLIMITED", "MaxMemPerNode=0",
+                       "MaxTime=UNLIMITED"])  # fmt: skip
         asked(oracle, ["scancel", "--me"])
     assert data.issues == ()
     [partition] = json.loads(dict(texts)["partitions"])["partitions"]
@@ -269,6 +274,9 @@ def test_slurmrestd_says_what_lines_say(
             if name not in ("Native", "NodeState"):
                 assert one.eval(name) == other.eval(name), name
     assert lines.queues[0].eval("GlueCEStateWaitingJobs") == 5
+    limit = {"MaxMemPerNode": "MaxMemoryPerNode", "MaxMemPerCPU": "MaxMemoryPerCpu"}[kind]
+    facts = [lines.queues[0].eval(name) for name in ("MaxCpusPerNode", limit)]
+    assert (facts, lines.nodes[0].eval("MaxWallClockTime")) == ([4, 3000], 90)
 
 
 def test_the_version_that_runs_here_is_declared(

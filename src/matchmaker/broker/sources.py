@@ -23,7 +23,7 @@ from matchmaker.glue.issues import issue as made
 from matchmaker.glue.linking import site_of
 from matchmaker.glue.records import ComputingElement, texts
 from matchmaker.glue.snapshot import joined
-from matchmaker.nodes import queues_of
+from matchmaker.nodes import queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
 
@@ -154,8 +154,9 @@ def _pairs(sources: Any) -> Iterator[tuple[str, Iterable[ClassAd]]]:
 def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
     """Make an ad of each queue that worker nodes list in ``Queues``, for want of a description.
 
-    Each has the queue's name, its batch system, and its processors: all, and the free ones of
-    nodes that take jobs. It sets no rule of access and no limit, as nobody told of any.
+    Each has the queue's name, its batch system, its processors (all, and the free ones of nodes
+    that take jobs), and the limits and the state that ``QueueAds`` of its nodes tell. It sets no
+    rule of access, as nobody told of any.
 
     >>> from matchmaker import parse_ads
     >>> nodes = parse_ads('[ Queues = { "gpu", "up" }; Cpus = 4 ] [ Queues = { "up" }; Cpus = 8 ]')
@@ -180,7 +181,7 @@ def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
         takes = [node for node in nodes if node.eval("Available") is not False]
         if any("FreeCpus" in node for node in takes):
             ad["GlueCEStateFreeCPUs"] = total(takes, "FreeCpus")
-        made.append(ad)
+        made.append(with_policy(ad, name, nodes))
     return made
 
 

@@ -12,9 +12,11 @@ NODES = ({"name": "wn1", "cpus": 8, "used": 3, "state": "MIXED", "flags": ("CLOU
           "memory": 8000, "taken": 0, "features": (), "load": 0, "partitions": ("long",)},
          )  # fmt: skip
 PARTITIONS = ({"name": "long", "cpus": 12, "tier": 5, "minutes": 2880, "state": "UP",
-               "groups": "cms,ops", "deny": "", "nodes": "wn1,wn[01-03]", "default": True},
+               "groups": "cms,ops", "deny": "", "nodes": "wn1,wn[01-03]", "default": True,
+               "of_node": 4, "megabytes": 3000, "of_cpu": None},
               {"name": "short", "cpus": 8, "tier": 1, "minutes": None, "state": "DRAIN",
-               "groups": "", "deny": "evil", "nodes": "wn1", "default": False})  # fmt: skip
+               "groups": "", "deny": "evil", "nodes": "wn1", "default": False,
+               "of_node": None, "megabytes": None, "of_cpu": 500})  # fmt: skip
 JOBS = (("long", "RUNNING", ""), ("long,short", "PENDING", "1-9:2,20%3"), ("short", "PENDING", ""))
 
 
@@ -78,9 +80,16 @@ def _partition_line(version: str, one: dict[str, Any]) -> str:
         f"PartitionName={one['name']} AllowGroups={one['groups'] or 'ALL'} {accounts} AllowQos=ALL "
         f"AllocNodes=ALL Default={'YES' if one['default'] else 'NO'} QoS=N/A DefaultTime=NONE "
         f"DisableRootJobs=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime={time} MinNodes=0 "
-        f"LLN=NO MaxCPUsPerNode=UNLIMITED Nodes={one['nodes']} {tier} RootOnly=NO ReqResv=NO "
-        f"State={one['state']} TotalCPUs={one['cpus']} TotalNodes=2"
+        f"LLN=NO MaxCPUsPerNode={one['of_node'] or 'UNLIMITED'} Nodes={one['nodes']} {tier} "
+        f"RootOnly=NO ReqResv=NO State={one['state']} TotalCPUs={one['cpus']} TotalNodes=2 "
+        f"{_memory(one)}"
     )
+
+
+def _memory(one: dict[str, Any]) -> str:
+    if one["of_cpu"]:
+        return f"DefMemPerNode=UNLIMITED MaxMemPerCPU={one['of_cpu']}"
+    return f"DefMemPerNode=UNLIMITED MaxMemPerNode={one['megabytes'] or 'UNLIMITED'}"
 
 
 def job_lines(_: str) -> str:
@@ -148,7 +157,12 @@ def _partition_json(minor: int, one: dict[str, Any]) -> dict[str, Any]:
             "max_time_limit": -1 if one["minutes"] is None else one["minutes"],
             "name": one["name"], "nodes": one["nodes"], "priority_tier": one["tier"],
             "total_cpus": one["cpus"], "total_nodes": 2,
+            "maximum_cpus_per_node": one["of_node"] or -1,
+            "maximum_memory_per_node": one["megabytes"],
             **({"nodes_online": numbers[state]} if minor == 37 else {"state": state}),
+            # Version 0.0.37 has a number for either, with a bit that says for which.
+            **({"maximum_memory_per_node": _either(one)} if minor == 37
+               else {"maximum_memory_per_cpu": one["of_cpu"]}),
         }  # fmt: skip
     return {
         "nodes": {"allowed_allocation": "", "configured": one["nodes"], "total": 2},
@@ -158,11 +172,23 @@ def _partition_json(minor: int, one: dict[str, Any]) -> dict[str, Any]:
         "alternate": "", "tres": {"billing_weights": "", "configured": f"cpu={one['cpus']}"},
         "cluster": "", "cpus": {"task_binding": 0, "total": one["cpus"]},
         "defaults": {"memory_per_cpu": 0, "time": _number(None), "job": ""},
-        "maximums": {"cpus_per_node": _number(None), "time": _number(one["minutes"])},
+        "maximums": {
+            "cpus_per_node": _number(one["of_node"]), "time": _number(one["minutes"]),
+            "memory_per_cpu": _either(one), **({} if minor == 39 else {
+                "partition_memory_per_cpu": _number(one["of_cpu"]),
+                # One that is not set may be 0, too.
+                "partition_memory_per_node": {"set": True, "infinite": False,
+                                              "number": one["megabytes"] or 0},
+            }),
+        },
         "minimums": {"nodes": 0}, "name": one["name"],
         "priority": {"job_factor": 1, "tier": one["tier"]},
         "partition": {"state": [one["state"]]},
     }  # fmt: skip
+
+
+def _either(one: dict[str, Any]) -> int:
+    return one["of_cpu"] - (1 << 63) if one["of_cpu"] else one["megabytes"] or 0
 
 
 def jobs_json(version: str) -> str:

@@ -151,9 +151,11 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
                 raise text.wrong(
                     f"no line is an output of {lrms}; expected is the output of: {spoken(lrms)}"
                 )
+    known = {queue.name: queue for queue in queues}
+    ads = [node.ad(known) if isinstance(node, Node) else node for node in nodes]
     return Description(
         lrms,
-        _named(lrms, "node", [node.ad() if isinstance(node, Node) else node for node in nodes]),
+        _named(lrms, "node", ads),
         _named(lrms, "queue", [queue.ad() for queue in queues]),
         tuple(issue for text in texts for issue in text.skipped),
     )

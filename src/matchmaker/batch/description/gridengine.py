@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
-from matchmaker.batch.description.records import Node, Queue, by_queue, model, status
+from matchmaker.batch.description.records import Node, Queue, by_queue, greatest, model, status
 from matchmaker.batch.description.texts import Format, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
@@ -217,8 +217,8 @@ def _node(name: str, said: _Said) -> Node:
         arch=platform(arch),
         system=operating_system(arch),
         load=real(first(facts, ("load_avg", "np_load_avg"))),
-        max_wall=_greatest(_own(said, queue, name, _WALL) for queue in queues),
-        max_cpu=_greatest(_own(said, queue, name, _CPU) for queue in queues),
+        max_wall=greatest(_own(said, queue, name, _WALL) for queue in queues),
+        max_cpu=greatest(_own(said, queue, name, _CPU) for queue in queues),
         features=tuple(
             each for each in sorted(said.booleans) if any(_count(part.get(each)) for part in parts)
         ),
@@ -325,10 +325,3 @@ def _lowest(queue: str, said: _Said, mine: Iterable[Node], names: tuple[str, ...
 
 def _least(limits: Iterable[int | None]) -> int | None:
     return min((each for each in limits if each is not None), default=None)
-
-
-def _greatest(limits: Iterable[int | None]) -> int | None:
-    found = list(limits)
-    return (
-        None if None in found else max((each for each in found if each is not None), default=None)
-    )

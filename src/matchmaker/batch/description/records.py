@@ -7,6 +7,7 @@ ad.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -69,11 +70,12 @@ class Node:
     queues: tuple[str, ...] = ()
     native: Mapping[str, str] = attrs.Factory(dict)
 
-    def ad(self) -> ClassAd:
+    def ad(self, of_queues: Mapping[str, Queue] = MappingProxyType({})) -> ClassAd:
         """The node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
 
         ``Disk`` is in kibibytes, as in HTCondor; ``GlueHostProcessorLoadLast1Min`` in hundredths.
         ``GPUModel`` is a text, or a list on a node with several models; ``GPUModels`` counts each.
+        ``QueueAds`` has the policy of each queue of the node that is among ``of_queues``.
 
         >>> node = Node(name="wn1", lrms="slurm", state="IDLE", available=True, cpus=4, disk=2)
         >>> ad = node.ad()
@@ -82,6 +84,7 @@ class Node:
         >>> ad.eval("Memory")
         UNDEFINED
         """
+        mine = [of_queues[name] for name in dict.fromkeys(self.queues) if name in of_queues]
         return _ad(
             {
                 "Name": self.name,
@@ -102,6 +105,7 @@ class Node:
                 "GPUModels": _counts(self.gpu_models),
                 "Features": list(self.features),
                 "Queues": list(self.queues),
+                "QueueAds": [queue.policy() for queue in mine] or None,
                 "GlueHostArchitectureSMPSize": self.cpus,
                 "GlueHostMainMemoryRAMSize": self.memory,
                 "GlueHostArchitecturePlatformType": self.arch,
@@ -122,6 +126,8 @@ class Queue:
         status: one of GLUE 1.3's four.
         max_wall, max_cpu: seconds; `UNLIMITED` where the batch system says that there is no limit.
         access: whom it admits; by default everybody.
+        max_node_cpus, max_node_memory: the most that one job may have on a node.
+        max_cpu_memory: the most memory for each processor of a job.
         routes: what a queue of HTCondor-CE does with its jobs, an ad for each route.
         native: everything that the batch system printed.
     """
@@ -137,6 +143,9 @@ class Queue:
     max_cpu: int | None = None
     max_jobs: int | None = None
     max_running: int | None = None
+    max_node_cpus: int | None = None
+    max_node_memory: int | None = None
+    max_cpu_memory: int | None = None
     priority: int | None = None
     default: bool | None = None
     access: Access = EVERYBODY
@@ -174,6 +183,9 @@ class Queue:
                 "GlueCEPolicyMaxCPUTime": _minutes(self.max_cpu),
                 "GlueCEPolicyMaxTotalJobs": self.max_jobs,
                 "GlueCEPolicyMaxRunningJobs": self.max_running,
+                "MaxCpusPerNode": self.max_node_cpus,
+                "MaxMemoryPerNode": self.max_node_memory,
+                "MaxMemoryPerCpu": self.max_cpu_memory,
                 "GlueCEPolicyPriority": self.priority,
                 "LocalAccess": lists or None,
                 "GlueCEAccessControlBaseRule": [_CLOSED] if lists else None,
@@ -181,6 +193,33 @@ class Queue:
             },
             self.native,
         )
+
+    def policy(self) -> ClassAd:
+        """What decides which jobs the queue takes, as the ads of its nodes repeat it.
+
+        >>> queue = Queue(name="long", lrms="slurm", status=PRODUCTION, max_wall=7200)
+        >>> print(queue.policy())
+        [ Name = "long"; GlueCEStateStatus = "Production"; GlueCEPolicyMaxWallClockTime = 120 ]
+        """
+        ad = self.ad()
+        return ClassAd({name: ad.eval(name) for name in POLICY if name in ad})
+
+
+POLICY: Final = (
+    "Name", "IsDefault", "GlueCEStateStatus", "GlueCEPolicyMaxWallClockTime",
+    "GlueCEPolicyMaxCPUTime", "MaxCpusPerNode", "MaxMemoryPerNode", "MaxMemoryPerCpu",
+)  # fmt: skip
+"""The attributes of a queue that the ads of its nodes repeat."""
+
+
+def greatest(limits: Iterable[int | None]) -> int | None:
+    """The greatest of several limits; None if one is unknown.
+
+    >>> greatest([60, 90]), greatest([60, None]), greatest([])
+    (90, None, None)
+    """
+    found = list(limits)
+    return None if None in found else max((n for n in found if n is not None), default=None)
 
 
 def by_queue(nodes: Iterable[Node]) -> dict[str, list[Node]]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import attrs
+
 from matchmaker.batch.description.access import (
     ALLOWED,
     DENIED,
@@ -28,6 +30,7 @@ from matchmaker.batch.description.records import (
     Queue,
     by_queue,
     cpus,
+    greatest,
 )
 from matchmaker.batch.description.slurm_output import JOB, WHO, records
 from matchmaker.batch.description.texts import Format, Text
@@ -88,11 +91,20 @@ _PARTITION: Final = {
     "state": ("State", "partition.state", "state", "nodes_online"),
     "cpus": ("TotalCPUs", "cpus.total", "total_cpus"),
     "time": ("MaxTime", "maximums.time", "max_time_limit"),
+    "cpus of a node": ("MaxCPUsPerNode", "maximums.cpus_per_node", "maximum_cpus_per_node"),
+    "memory of a node": (
+        "MaxMemPerNode", "maximums.partition_memory_per_node", "maximum_memory_per_node",
+    ),
+    "memory of a cpu": (
+        "MaxMemPerCPU", "maximums.partition_memory_per_cpu", "maximum_memory_per_cpu",
+    ),
+    # Either of both, in versions 0.0.37 and 0.0.39 of the JSON alone.
+    "memory": ("maximum_memory_per_node", "maximums.memory_per_cpu"),
     "priority": ("PriorityTier", "priority.tier", "priority_tier", "Priority"),
     "default": ("Default",),
     "flags": ("flags",),
     "nodes": ("Nodes", "nodes.configured", "nodes"),
-}
+}  # fmt: skip
 _ACCESS: Final = {
     "AllowGroups": "AllowedGroups", "groups.allowed": "AllowedGroups",
     "allowed_groups": "AllowedGroups",
@@ -152,6 +164,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     counts = None if jobs is None else _counted(jobs)
     of_partitions = [facts for facts, _ in partitions]
     found = [_node(facts, of_partitions) for facts in nodes]
+    times = {_name(facts): limit(first(facts, _PARTITION["time"]), 60) for facts in of_partitions}
+    found = [attrs.evolve(node, max_wall=greatest(map(times.get, node.queues))) for node in found]
     behind = by_queue(found)
     return found, [
         _queue(facts, _access(facts, text), behind.get(_name(facts), ()), counts)
@@ -377,6 +391,9 @@ def _queue(facts: Facts, access: Access, mine: Sequence[Node], counts: _Counts |
     state, default, flags = said("state"), said("default"), said("flags")
     if default is None and flags is not None:
         default = "YES" if "default" in words(flags.lower()) else "NO"
+    of_node, of_cpu = _most(said("memory of a node")), _most(said("memory of a cpu"))
+    if of_node is None and of_cpu is None:
+        of_node, of_cpu = _most_of_either(said("memory"))
     return Queue(
         name=_name(facts),
         lrms=LRMS,
@@ -386,8 +403,36 @@ def _queue(facts: Facts, access: Access, mine: Sequence[Node], counts: _Counts |
         running=jobs("running"),
         waiting=jobs("waiting"),
         max_wall=limit(said("time"), 60),
+        max_node_cpus=_most(said("cpus of a node")),
+        max_node_memory=of_node,
+        max_cpu_memory=of_cpu,
         priority=whole(said("priority")),
         default=None if default is None else default == "YES",
         access=access,
         native=facts,
     )
+
+
+def _most(text: str | None) -> int | None:
+    """A limit on a job; None where there is none, which JSON writes as 0 or -1.
+
+    >>> _most("4"), _most("UNLIMITED"), _most("0"), _most("-1"), _most(None)
+    (4, None, None, None, None)
+    """
+    number = whole(text)
+    return number if number is not None and number > 0 else None
+
+
+_OF_CPU: Final = 1 << 63
+"""The bit that makes a limit of memory one for each processor."""
+
+
+def _most_of_either(text: str | None) -> tuple[int | None, int | None]:
+    """The limits of memory on a node and for each processor, of which a number is one.
+
+    >>> _most_of_either("3000"), _most_of_either("-9223372036854775308"), _most_of_either("0")
+    ((3000, None), (None, 500), (None, None))
+    """
+    if text is not None and re.fullmatch(r"-\d{19}", text, re.ASCII):
+        return None, _most(str(int(text) + _OF_CPU))
+    return _most(text), None
