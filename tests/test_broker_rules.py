@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -447,9 +448,16 @@ def test_a_queue_matches_by_its_nodes_and_flags_are_for_these_alone() -> None:
     certificate = found.submission.certificate
     assert certificate is not None
     assert (certificate.nodes, certificate.accepted) == (2, 1)
-    assert str(found.submission.verdict) == "exact"
     assert found.selection is not None
     assert [refusal.name for refusal in found.selection.refused] == ["gpu"]
+    # The only node that will do takes no jobs, and nobody knows whether it will.
+    assert found.submission.waits
+    assert str(found.submission.verdict) == "necessary"
+    assert found.submission.dropped[-1].reason == "no node that will do takes jobs now: wn2"
+    back = hosts(NODES.replace("Available = false", "Available = true"))
+    again = broker.route(parse_ad(BIG), broker.of_nodes(back.nodes or ()), back).submission
+    assert again is not None
+    assert (str(again.verdict), again.waits) == ("exact", False)
 
 
 def test_flags_for_a_named_queue_do_not_count_the_nodes_of_others() -> None:
@@ -496,6 +504,162 @@ def test_the_default_queue_comes_first_of_equals() -> None:
     job = parse_ad("[ Requirements = true; Rank = other.P ]")
     assert [each.name for each in broker.choose(job, queues).ranked] == ["b", "z", "a"]
     assert next(iter(broker.choose_many([job], broker.pool(queues)))).names == ("b", "z", "a")
+
+
+# --- limits and states of queues ------------------------------------------------------------------
+
+ALONE = """
+[ Name = "wn1"; Cpus = 8; GlueHostMainMemoryRAMSize = 8000; GlueHostArchitectureSMPSize = 8;
+  Queues = { "closed", "gpu", "main" }; QueueAds = {
+    [ Name = "closed"; GlueCEStateStatus = "Draining" ],
+    [ Name = "gpu"; GlueCEStateStatus = "Production"; GlueCEPolicyMaxWallClockTime = 600 ],
+    [ Name = "main"; IsDefault = true; GlueCEStateStatus = "Production";
+      GlueCEPolicyMaxWallClockTime = 60; MaxCpusPerNode = 4; MaxMemoryPerNode = 3000 ] } ]
+"""
+
+
+def sent(job: str, nodes: str = ALONE, table: str | None = None) -> str | None:
+    """Where nodes alone send a job."""
+    known = list(parse_ads(nodes))
+    mapping = batch.load_mapping("slurm", table)
+    found = broker.route(
+        parse_ad(f"[ Requirements = true; {job} ]"), broker.of_nodes(known),
+        broker.Hosts(nodes=known, mapping=mapping),
+    )  # fmt: skip
+    assert found.submission is None or str(found.submission.verdict) == "exact"
+    return found.queue.name if found.queue is not None and found.submission is not None else None
+
+
+def test_nodes_alone_tell_the_limits_and_the_default_of_their_queues() -> None:
+    assert sent("") == "main", "the default, not the first by name"
+    assert sent("MaxWallTime = 60; RequestCpus = 4; RequestMemory = 3000") == "main"
+    assert sent("MaxWallTime = 61") == "gpu"
+    assert sent("RequestCpus = 5") == "gpu"
+    assert sent("RequestMemory = 3001") == "gpu"
+    assert sent("MaxWallTime = 601") is None
+    silent = ALONE.partition("QueueAds")[0] + "]"
+    assert sent("", silent) == "closed", "nobody told"
+
+
+@pytest.mark.parametrize(
+    ("entry", "job", "queue"),
+    [
+        ("wall = { value = 'MY.Hours * 3600', flag = '--time={value}', unit = 60 }",
+         "Hours = 2", "gpu"),
+        ("Minutes = { flag = '--time={value}' }", "Minutes = 61", "gpu"),
+        ("Minutes = { flag = '--time={value}' }", "Minutes = 601", None),
+        ("Until = { kind = 'time', flag = '--time={value}', unit = 60 }",
+         'Until = "02:00:00"', "gpu"),
+        ("Until = { kind = 'text', pattern = '[0-9-]+', flag = '--time={value}' }",
+         'Until = "0-2"', "gpu"),
+        ("wall = {}\n[flags]\ntime = ['--time={wall:hms}', '--time=2:00:00']", "", "gpu"),
+    ],
+)  # fmt: skip
+def test_a_time_counts_whatever_writes_it(
+    tmp_path: Path, entry: str, job: str, queue: str | None
+) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(f"[requests]\n{entry}\n")
+    assert sent(job, table=str(path)) == queue
+
+
+def test_a_time_that_nobody_can_read_is_not_exact(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(
+        "[requests]\nLast = { kind = 'text', pattern = '[a-z]+', flag = '--time={value}' }"
+    )
+    known = list(parse_ads(ALONE))
+    hosts = broker.Hosts(nodes=known, mapping=batch.load_mapping("slurm", path))
+    job = parse_ad('[ Requirements = true; Last = "noon" ]')
+    found = broker.route(job, broker.of_nodes(known), hosts, queue="main").submission
+    assert found is not None
+    assert str(found.verdict) == "necessary"
+    said = "nobody can tell whether --time=noon is within the 60 minutes of the queue"
+    assert found.dropped[-1].reason == said
+
+
+def test_a_limit_is_none_of_what_hosts_have() -> None:
+    """A host may have more memory than a queue gives a job."""
+    known = list(parse_ads(ALONE))
+    hosts = broker.Hosts(nodes=known, mapping=batch.load_mapping("slurm"))
+    found = broker.route(parse_ad(BIG), broker.of_nodes(known), hosts, queue="main").submission
+    assert found is not None
+    assert (found.argv, str(found.verdict)) == (("--partition=main",), "exact")
+
+
+def test_memory_brings_processors_where_each_has_a_limit() -> None:
+    queue = parse_ad('[ Name = "q"; QueueName = "q"; MaxMemoryPerCpu = 500 ]')
+    nodes = list(parse_ads(ALONE.partition("Queues")[0] + "]"))
+    hosts = broker.Hosts(nodes=nodes, mapping=batch.load_mapping("slurm"))
+
+    def taken(memory: int) -> bool:
+        job = parse_ad(f"[ Requirements = true; RequestMemory = {memory} ]")
+        return broker.route(job, [queue], hosts).submission is not None
+
+    assert (taken(4000), taken(4001)) == (True, False), "of 8 processors"
+
+
+def test_another_queue_is_tried_where_flags_find_a_limit(tmp_path: Path) -> None:
+    """Also where nodes do not say which queue they are of, or nobody knows them."""
+    path = tmp_path / "site.toml"
+    path.write_text(
+        "[requests]\nwall = { value = 'MY.Hours * 3600', flag = '--time={value}', unit = 60 }"
+    )
+    queues = list(parse_ads(
+        '[ Name = "a"; QueueName = "a"; GlueCEPolicyMaxWallClockTime = 60 ]'
+        '[ Name = "b"; QueueName = "b"; GlueCEPolicyMaxWallClockTime = 0 ]'
+    ))  # fmt: skip
+    hosts = broker.Hosts(mapping=batch.load_mapping("slurm", path))
+    found = broker.route(parse_ad("[ Requirements = true; Hours = 2 ]"), queues, hosts)
+    assert found.queue is not None
+    assert found.queue.name == "b"
+    [(name, why)] = found.passed_over
+    assert name == "a"
+    assert "more wall time than the queue allows" in why
+
+
+@pytest.mark.parametrize("state", ["Draining", "Closed"])
+def test_a_queue_that_takes_no_jobs_gets_none(state: str) -> None:
+    own = parse_ad("[ Requirements = true ]")
+    local = parse_ad(f'[ Name = "q"; QueueName = "q"; GlueCEStateStatus = "{state}" ]')
+    [refusal] = broker.choose(own, [local]).refused
+    assert "the batch system takes no jobs for the queue" in refusal.reason
+    hosts = broker.Hosts(mapping=batch.load_mapping("slurm"))
+    failure = broker.route(own, [local], hosts, queue="q").failure
+    assert isinstance(failure, batch.NotTakenError)
+    # Of a grid's queue the job decides; without requirements, gLite's default does.
+    grids = ClassAd(local)
+    grids["GlueCEUniqueID"] = "ce:2119/jobmanager-pbs-q"
+    assert broker.choose(own, [grids]).chosen is not None
+    assert broker.choose(parse_ad("[ ]"), [grids]).chosen is None
+    # A partition that is DOWN takes jobs and runs none.
+    waits = parse_ad('[ Name = "q"; QueueName = "q"; GlueCEStateStatus = "Queueing" ]')
+    assert broker.choose(own, [waits]).chosen is not None
+
+
+def test_a_queue_where_the_job_can_start_comes_before_one_where_it_waits() -> None:
+    nodes = """
+    [ Name = "a1"; Queues = { "a" }; Available = false; NodeState = "DOWN" ]
+    [ Name = "b1"; Queues = { "b" }; Available = true ]"""
+    known = list(parse_ads(nodes))
+    hosts = broker.Hosts(nodes=known, mapping=batch.load_mapping("slurm"))
+    job = parse_ad("[ Requirements = true ]")
+    found = broker.route(job, broker.of_nodes(known), hosts)
+    assert found.queue is not None
+    assert found.queue.name == "b"
+    assert found.passed_over == (("a", "no node that will do takes jobs now: a1 is DOWN"),)
+    known = list(parse_ads(nodes.replace("true", "false")))
+    found = broker.route(
+        job, broker.of_nodes(known), broker.Hosts(nodes=known, mapping=hosts.mapping)
+    )
+    assert found.queue is not None
+    assert (found.queue.name, found.passed_over) == ("a", ())
+    assert found.submission is not None
+    assert found.submission.waits
+    sure = broker.Hosts(nodes=known, mapping=hosts.mapping, want=batch.Fit.SUFFICIENT)
+    made = broker.route(job, broker.of_nodes(known), sure).submission
+    assert made is not None
+    assert str(made.verdict) == "sufficient"
 
 
 # --- many jobs share the free slots --------------------------------------------------------------

@@ -54,7 +54,7 @@ def flags(tmp_path: Path, clause: str, want: Fit | None = None) -> batch.Submiss
     ("clause", "reason"),
     [
         ("other.Size <= 2048", "a minimum of Size"),
-        ("other.Speed >= 101", "cannot count"),
+        ("other.Speed >= 101", "cannot be asked for 101"),
         ('other.Color == "red"', "no flag for Color"),
         ('member("A", other.Color)', "Color"),
         ('member("C", other.Tags)', "no feature for Tags"),

@@ -380,6 +380,23 @@ def test_an_exact_verdict_without_an_inventory_says_of_whom(
     assert "no inventory" not in classad(*words, "--nodes", nodes).out
 
 
+def test_a_queue_that_does_not_take_the_job_is_no_place(
+    classad: Run, queued: tuple[Path, Path]
+) -> None:
+    nodes, job = queued
+    nodes.write_text(QUEUED.replace(
+        'Queues = { "gpu" }',
+        'Queues = { "gpu" }; QueueAds = { [ Name = "gpu"; GlueCEPolicyMaxWallClockTime = 60 ] }',
+    ))  # fmt: skip
+    job.write_text(WANTS.replace("[", "[ MaxWallTime = 90;"))
+    found = classad("nodes", job, "--nodes", nodes, "--queue", "gpu")
+    assert found.status == 1
+    assert "the job asks for more wall time than the queue allows" in found.out
+    found = classad("flags", job, "--nodes", nodes, "--lrms", "slurm", "--queue", "gpu")
+    assert found.status == 1
+    assert "(MaxWallTime = 90, the most is 60)" in found.err
+
+
 def test_without_descriptions_the_queues_are_those_of_the_nodes(
     classad: Run, queued: tuple[Path, Path]
 ) -> None:

@@ -178,18 +178,27 @@ class SlurmOracle:
         """The names of all nodes on which a job of one node with these options may run."""
         return {node.name for node in self.nodes if self.accepts(node.name, argv)}
 
+    def takes(self, argv: Sequence[str]) -> str | None:
+        """Submit a job that is held, and cancel it; None if it was taken, else what Slurm said.
+
+        Some limits count only here, and not with ``--test-only``: memory for each processor.
+        """
+        done = self._run(self.sbatch, "--hold", "--parsable", "-N", "1", *argv, "--wrap", "true")
+        if done.returncode:
+            return done.stderr.strip()
+        self._run(program("scancel"), done.stdout.strip())
+        return None
+
     def _submit(self, argv: Sequence[str]) -> str | None:
         """Plan a job; None if it can run, else what Slurm said."""
-        done = subprocess.run(
-            [self.sbatch, "--test-only", "-N", "1", *argv, "--wrap", "true"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.environment,
-            cwd=self.folder,
-            timeout=START_SECONDS,
-        )
+        done = self._run(self.sbatch, "--test-only", "-N", "1", *argv, "--wrap", "true")
         return None if done.returncode == 0 else (done.stderr or done.stdout).strip()
+
+    def _run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            argv, capture_output=True, text=True, check=False, env=self.environment,
+            cwd=self.folder, timeout=START_SECONDS,
+        )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from matchmaker import ClassAd, Expr, batch, broker, glue, parse_ad, parse_expr, read_ads, reduce
-from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
+from matchmaker.batch import Fit, NoFlagsError, NoHostError, NotTakenError, Submission
 from matchmaker.batch.backwards import with_attributes
 from matchmaker.batch.check import check
 from matchmaker.classad.operators import truth
@@ -407,7 +410,7 @@ def test_types_and_numbers_of_gpus_in_one_flag(gpus: SlurmOracle, tmp_path: Path
     assert verdicts.count(Fit.NECESSARY) >= 10
 
 
-# --- partitions with different nodes --------------------------------------------------------------
+# --- partitions with different nodes and limits ---------------------------------------------------
 
 PARTED = [
     SlurmNode("p1", 4, 2000, features=("el8",), partitions=("main",)),
@@ -415,7 +418,41 @@ PARTED = [
     SlurmNode("p3", 8, 8000, features=("el9",), gres="gpu:a100:2", partitions=("gpu",)),
     SlurmNode("p4", 2, 1000, features=("el8",), partitions=("small",)),
     SlurmNode("p5", 2, 3000, features=("el9",), partitions=("small", "main")),
+    SlurmNode("p6", 16, 16000, features=("el9",), partitions=("main",)),
+    SlurmNode("p7", 16, 12000, features=("el8",), partitions=("part",)),
+    SlurmNode("p8", 8, 8000, features=("el9",), partitions=("part", "closed")),
+    SlurmNode("p9", 8, 6000, features=("el8",), partitions=("percpu",)),
 ]
+DRAINED = "p6"
+
+
+@attrs.frozen
+class Limits:
+    """What slurm.conf would say of a partition; the most by default."""
+
+    minutes: int = 10**9
+    cpus: int = 10**9
+    memory: int = 10**9
+    cpu_memory: int = 10**9
+    state: str = "UP"
+
+    def settings(self) -> list[str]:
+        facts = {"MaxTime": self.minutes, "MaxCPUsPerNode": self.cpus,
+                 "MaxMemPerNode": self.memory, "MaxMemPerCPU": self.cpu_memory}  # fmt: skip
+        told = [f"{name}={most}" for name, most in facts.items() if most < 10**9]
+        return [*told, f"State={self.state}"]
+
+
+LIMITS = {
+    "main": Limits(120),
+    "gpu": Limits(1440),
+    "small": Limits(30),
+    "part": Limits(2880, cpus=4, memory=3000),
+    "percpu": Limits(600, cpu_memory=500),
+    "closed": Limits(state="DRAIN"),
+}
+"""The partitions; ``main`` is the default."""
+
 OF_PARTITIONS = """
 [attributes.GlueHostOperatingSystemRelease]
 kind = "eq"
@@ -426,104 +463,192 @@ values = ["a100", "v100"]
 term = "{model}"
 [requests]
 gpus = {}
-memory = { flag = "--mem-per-cpu={value}M", per_cpu = true }
 cpus = { value = "MY.Cores / MY.Threads", flag = "--cpus-per-task={value}" }
+"""
+TYPED = """
 [flags]
 gpu = ["--gres=gpu:{model}:{gpus}", "--gres=gpu:{gpus}", "--gres=gpu:{model}:1"]
 """
+PER_CPU = """memory = { flag = "--mem-per-cpu={value}M", per_cpu = true }"""
+# How a mapping may write the time: the package's way, by an expression, by another attribute as
+# a text or as a time, and all jobs alike.
+TIMES = {
+    "usual": ("", TYPED),
+    "computed": ("wall = { value = 'MY.Hours * 3600', flag = '--time={value}', unit = 60 }", TYPED),
+    "text": ("Until = { kind = 'text', pattern = '[0-9-]+', flag = '--time={value}' }", TYPED),
+    "time": ("Seconds = { kind = 'time', unit = 60, flag = '--time={value}' }", TYPED),
+    "fixed": ("wall = {}", TYPED + "time = ['--time={wall:hms}', '--time=1:00:00']"),
+}
 # How many random jobs, and which; `make nightly` tries more.
 JOBS = int(os.environ.get("FLAG_JOBS", "60"))
 
 
-def of_partitions(chance: random.Random) -> tuple[ClassAd, Expr]:
-    """A job, and what a host must be or have for it."""
+@attrs.frozen
+class Drawn:
+    """A random job, what a host must be or have for it, and what it asks of a partition."""
+
+    job: ClassAd
+    condition: Expr
+    several: int
+    memory: int
+    minutes: int
+
+    def fits(self, node: SlurmNode, partition: str, *, per_cpu: bool) -> bool:
+        most = LIMITS[partition]
+        each = -(-self.memory // self.several)
+        memory = each * self.several if per_cpu else self.memory
+        extra = (self.several * -(-each // most.cpu_memory) if per_cpu
+                 else -(-memory // most.cpu_memory))  # fmt: skip
+        return (
+            most.state == "UP" and self.minutes <= most.minutes and self.several <= most.cpus
+            and memory <= min(most.memory, node.memory_mb) and extra <= node.cpus
+        )  # fmt: skip
+
+
+def of_partitions(chance: random.Random, time: str) -> Drawn:
     wanted = [
-        f"{RAM} >= {chance.choice((500, 1500, 3500, 6000))}",
-        f"{CPUS} {chance.choice(('>=', '<='))} {chance.choice((2, 4, 8))}",
+        f"{RAM} >= {chance.choice((500, 1500, 1500, 3500, 6000, 9000))}",
+        f"{CPUS} {chance.choice(('>=', '<='))} {chance.choice((2, 4, 8, 16))}",
         f'other.GlueHostOperatingSystemRelease == "{chance.choice("89")}"',
         f'other.GPUModel {chance.choice(("==", "!="))} "{chance.choice(("a100", "v100"))}"',
     ]
-    clauses = chance.sample(wanted, chance.randint(1, 3))
+    clauses = chance.sample(wanted, chance.choice((1, 1, 1, 2)))
     job = parse_ad(f"[ Requirements = {' && '.join(clauses)} ]")
-    several = 1
+    several, memory, minutes = 1, 0, 60 if time == "fixed" else 0
     if chance.random() < 0.5:
-        several = chance.choice((1, 2, 4))
+        several = chance.choice((1, 2, 4, 5, 8))
         job["Cores"], job["Threads"] = 2 * several, 2
         clauses.append(f"{CPUS} >= {several}")
-    if chance.random() < 0.3:
-        job["RequestMemory"] = memory = chance.choice((500, 2001, 4000))
-        # Each processor has as much.
-        clauses.append(f"{RAM} >= {-(-memory // several) * several}")
-    if chance.random() < 0.3:
+    if chance.random() < 0.4:
+        job["RequestMemory"] = memory = chance.choice((500, 2001, 3000, 3001, 4000, 4001))
+    if chance.random() < 0.2:
         job["RequestGPUs"] = gpus = chance.randint(1, 2)
         clauses.append(f"other.GPUs >= {gpus}")
-    return job, parse_expr(" && ".join(clauses))
+    if chance.random() < 0.6:
+        minutes = chance.choice((10, 30, 31, 60, 120, 121, 600, 1440, 1441, 2880, 3000))
+        if time == "computed":
+            job["Hours"] = minutes / 60
+        elif time == "text":
+            days = f"{minutes // 1440}-{minutes // 60 % 24}"
+            job["Until"] = str(minutes) if minutes % 60 else days
+        elif time == "time":
+            job["Seconds"] = minutes * 60
+        else:
+            job["MaxWallTime"] = minutes
+    return Drawn(job, parse_expr(" && ".join(clauses)), several, memory, minutes)
 
 
-def test_no_exact_is_refused_where_partitions_have_different_nodes(
-    slurm: Start, tmp_path: Path
-) -> None:
-    """Flags for a queue are flags for its nodes: Slurm has a node for each *exact*."""
+@pytest.fixture(scope="module")
+def parted(slurm: Start) -> SlurmOracle:
     controller = slurm(PARTED)
-    path = tmp_path / "site.toml"
-    path.write_text(OF_PARTITIONS)
-    table = batch.load_mapping("slurm", path)
-    described = batch.describe("slurm", lambda argv: asked(controller, argv)).nodes
-    nodes, issues = with_attributes(described, table)
+    for name, limits in LIMITS.items():
+        asked(controller, ("scontrol", "update", f"PartitionName={name}", *limits.settings()))
+    drain = ("State=DRAIN", "Reason=test")
+    asked(controller, ("scontrol", "update", f"NodeName={DRAINED}", *drain))
+    return controller
+
+
+def test_no_exact_is_refused_where_partitions_have_nodes_and_limits_of_their_own(
+    parted: SlurmOracle, tmp_path: Path
+) -> None:
+    """Flags for a queue are for its nodes and within its limits: Slurm takes each *exact*."""
+    site = batch.describe("slurm", lambda argv: asked(parted, argv))
+    tables = {}
+    for time, (request, forms) in TIMES.items():
+        for per_cpu in (False, True):
+            path = tmp_path / f"{time}{per_cpu}.toml"
+            path.write_text(f"{OF_PARTITIONS}{request}\n{PER_CPU if per_cpu else ''}\n{forms}")
+            tables[time, per_cpu] = batch.load_mapping("slurm", path)
+    nodes, issues = with_attributes(site.nodes, tables["usual", False])
     assert not issues
-    assert not check(table, nodes)
-    queues = broker.of_nodes(nodes)
+    assert not check(tables["usual", False], nodes)
+    queues = {"described": site.queues, "of nodes": broker.of_nodes(nodes)}
     chance = random.Random(os.environ.get("FLAG_SEED") or 8)
-    exact = refused = 0
+    counts = Counter[str]()
     for _ in range(JOBS):
-        job, condition = of_partitions(chance)
-        queue = chance.choice(("main", "gpu", "small", None))
-        found = broker.route(job, queues, broker.Hosts(nodes=nodes, mapping=table), queue=queue)
-        good = accepted(condition, nodes)
-        named = {node.name for node in PARTED if node.name in good}
-        if queue is not None:
-            named &= {node.name for node in PARTED if queue in node.partitions}
+        time, per_cpu = chance.choice(list(tables))
+        drawn = of_partitions(chance, time)
+        queue = chance.choice((*LIMITS, *[None] * len(LIMITS)))
+        known = queues[chance.choice(list(queues))]
+        # A queue that is named may be described without its nodes.
+        bare = known is site.queues and queue is not None and chance.random() < 0.3
+        hosts = broker.Hosts(nodes=None if bare else nodes, mapping=tables[time, per_cpu])
+        found = broker.route(drawn.job, known, hosts, queue=queue)
+        about = "\n".join(map(str, (
+            time, per_cpu, drawn, drawn.job, queue, found.queue, found.submission, found.failure,
+        )))  # fmt: skip
+        good = accepted(drawn.condition, nodes)
+        places = {
+            name: {node.name for node in PARTED if node.name in good and name in node.partitions
+                   and drawn.fits(node, name, per_cpu=per_cpu)}
+            for name in LIMITS
+        }  # fmt: skip
+        now = {name: members - {DRAINED} for name, members in places.items()}
         if found.submission is None:
-            assert isinstance(found.failure, NoHostError) or found.queue is None, job
-            assert not named, job
-            refused += 1
+            counts["refused"] += 1
+            assert isinstance(found.failure, NoHostError) or found.queue is None, about
+            assert not any(places.values() if queue is None else [places[queue]]), about
             continue
         assert found.queue is not None
         argv, taken = found.submission.argv, found.queue.name
         assert f"--partition={taken}" in argv
-        members = {node.name for node in PARTED if taken in node.partitions}
-        selected = {name for name in members if controller.accepts(name, argv)}
-        if found.submission.verdict is Fit.EXACT:
-            exact += 1
-            assert selected == good & members, (job, found.submission)
-            assert selected, (job, found.submission)
-        else:
-            assert selected >= good & members, (job, found.submission)
-    assert exact > JOBS / 6
-    assert refused > JOBS / 12
+        members = [node.name for node in PARTED if taken in node.partitions]
+        selected = {
+            name for name in members
+            if parted.accepts(name, argv) and parted.takes(["-w", name, *argv]) is None
+        }  # fmt: skip
+        assert selected >= now[taken], about
+        verdict = found.submission.verdict
+        counts[f"{verdict} without nodes" if bare else str(verdict)] += 1
+        if verdict is Fit.EXACT:
+            assert selected == now[taken], about
+            assert bare or selected, about
+            assert bool(selected) <= (parted.takes(argv) is None), about
+        if bare:
+            continue
+        assert found.submission.waits == (not now[taken]), about
+        if queue is None:
+            # The default partition comes first, then names decide.
+            able = sorted((n for n in now if now[n] or (not any(now.values()) and places[n])),
+                          key=lambda name: (name != "main", name))  # fmt: skip
+            assert taken == able[0], about
+    logging.getLogger(__name__).info("seed %s: %s", os.environ.get("FLAG_SEED") or 8, dict(counts))
+    assert counts["exact"] > JOBS / 6
+    assert counts["refused"] > JOBS / 12
 
 
-LIMITS = {"main": 120, "small": 30, "gpu": 1440}
-
-
-def test_no_flags_ask_for_more_time_than_a_partition_allows(slurm: Start) -> None:
-    controller = slurm(PARTED)
-    for name, minutes in LIMITS.items():
-        asked(controller, ("scontrol", "update", f"PartitionName={name}", f"MaxTime={minutes}"))
-    site = batch.describe("slurm", lambda argv: asked(controller, argv))
+def test_no_flags_ask_for_more_time_than_a_partition_allows(parted: SlurmOracle) -> None:
+    site = batch.describe("slurm", lambda argv: asked(parted, argv))
     hosts = broker.Hosts(nodes=site.nodes, mapping=batch.load_mapping("slurm"))
-    for minutes in (20, 30, 31, 120, 121, 1440, 1441):
+    for minutes in (20, 30, 31, 120, 121, 600, 1440, 1441, 2880, 2881):
         job = parse_ad(f"[ MaxWallTime = {minutes}; Requirements = {CPUS} >= 2 ]")
-        allowing = {name for name in LIMITS if minutes <= LIMITS[name]}
-        best = broker.route(job, site.queues, hosts).queue
-        assert (best is None and not allowing) or (best is not None and best.name in allowing)
-        for name in LIMITS:
-            found = broker.route(job, site.queues, hosts, queue=name)
-            assert (found.submission is not None) == (name in allowing), (minutes, name)
-            if found.submission is None:
-                assert isinstance(found.failure, NoHostError)
-                assert f"MaxWallTime = {minutes}" in str(found.failure)
-            else:
-                assert found.submission.verdict is Fit.EXACT
-                members = (node.name for node in PARTED if name in node.partitions)
-                assert any(controller.accepts(node, found.submission.argv) for node in members)
+        allowing = {name for name in LIMITS if minutes <= LIMITS[name].minutes} - {"closed"}
+        for queues in (site.queues, broker.of_nodes(site.nodes)):
+            best = broker.route(job, queues, hosts).queue
+            assert (best is None and not allowing) or (best is not None and best.name in allowing)
+            for name in LIMITS:
+                found = broker.route(job, queues, hosts, queue=name)
+                assert (found.submission is not None) == (name in allowing), (minutes, name)
+                if found.submission is None:
+                    assert isinstance(found.failure, NotTakenError)
+                    closed = "the batch system takes no jobs" if name == "closed" else ""
+                    assert (closed or f"MaxWallTime = {minutes}") in str(found.failure)
+                else:
+                    assert found.submission.verdict is Fit.EXACT
+                    members = (node.name for node in PARTED if name in node.partitions)
+                    assert any(parted.accepts(node, found.submission.argv) for node in members)
+
+
+def test_a_drained_node_alone_is_no_place(parted: SlurmOracle) -> None:
+    site = batch.describe("slurm", lambda argv: asked(parted, argv))
+    hosts = broker.Hosts(nodes=site.nodes, mapping=batch.load_mapping("slurm"))
+    job = parse_ad(f"[ Requirements = {RAM} >= 13000 ]")
+    found = broker.route(job, site.queues, hosts).submission
+    assert found is not None
+    assert found.verdict is Fit.NECESSARY
+    assert "no node that will do takes jobs now: p6" in found.dropped[-1].reason
+    # Slurm keeps such a job until the node comes back, and can plan it nowhere.
+    assert parted.takes(found.argv) is None
+    assert not parted.accepts(DRAINED, found.argv)
+    strict = broker.Hosts(nodes=site.nodes, mapping=hosts.mapping, want=Fit.EXACT)
+    assert isinstance(broker.route(job, site.queues, strict).failure, NoFlagsError)

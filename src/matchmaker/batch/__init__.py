@@ -10,12 +10,12 @@ from matchmaker.batch.description import (
     read_description,
 )
 from matchmaker.batch.description.changes import Change, changes
-from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError
+from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError, NotTakenError
 from matchmaker.batch.flags import Fit, Strictness, Submission, flags
 from matchmaker.batch.inventory import Certificate
 from matchmaker.batch.loading import known_lrms, load_mapping, same_system
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.request import Resources, Submitter
+from matchmaker.batch.request import QueueLimits, Resources, Submitter
 from matchmaker.batch.rules import Rule
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
     "MappingError",
     "NoFlagsError",
     "NoHostError",
+    "NotTakenError",
+    "QueueLimits",
     "Resources",
     "Rule",
     "Strictness",

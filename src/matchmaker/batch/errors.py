@@ -18,6 +18,10 @@ class NoHostError(NoFlagsError):
     """No host can satisfy the requirement, so there is nothing to submit."""
 
 
+class NotTakenError(NoHostError):
+    """The queue takes no such job, whatever its hosts are; another queue may."""
+
+
 class TooManyError(NoFlagsError):
     """The alternatives cannot be written: too many, too long, or nested too deep."""
 

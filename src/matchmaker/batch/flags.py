@@ -16,18 +16,28 @@ import attrs
 
 from matchmaker.batch import blah, expression, planner, selection
 from matchmaker.batch.clauses import Dropped, as_host_attribute, shown
-from matchmaker.batch.errors import NoFlagsError, NoHostError
+from matchmaker.batch.description.units import seconds
+from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError
 from matchmaker.batch.forms import Form
-from matchmaker.batch.inventory import Certificate, Inventory, survey
+from matchmaker.batch.inventory import AVAILABLE, Certificate, Inventory, survey
 from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.planner import FlagPlan
-from matchmaker.batch.render import check_once, directive, written
-from matchmaker.batch.request import Requested, Resources, Submitter, requested
-from matchmaker.classad import ClassAd, Expr
+from matchmaker.batch.render import check_once, directive, parts, written
+from matchmaker.batch.request import (
+    NO_LIMITS,
+    QueueLimits,
+    Requested,
+    Resources,
+    Submitter,
+    limited,
+    requested,
+)
+from matchmaker.batch.templates import assigned
+from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.nodes import TARGET_SCOPES, TRUE
+from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr
 from matchmaker.classad.references import names_of
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.reduction import Reduction, Verdict
@@ -77,6 +87,8 @@ class Submission:
             the job as ``MY`` and the node as ``TARGET``.
         condition: what a host must satisfy: the residual, and room for the job's requests.
         lines: lines of the job script that stand behind all directives, such as ``module load``.
+        waits: whether none of the inventory's nodes that will do takes jobs now. Such flags are not
+            exact: nobody knows whether the nodes come back.
     """
 
     lrms: str
@@ -90,6 +102,7 @@ class Submission:
     recheck: Expr | None = None
     condition: Expr = TRUE
     lines: tuple[str, ...] = ()
+    waits: bool = False
 
 
 @charged
@@ -104,6 +117,7 @@ def flags(
     resources: Resources | None = None,
     queue: str = "",
     submitter: Submitter | None = None,
+    limits: QueueLimits = NO_LIMITS,
 ) -> Submission:
     """The submit flags for what a reduction left to the hosts.
 
@@ -120,8 +134,10 @@ def flags(
         resources: what to set aside for the job; by default what its ad requests.
         queue: the batch system's name of the queue that was chosen, for its flag.
         submitter: the account that submits the job, for mappings that use it.
+        limits: the most that the queue gives a job: ``QueueLimits.of`` its ad.
 
     Raises:
+        NotTakenError: the flags would ask for more than the queue gives a job.
         NoHostError: no host can satisfy the condition.
         NoFlagsError: there are no flags of the wanted kind.
         ValueError: the batch system is unknown, or a node that must be named has no plain name.
@@ -147,15 +163,24 @@ def flags(
         raise ValueError(f"the mapping is for {table.lrms!r}, not for {lrms!r}")
     if reduction.verdict is Verdict.NEVER:
         raise NoHostError(f"the requirement is true of no host of this queue: {_why(reduction)}")
-    asked = requested(resources, table, reduction.job, queue, submitter, fixed=_is_fixed(table))
-    style = _STYLES[table.style]
+    asked = requested(
+        resources, table, reduction.job, queue, submitter, fixed=_is_fixed(table), limits=limits
+    )
+    table, style = limited(table, limits), _STYLES[table.style]
     sure = want is Fit.SUFFICIENT and inventory is None
     plan = style.plan(reduction, table, asked, sure=sure, by_name=inventory is not None)
+    waiting = ""
     if inventory is not None:
         names = (rule.attribute for rule in table.rules.values() if table.style == "flags")
         nodes = survey(inventory, plan.condition, plan.job, names)
         plan = _certified(style.select(plan, nodes), want)
-    made = _submission(_checked(plan, want), style)
+        waiting = nodes.waiting
+        if waiting:
+            lost = Dropped(parse_expr(AVAILABLE), waiting)
+            sure = want is Fit.SUFFICIENT
+            plan = attrs.evolve(plan, dropped=(*plan.dropped, lost), sure=plan.sure or sure)
+    made = _submission(_checked(_in_time(plan, limits), want), style)
+    made = attrs.evolve(made, waits=bool(waiting))
     return attrs.evolve(made, recheck=None) if policy is Strictness.REJECT_NEVER else made
 
 
@@ -238,6 +263,36 @@ def _certified(plan: FlagPlan, want: Fit) -> FlagPlan:
         )
     all_of_it = Dropped(plan.condition, f"{wrong[0]} of the inventory would be wrong")
     return attrs.evolve(plan, dropped=(*plan.dropped, all_of_it))
+
+
+def _in_time(plan: FlagPlan, limits: QueueLimits) -> FlagPlan:
+    """The plan, with a time among the dropped clauses that nobody can hold against the limit.
+
+    Whatever in the mapping writes the time. Raises NotTakenError for more than the queue gives.
+    """
+    table = plan.table
+    usual = load_mapping(table.lrms).requests.get("wall")
+    if limits.wall is None or usual is None or table.style != "flags":
+        return plan
+    option = assigned(usual.flag) or usual.flag.split(" ")[0]
+    after = usual.flag.partition("{value}")[2]
+    made = [*written(plan.groups, plan.requested, table, plan.hosts).flags, *plan.options]
+    for part in (part for flag in made for part in parts(flag)):
+        if option not in (assigned(part), part.split(" ")[0]):
+            continue
+        text = re.split("[= ]", part, maxsplit=1)[-1].removesuffix(after)
+        # Two numbers are minutes and seconds, but hours and minutes for LSF.
+        whole = f"{text}:00" if table.lrms == "lsf" and text.count(":") == 1 else text
+        asked, most = seconds(whole, int(usual.unit)), limits.wall // 60
+        if asked is None:
+            lost = Dropped(
+                Attr(None, "MaxWallTime", False),
+                f"nobody can tell whether {part} is within the {most} minutes of the queue",
+            )
+            plan = attrs.evolve(plan, dropped=(*plan.dropped, lost))
+        elif asked > limits.wall:
+            raise NotTakenError(f"{part} is more wall time than the queue allows: {most} minutes")
+    return plan
 
 
 def _checked(plan: FlagPlan, want: Fit) -> FlagPlan:

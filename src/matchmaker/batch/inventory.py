@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import attrs
 
@@ -19,6 +20,9 @@ from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
 from matchmaker.reduction.equivalence import alike, names_in
+
+AVAILABLE: Final = "other.Available isnt false"
+"""The node takes jobs, or does not say whether it does."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -74,6 +78,16 @@ class Inventory:
         """The classes that are not accepted."""
         return [each for each in self.classes if not each.accepted]
 
+    @property
+    def waiting(self) -> str:
+        """Why a job has to wait, if none of the accepted nodes takes jobs; empty if one does."""
+        if any(each.value("Available") is not False for each in self.accepted):
+            return ""
+        first = self.accepted[0]
+        state = first.value("NodeState")
+        said = f" is {state}" if isinstance(state, str) else ""
+        return f"no node that will do takes jobs now: {self.labels(first.numbers)[0]}{said}"
+
     def names(self, classes: Iterable[NodeClass]) -> list[str | None]:
         """The names of the nodes of classes, in the inventory's order."""
         numbers = sorted(number for each in classes for number in each.numbers)
@@ -122,7 +136,7 @@ def survey(
     Raises NoHostError if no node is accepted.
     """
     every = list(ads)
-    significant = {ascii_fold(name) for name in attributes} | {"requirements"}
+    significant = {ascii_fold(name) for name in attributes} | {"requirements", "available"}
     named = names_in(condition)
     together = [[n] for n in range(len(every))] if named is None else alike(
         every, significant | named, job

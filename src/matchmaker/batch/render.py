@@ -273,11 +273,19 @@ def check_once(flags: Iterable[Flag], table: Mapping) -> None:
     """Raises MappingError if flags set an option twice, as a site's own code may do."""
     known: dict[str, str] = {}
     for flag in flags:
-        parts = flag[1].split(",") if flag[:1] == ("-l",) and len(flag) == 2 else [" ".join(flag)]
-        for part in parts:
+        for part in parts(flag):
             option = assigned(part)
             if option and known.setdefault(option, part) != part:
                 raise MappingError(
                     f"{table.lrms} would be asked for {option} in two ways, {known[option]} and "
                     f"{part}; one would undo the other"
                 )
+
+
+def parts(flag: Flag) -> list[str]:
+    """What a flag sets, each with its value: resources between commas, or the option itself.
+
+    >>> parts(("-l", "mem=3gb,walltime=60")), parts(("-W", "90"))
+    (['mem=3gb', 'walltime=60'], ['-W 90'])
+    """
+    return flag[1].split(",") if flag[:1] == ("-l",) and len(flag) == 2 else [" ".join(flag)]

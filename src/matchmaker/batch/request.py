@@ -16,11 +16,11 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from matchmaker.batch.clauses import Dropped, shown
-from matchmaker.batch.errors import NoFlagsError
+from matchmaker.batch.errors import NoFlagsError, NotTakenError
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
-from matchmaker.batch.templates import safe, slot_of
+from matchmaker.batch.templates import assigned, safe, slot_of
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
@@ -90,6 +90,87 @@ def _size(job: ClassAd, attribute: str, unit: Fraction) -> int:
     if not is_number(value) or not 0 <= value * float(unit) < MAX_INT:
         raise ValueError(f"{attribute} of the job must be a size")
     return math.ceil(Fraction(value) * unit)
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class QueueLimits:
+    """The most that a queue gives one job; None for no limit, or for one that nobody told.
+
+    Attributes:
+        wall: seconds of wall time.
+        cpus, memory: processors, and MiB of memory, on a node.
+        cpu_memory: MiB for each processor. A job that asks for more gets more processors. (Slurm.)
+    """
+
+    wall: int | None = None
+    cpus: int | None = None
+    memory: int | None = None
+    cpu_memory: int | None = None
+
+    @classmethod
+    def of(cls, queue: ClassAd) -> QueueLimits:
+        """Read the limits from the ad of a queue.
+
+        >>> from matchmaker import parse_ad
+        >>> QueueLimits.of(parse_ad("[ GlueCEPolicyMaxWallClockTime = 120; MaxCpusPerNode = 4 ]"))
+        QueueLimits(wall=7200, cpus=4, memory=None, cpu_memory=None)
+        """
+
+        def told(name: str, unit: int = 1) -> int | None:
+            value = queue.eval(name) if name in queue else UNDEFINED
+            return math.floor(value * unit) if is_number(value) and 0 < value < MAX_INT else None
+
+        return cls(
+            wall=told("GlueCEPolicyMaxWallClockTime", 60),
+            cpus=told("MaxCpusPerNode"),
+            memory=told("MaxMemoryPerNode"),
+            cpu_memory=told("MaxMemoryPerCpu"),
+        )
+
+
+NO_LIMITS: Final = QueueLimits()
+
+_MEMORY: Final = ascii_fold("GlueHostMainMemoryRAMSize")
+_WORDS: Final = {name: words for name, words, *_ in _ATTRIBUTES}
+
+
+def limited(table: Mapping, limits: QueueLimits) -> Mapping:
+    """Return a mapping that asks for no host with more memory than a queue gives a job.
+
+    A host may have more, so what is above the limit is a condition without a flag.
+    """
+    request, rule = table.requests.get("memory"), table.rules.get(_MEMORY)
+    most = min((n for n in (limits.memory, limits.cpu_memory) if n is not None), default=None)
+    if most is None or request is None or rule is None or not rule.flag:
+        return table
+    # Only an option that also sets memory aside is limited.
+    if assigned(rule.flag) != assigned(request.flag):
+        return table
+    lowered = attrs.evolve(rule, most=min(rule.most, int(most / rule.unit)))
+    return attrs.evolve(table, rules={**table.rules, _MEMORY: lowered})
+
+
+def _check(limits: QueueLimits, name: str, asked: Fraction, attribute: str, unit: Fraction) -> None:
+    """Raises NotTakenError if a job asks for more of a resource than the queue gives."""
+    most = getattr(limits, name, None)
+    if most is not None and asked > most:
+        raise NotTakenError(
+            f"the job asks for more {_WORDS[name]} than the queue allows ({attribute} ="
+            f" {_plain(asked / unit)}, the most is {_plain(Fraction(most) / unit)})"
+        )
+
+
+def _cpus_for(limits: QueueLimits, memory: Fraction, parts: int, *, per_cpu: bool) -> int:
+    """How many processors come with memory, all of it, or a share of it for each of the parts."""
+    if limits.cpu_memory is None:
+        return 0
+    if not per_cpu:
+        return math.ceil(memory / limits.cpu_memory)
+    return parts * math.ceil(memory / parts / limits.cpu_memory)
+
+
+def _plain(number: Fraction) -> str:
+    return f"{float(number):g}" if number.denominator != 1 else str(number.numerator)
 
 
 @attrs.frozen(slots=True)
@@ -193,13 +274,15 @@ def requested(
     submitter: Submitter | None = None,
     *,
     fixed: bool = False,
+    limits: QueueLimits = NO_LIMITS,
 ) -> Requested:
     """The requests in a mapping's terms.
 
     ``asked`` are amounts that replace those of the job's ad. If the mapping writes a queue
-    (``fixed``), it must be the one that was chosen.
+    (``fixed``), it must be the one that was chosen. ``limits`` are those of the queue.
 
     Raises:
+        NotTakenError: more is requested than the queue gives a job.
         NoFlagsError: a number is too large for the batch system, which would misread it.
         ValueError: an attribute of the job has a value of a wrong type.
     """
@@ -214,7 +297,7 @@ def requested(
     # Without a request for processors there is one, whose share is everything.
     cpus = table.requests.get("cpus")
     several = max(1, _counted(amounts["cpus"], cpus, "RequestCpus", table)) if cpus else 1
-    found = [*_resources(amounts, table, job, several)]
+    found = [*_resources(amounts, table, job, several, limits)]
     found += _others(table, job, several, given, context, fixed=fixed)
     kept: list[tuple[str, Item]] = []
     for name, each in found:
@@ -256,7 +339,11 @@ def _amounts(
 
 
 def _resources(
-    amounts: MappingType[str, int], table: Mapping, job: ClassAd, several: int
+    amounts: MappingType[str, int],
+    table: Mapping,
+    job: ClassAd,
+    several: int,
+    limits: QueueLimits,
 ) -> _Found:
     for name, words, attribute, of_hosts, unit in _ATTRIBUTES:
         amount = amounts[name]
@@ -264,6 +351,7 @@ def _resources(
             continue
         request = table.requests.get(name)
         if request is None:
+            _check(limits, name, Fraction(amount), attribute, unit)
             reason = f"{table.lrms} has no flag for {words}"
             need = _need(job, of_hosts, amount / unit)
             clause = Attr(None, attribute, False) if need is None else need
@@ -271,7 +359,13 @@ def _resources(
             continue
         parts = several if request.per_cpu else 1
         number = _counted(-(-amount // parts), request, attribute, table)
-        need = _need(job, of_hosts, number * request.unit * parts / unit)
+        in_all = number * request.unit * parts
+        _check(limits, name, in_all, attribute, unit)
+        need = _need(job, of_hosts, in_all / unit)
+        if name == "memory" and need is not None:
+            with_them = _cpus_for(limits, in_all, parts, per_cpu=request.per_cpu)
+            more = _need(job, "GlueHostArchitectureSMPSize", Fraction(with_them))
+            need = Binary("&&", need, more) if with_them > 1 and more is not None else need
         clause = Attr(None, attribute, False) if need is None else need
         share = Fraction(0) if request.per_cpu else request.unit / (unit if of_hosts else 1)
         subject = ascii_fold(of_hosts) or _TIMES

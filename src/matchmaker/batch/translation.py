@@ -153,7 +153,7 @@ def _bound(table: Mapping, rule: Rule, kind: str, bound: int, *, sure: bool) -> 
     number = math.ceil(exact) if up else math.floor(exact)
     if number > rule.most:
         raise NoTermError(
-            f"{table.lrms} cannot count {bound} of {rule.attribute}: the most is "
+            f"{table.lrms} cannot be asked for {bound} of {rule.attribute}: the most is "
             f"{_decimal(rule.most * rule.unit)}"
         )
     rounded = f"{rule.attribute} is rounded to {_decimal(number * rule.unit)}"

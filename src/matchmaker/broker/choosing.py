@@ -20,6 +20,7 @@ from matchmaker.broker.sources import NAMES, each_named, own_name
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.classad.operators import truth
 from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import expires
 from matchmaker.glue.access import RULES, authorised, not_denied
@@ -65,6 +66,16 @@ SHORT_ENOUGH: Final = """(MY.MaxWallTime <= other.GlueCEPolicyMaxWallClockTime) 
 """The job asks for no more wall time than the queue allows, both in minutes. A limit of 0 is no
 limit; unknown numbers pass."""
 
+SMALL_ENOUGH: Final = """(MY.RequestCpus <= other.MaxCpusPerNode) isnt false
+    && (MY.RequestMemory <= other.MaxMemoryPerNode) isnt false"""
+"""The job asks for no more processors and memory (MiB) than the queue gives one job on a node."""
+
+TAKES_JOBS: Final = """(other.GlueCEStateStatus == "Draining"
+        || other.GlueCEStateStatus == "Closed") isnt true
+    || other.QueueName is undefined || other.GlueCEUniqueID isnt undefined"""
+"""The batch system accepts jobs for the queue, if it was asked itself: such a queue has a
+``QueueName`` and no id of a grid. Of a grid's queue the job's own requirements decide (gLite)."""
+
 FREE_SLOTS: Final = "other.GlueCEStateFreeJobSlots ?: other.GlueCEStateFreeCPUs"
 """The slots of a queue that are free now, one processor each, for jobs that are chosen together."""
 
@@ -77,11 +88,12 @@ _MAY_COME: Final = """other.GlueCEPolicyMaxTotalJobs > 0
     ? other.GlueCEPolicyMaxTotalJobs - other.GlueCEStateRunningJobs - other.GlueCEStateWaitingJobs
     : undefined"""
 
-ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL, SHORT_ENOUGH)
-"""The broker's own conditions, checked before the job's requirements. (gLite WMS, but for time.)"""
+ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL, SHORT_ENOUGH, SMALL_ENOUGH, TAKES_JOBS)
+"""The broker's own conditions, checked before the job's requirements. The first three are those of
+the gLite WMS."""
 
-TOO_LONG: Final = "the job asks for more wall time than the queue allows"
-"""What ``SHORT_ENOUGH`` means when it is not true."""
+NOT_TAKEN: Final = "the batch system takes no jobs for the queue"
+"""What ``TAKES_JOBS`` means when it is not true."""
 
 YEAR_1: Final = -62135596800
 """The seconds from 1970 to the earliest time that Python has."""
@@ -416,8 +428,22 @@ def _meant() -> dict[Expr, str]:
         parse_expr(NOT_DENIED): "a rule of access denies the job",
         parse_expr(not_denied("other", RULES)): "a rule of access denies the job",
         parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
-        parse_expr(SHORT_ENOUGH): TOO_LONG,
+        parse_expr(SHORT_ENOUGH): "the job asks for more wall time than the queue allows",
+        parse_expr(SMALL_ENOUGH): "the job asks for more on a node than the queue allows",
+        parse_expr(TAKES_JOBS): NOT_TAKEN,
     }
+
+
+def policy_refusal(job: ClassAd, queue: ClassAd) -> str:
+    """Return why the limits or the state of a queue keep a job out; empty if they do not.
+
+    >>> from matchmaker import parse_ad
+    >>> short = parse_ad("[ GlueCEPolicyMaxWallClockTime = 60 ]")
+    >>> policy_refusal(parse_ad("[ MaxWallTime = 90 ]"), short)
+    'the job asks for more wall time than the queue allows'
+    """
+    each = (parse_expr(text) for text in (TAKES_JOBS, SHORT_ENOUGH, SMALL_ENOUGH))
+    return next((_meant()[it] for it in each if truth(it.eval(job, queue)) is False), "")
 
 
 @charged

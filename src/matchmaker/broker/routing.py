@@ -18,19 +18,22 @@ from matchmaker.batch import (
     Mapping,
     NoFlagsError,
     NoHostError,
+    NotTakenError,
+    QueueLimits,
     Strictness,
     Submission,
     Submitter,
     flags,
     same_system,
 )
-from matchmaker.broker.choosing import DEFAULT, SHORT_ENOUGH, TOO_LONG, Rules, choose
+from matchmaker.broker.choosing import DEFAULT, NOT_TAKEN, TAKES_JOBS, Rules, choose
 from matchmaker.broker.sources import NAMES, Queue, each_named
 from matchmaker.classad import ClassAd, parse_expr
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import some_ads
 from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.unparse import unparse_value
 from matchmaker.glue import scope
 from matchmaker.glue.records import split_id
 from matchmaker.matching.selection import Selection
@@ -185,25 +188,40 @@ def route(
         raise TypeError(f"hosts are a Hosts(nodes=..., mapping=...), not {found_type}")
     hosts = hosts if hosts is not None else Hosts()
     if queue is not None:
-        return _route_to(_named(ces, queue), job, hosts)
+        named = _named(ces, queue)
+        return _route_to(attrs.evolve(named, ad=_with_policy(named.ad, hosts)), job, hosts)
     listed = [ad for ad in hosts.nodes or () if local.queues_of(ad) is not None]
     described: dict[str, ClassAd] = {}
     if listed:
-        described = _described(ces)
+        described = {name: _with_policy(ad, hosts) for name, ad in _described(ces).items()}
         ces = [_as_seen(ad, job, hosts) for ad in described.values()]
     selection = choose(job, ces, at=at, tie=tie, rules=rules)
-    first: Route | None = None
+    second: tuple[Route, int] | None = None
     passed: list[tuple[str, str]] = []
     for ranked in selection.ranked:
         taken = Queue(ranked.name, described.get(ranked.name, ranked.ad))
         found = _route_to(taken, job, hosts)
+        waits = found.submission is not None and found.submission.waits
+        refused = isinstance(found.failure, NoHostError)
         # Nodes that do not list their queues are those of every queue: the next has no others.
-        if not isinstance(found.failure, NoHostError) or not listed:
+        other = listed or isinstance(found.failure, NotTakenError)
+        if not other or not (refused or waits):
             return attrs.evolve(found, selection=selection, passed_over=tuple(passed))
-        first = first or found
-        passed.append((ranked.name, str(found.failure)))
-    # No queue has a node that will do: the answers are those of the best one.
-    return attrs.evolve(first or Route(), selection=selection)
+        # Rather a queue where the job waits than none.
+        if second is None or (waits and second[0].submission is None):
+            second = found, len(passed)
+        why = found.submission.dropped[-1].reason if found.submission else str(found.failure)
+        passed.append((ranked.name, why))
+    if second is None:
+        return Route(selection=selection)
+    # No queue has a node that will do now: the answers are those of the best one.
+    found, before = second
+    over = tuple(passed[:before]) if found.submission is not None else ()
+    return attrs.evolve(found, selection=selection, passed_over=over)
+
+
+def _with_policy(ad: ClassAd, hosts: Hosts) -> ClassAd:
+    return local.with_policy(ad, local_name(ad), hosts.nodes or ())
 
 
 def _described(ces: Iterable[ClassAd] | Pool) -> dict[str, ClassAd]:
@@ -257,7 +275,7 @@ def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
         return found
     try:
         _check_system(queue, hosts.mapping)
-        _check_time(queue, job)
+        _check_state(queue)
         if hosts.nodes and not nodes:
             known = {each for ad in hosts.nodes for each in local.queues_of(ad) or ()}
             raise NoHostError(
@@ -267,6 +285,7 @@ def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
         made = flags(
             reduction, hosts.mapping.lrms, hosts.mapping, nodes, hosts.want,
             policy=hosts.policy, queue=name, submitter=hosts.submitter,
+            limits=QueueLimits.of(queue.ad),
         )  # fmt: skip
     except NoFlagsError as error:
         return attrs.evolve(found, failure=error)
@@ -296,8 +315,8 @@ def _check_system(queue: Queue, mapping: Mapping) -> None:
     raise NoFlagsError(f"{queue.name} is run by {runs}, not by {mapping.lrms}; name another queue")
 
 
-def _check_time(queue: Queue, job: ClassAd) -> None:
-    """Raises NoHostError if the batch system refuses the time for which flags would ask."""
-    if truth(parse_expr(SHORT_ENOUGH).eval(job, queue.ad)) is False:
-        asked, most = job.eval("MaxWallTime"), queue.ad.eval("GlueCEPolicyMaxWallClockTime")
-        raise NoHostError(f"{TOO_LONG} (MaxWallTime = {asked}, {queue.name} has {most} minutes)")
+def _check_state(queue: Queue) -> None:
+    """Raises NotTakenError if the batch system accepts no jobs for the queue."""
+    if truth(parse_expr(TAKES_JOBS).eval(target=queue.ad)) is False:
+        state = unparse_value(queue.ad.eval("GlueCEStateStatus"))
+        raise NotTakenError(f"{NOT_TAKEN} ({queue.name}: GlueCEStateStatus = {state})")

@@ -9,6 +9,7 @@ import click
 
 from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
+from matchmaker.broker.choosing import policy_refusal
 from matchmaker.broker.routing import local_name
 from matchmaker.cli import described, picking, queues, reports, sources, submission
 from matchmaker.cli.output import count, print_json, show, table, warn
@@ -175,21 +176,29 @@ def _choose(
     job = sources.one_ad(job_file)
     requirements: Expr | None = None
     page = reports.Page(count(len(inventory), "worker node"))
+    policy = ClassAd()
     if places.any:
         chosen, reduction, _ = queues.routed(job, queues.read(places), queue, places.at, hosts)
         requirements = reduction.residual
         page.data = {"queue": chosen.name, "residual": str(requirements)}
         page.say("queue", chosen.name)
         page.reduction(reduction)
-        if name := local_name(chosen.ad):
+        policy = chosen.ad
+        if name := local_name(policy):
             inventory = nodes.in_queue(inventory, name)
+            policy = nodes.with_policy(policy, name, inventory)
     elif places.at:
         raise click.UsageError("--at needs descriptions of queues: --ldif, --ce or --ldap")
     elif queue:
         inventory = _of_queue(inventory, queue)
         page.say("queue", f"{queue}, with {count(len(inventory), 'worker node')}")
+        policy = nodes.with_policy(ClassAd({"QueueName": queue}), queue, inventory)
+    refusal = policy_refusal(job, policy)
+    if refusal:
+        page.data["refusal"] = refusal
+        page.say("refused", refusal)
     found = nodes.choose(job, inventory, requirements)
     page.data |= reports.selection_data(found)
     page.nodes(found)
     page.print(as_json=as_json)
-    return 0 if found.chosen else 1
+    return 0 if found.chosen and not refusal else 1

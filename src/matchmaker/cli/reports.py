@@ -93,6 +93,7 @@ def submission_data(submission: Submission) -> dict[str, Any]:
         "directives": list(submission.directives),
         "lines": list(submission.lines),
         "verdict": str(submission.verdict),
+        "waits": submission.waits,
         "condition": str(submission.condition),
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
         "excluded": list(submission.excluded),
