@@ -24,6 +24,13 @@ PYTHONS := python3.11 python3 python3.12 python3.13 python3.14
 JOBS ?= 3
 WORKERS = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
+# Tests that wait for servers, processes and time take no core: they have a pass of their own, with
+# more processes than cores. Whatever is not named here is in the first pass.
+WAITERS ?= 6
+WAITING := tests/services tests/delegation/test_start.py tests/delegation/test_together.py \
+	tests/pilots/store/test_killed.py $(wildcard $(addprefix tests/pilots/test_,accounts.py \
+		binder_bounds.py binder_docs.py binder_grants.py binder_handlers.py binder_server.py \
+		binder_tokens.py examples_at_work.py node_*.py output.py pilot_*.py protocol_alone.py))
 # How many cases must agree with HTCondor in a run of all tests.
 CONFORMANCE := 50000
 # Options of `make bench`.
@@ -59,7 +66,15 @@ faults: $(VENV)/.installed-dev system-packages $(PEERS)/condor ## Hand jobs over
 
 .PHONY: test
 test: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto ## Run all tests, those against real servers too
-	$(BIN)/python -m pytest $(WORKERS) $(or $(PYTEST_ARGS),--conformance $(CONFORMANCE))
+ifneq ($(PYTEST_ARGS),)
+	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
+else
+	@status=0; set -x; \
+	$(BIN)/python -m pytest $(WORKERS) --conformance $(CONFORMANCE) \
+		$(addprefix --ignore=,$(WAITING)) || status=1; \
+	$(BIN)/python -m pytest -n $(WAITERS) --dist worksteal $(WAITING) || status=1; \
+	exit $$status
+endif
 
 # Without servers and worker processes, HTCondor's library, random cases in number and the examples of
 # documents.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,3 +59,21 @@ def test_help_by_another_awk_is_the_same(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert printed[0] == printed[1]
     assert re.search("^test +Run all tests", printed[0], re.MULTILINE)
+
+
+def test_each_test_is_in_one_of_the_two_passes() -> None:
+    def commands(*given: str) -> str:
+        # Without what a make around this one hands on.
+        return subprocess.run(
+            ["make", "-C", str(ROOT), "-n", "test", "JOBS=3", *given], capture_output=True,
+            text=True, check=True, env={"PATH": os.environ["PATH"]},
+        ).stdout  # fmt: skip
+
+    first, second = re.findall(r"-m pytest ((?:.|\\\n)*?) \|\| status=1", commands())
+    left_out = re.findall(r"--ignore=(\S+)", first)
+    assert left_out == re.findall(r"\btests/\S+", second)
+    assert all((ROOT / path).exists() for path in left_out)
+    assert len(left_out) > 20
+    # With arguments of one's own there is one pass.
+    one = commands("PYTEST_ARGS=-k lint")
+    assert re.findall(r"-m pytest (.*)", one) == ["-n 3 --dist worksteal -k lint"]

@@ -60,8 +60,11 @@ def test_an_environment_is_an_ad_of_strings(env: str) -> None:
         task("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})
 
 
+# The pilot that loads it waits for less long than half a minute for what cannot be ended.
 STUBBORN = """
 import asyncio
+from matchmaker.pilots.node import works
+works._LAST = 2.0
 async def serve(stream, ad):
     await stream.write(b"here")
     while True:

@@ -1,6 +1,6 @@
 """Binders, pilots and keepers are killed at random: no job is lost, none runs twice at once.
 
-``PILOT_KILLS`` says how many faults there are, in parts of at most 50; ``PILOT_SEED`` which.
+``PILOT_KILLS`` says how many faults there are, in parts of at most 25; ``PILOT_SEED`` which.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid, with_text
 
 KILLS = int(os.environ.get("PILOT_KILLS", "100"))
-PART = 50
+PART = 25
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 
 pytestmark = pytest.mark.slow
