@@ -9,7 +9,8 @@ job, prints where it would run and forgets it; an answer takes a few millisecond
 Slurm's answer to one node is one of three:
 
 - it prints a start time: **yes**;
-- *Requested node configuration is not available*: **no**;
+- *Requested node configuration is not available*, or *More processors requested than permitted*,
+  by the limit of the partition or by all its nodes together: **no**;
 - anything else (an unknown option, feature, host or generic resource, a bad size) is a fault of the
   options themselves and raises `UsageError` with Slurm's own words.
 
@@ -57,6 +58,7 @@ from tests.services.daemons import (
 _ATTEMPTS = 5
 
 _NOT_AVAILABLE = "Requested node configuration is not available"
+_TOO_MANY = "More processors requested than permitted"
 _NO_SUCH_NODE = "Invalid node name specified"
 _PORT_TAKEN = "Address already in use"
 
@@ -170,7 +172,7 @@ class SlurmOracle:
             anywhere = self._submit(argv)
             if anywhere is None or _NOT_AVAILABLE in anywhere:
                 return False
-        if _NOT_AVAILABLE in message:
+        if _NOT_AVAILABLE in message or _TOO_MANY in message:
             return False
         raise UsageError(message)
 
