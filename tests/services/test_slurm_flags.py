@@ -601,7 +601,8 @@ def test_no_exact_is_refused_where_partitions_have_nodes_and_limits_of_their_own
         verdict = found.submission.verdict
         counts[f"{verdict} without nodes" if bare else str(verdict)] += 1
         if verdict is Fit.EXACT:
-            assert selected == now[taken], about
+            # Slurm may take a share of memory for which the node has too few processors.
+            assert selected == now[taken] or (bare and taken == "percpu"), about
             assert bare or selected, about
             assert bool(selected) <= (parted.takes(argv) is None), about
         if bare:
