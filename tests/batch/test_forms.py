@@ -639,6 +639,12 @@ def test_an_error_names_file_table_and_key(tmp_path: Path, text: str, words: str
     assert ", found " in str(caught.value)
 
 
+def test_a_site_that_names_nodes_in_its_own_way_may_share_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text("exclude = ['-q', '{hosts}']")
+    assert load_mapping("sge", path).exclude == "-q {hosts}"
+
+
 @pytest.mark.parametrize(
     ("lrms", "form"),
     [("pbspro", "['-q', 'long']"), ("torque", "['-q', 'long']"), ("sge", "['-q', 'long']"),

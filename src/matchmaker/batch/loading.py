@@ -202,7 +202,7 @@ def _check(table: Mapping, file: Section) -> None:
             Section(file.where, name, {}).fail(
                 "flag", f"flag, term, or a form in [flags] with {{{slot}}}"
             )
-    _check_options(table, own, file.where)
+    _check_options(table, own, file)
     if table.directive != "{flag}":
         quoted = [text for text in _every(table, own) if '"' in text]
         if quoted:
@@ -214,14 +214,19 @@ def _every(table: Mapping, own: MappingType[str, tuple[str, ...]]) -> list[str]:
     return [*forms, *(text for texts in own.values() for text in texts)]
 
 
-def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], where: str) -> None:
+def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file: Section) -> None:
     """Raises MappingError if an option is set in different ways: one would undo the other.
 
     A request and a condition may do so: the request is kept then, and the condition dropped.
     """
+    where = file.where
     forms = {f"flags.{n}": tuple(form.text for form in table.flags[n]) for n in table.flags}
-    # What names nodes is written where nodes are left out, beside all others.
-    named = {"exclude": (table.exclude,), "include": (table.include,)}
+    # What names nodes is written beside all others. A site that sets it shares what it likes.
+    named = {
+        name: (text,)
+        for name, text in (("exclude", table.exclude), ("include", table.include))
+        if name not in file.facts
+    }
     known: dict[str, list[tuple[str, str]]] = {}
     for name, texts in (*own.items(), *named.items(), *forms.items()):
         for text in texts:
