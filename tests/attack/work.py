@@ -187,7 +187,7 @@ def unlike_pairs(case: Case, keys: set[str]) -> str | None:
 
 
 def steps(one: ClassAd, other: ClassAd) -> int:
-    held = one._content.get("requirements")
+    held = one._held.get("requirements")
     if not isinstance(held, Expr):
         return 0
     return evaluate_counted(held, one, other, "requirements")[1].steps

@@ -322,5 +322,5 @@ def test_an_expression_that_begins_like_a_number_is_read_when_it_is_looked_at() 
             f'[ Name = "p{number}"; Partitionable = true; Cpus = {number};'
             f" Memory = 5{number}00 - Cpus * 1000; Disk = Cpus * 1{number} ]"
         )
-        assert isinstance(ad._content["memory"], Expr)
+        assert isinstance(ad._held["memory"], Expr)
         assert ad.eval("Memory") == 5000 + 100 * number - 1000 * number

@@ -36,7 +36,7 @@ def read(values: list[Any], kind: Any = None, metadata: Any = None) -> list[Any]
     fields = [pa.field("Name", pa.int64()), pa.field("x", array.type, metadata=metadata)]
     names = pa.array(range(len(values)), pa.int64())
     pool = Pool.from_arrow(pa.table([names, array], schema=pa.schema(fields)))
-    return [ad._content.get("x") for ad in pool]
+    return [ad._held.get("x") for ad in pool]
 
 
 def written(*contents: Any) -> Any:

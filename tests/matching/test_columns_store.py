@@ -237,7 +237,7 @@ def test_strings_of_any_length_and_kind_are_kept_exactly() -> None:
         expected[str(number)] = content
         held.put(str(number), ClassAd({"Text": content}))
     assert isinstance(held.view().columns["text"], Texts)
-    assert {key: held.ad(key)._content["text"] for key in expected} == expected
+    assert {key: held.ad(key)._held["text"] for key in expected} == expected
     column = held.view().columns["text"]
     assert column.contents(range(6000)) == list(expected.values())
     assert column.contents([5, 4, 7]) == [column.get(5), column.get(4), column.get(7)]

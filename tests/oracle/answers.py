@@ -86,7 +86,7 @@ def ad_of(text: str) -> ClassAd | None:
     if not text:
         return None
     ad = parse_ad(text)
-    for held in ad._content.values():
+    for held in ad._held.values():
         if isinstance(held, Expr):
             _function(held)
     return ad

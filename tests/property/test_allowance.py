@@ -99,5 +99,5 @@ def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
 
 def within(name: str, ad: ClassAd, other: ClassAd, most: int) -> bool:
     """Whether an attribute takes no more than the allowance."""
-    held = ad._content.get(name)
+    held = ad._held.get(name)
     return not isinstance(held, Expr) or evaluate_counted(held, ad, other, name)[1].steps <= most

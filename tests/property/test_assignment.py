@@ -294,7 +294,7 @@ def test_nothing_is_given_twice(
             assert len(given) <= 1
             continue
         for name in NAMES:
-            if isinstance(ad._content.get(name.lower()), Expr):
+            if isinstance(ad._held.get(name.lower()), Expr):
                 continue  # said in terms of what others take too
             has = amount(ad.eval(name)) or 0
             assert sum(taken.get(name, 0) for taken in given) <= has

@@ -188,7 +188,7 @@ def change_and_look(ads: list[ClassAd], steps: list[Change]) -> None:
 
 
 def exact(ad: ClassAd) -> list[tuple[str, str]]:
-    return [(name, repr(content)) for name, content in zip(ad, ad._content.values(), strict=True)]
+    return [(name, repr(content)) for name, content in zip(ad, ad._held.values(), strict=True)]
 
 
 numbers = st.lists(

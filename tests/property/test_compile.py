@@ -76,7 +76,7 @@ def compiled(node: Expr, my: ClassAd, target: ClassAd | None) -> Any:
 def with_functions(*ads: ClassAd | None) -> None:
     """Makes functions of all that the ads hold."""
     for ad in ads:
-        for held in ad._content.values() if ad is not None else ():
+        for held in ad._held.values() if ad is not None else ():
             if isinstance(held, Expr):
                 object.__setattr__(held, "run", function_of(held))
 
@@ -104,9 +104,9 @@ def test_what_an_ad_refers_to_may_be_part_of_a_function(
     my: ClassAd, target: ClassAd, others: list[tuple[str, Any]]
 ) -> None:
     """Functions made for one ad, in that ad and in one that differs from it."""
-    for held in my._content.values():
+    for held in my._held.values():
         if isinstance(held, Expr):
-            object.__setattr__(held, "run", compile_expression(held, module._AROUND, my._content))
+            object.__setattr__(held, "run", compile_expression(held, module._AROUND, my._held))
     differing = ClassAd({**my, **dict(others)})
     for ad in (my, differing):
         for name in ad:
@@ -121,7 +121,7 @@ def test_what_an_ad_refers_to_may_be_part_of_a_function(
 def test_what_is_part_of_a_function_is_not_for_what_stands_in_it() -> None:
     ad = parse_ad("[ part = whole > 1; whole = 2 ]")
     node = parse_expr("part || false")
-    run = compile_expression(node, module._AROUND, ad._content)
+    run = compile_expression(node, module._AROUND, ad._held)
     assert run is not None
     assert run(ad, None) is True
     assert run(ad, None, None, "part") is UNDEFINED

@@ -100,7 +100,7 @@ def test_an_ad_of_a_mapping_is_that_of_its_items_one_by_one(
     given_: dict[str, Value], more: dict[str, Value]
 ) -> None:
     def state(ad: ClassAd) -> object:
-        contents = [(n, type(c), repr(c)) for n, c in ad._content.items()]
+        contents = [(n, type(c), repr(c)) for n, c in ad._held.items()]
         return list(ad), contents, [repr(e) for e in ad.expressions().values()]
 
     expected = ClassAd()

@@ -122,7 +122,7 @@ class Inventory:
 
 def node_name(ad: ClassAd) -> str | None:
     """The name of a node."""
-    found = ad._content.get("name")
+    found = ad._held.get("name")
     return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
 
 

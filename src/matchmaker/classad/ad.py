@@ -11,11 +11,11 @@ from sys import intern
 from typing import Any, Final, TypeVar, overload
 
 from matchmaker.classad.bindings import is_ad, ours
-from matchmaker.classad.deferred import Deferred
+from matchmaker.classad.cache import Kept
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.spellings import FIRST, check_name, is_unusual, shape_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import (
     MAX_INT,
@@ -32,6 +32,44 @@ _V = TypeVar("_V")
 _D = TypeVar("_D")
 _NONE: Final[Any] = object()
 """Stands for what was not given, and for what is not there."""
+
+FIRST: Final[dict[str, str]] = {}
+"""How each folded name was spelled first. Nothing is ever dropped from it, since ads rest on it."""
+
+_spelled: Final[Kept[tuple[str] | tuple[str, str]]] = Kept("names of attributes", 1 << 22)
+
+
+def spelling_of(name: str) -> tuple[str] | tuple[str, str]:
+    """The folded name; second the name where it is spelled otherwise than it was first.
+
+    An ad notes only such spellings. Raises TypeError for a name that is no string.
+
+    >>> spelling_of("OnlyHere"), spelling_of("ONLYHERE")
+    (('onlyhere',), ('onlyhere', 'ONLYHERE'))
+    """
+    known = _spelled.get(name)
+    if known is not None:
+        return known
+    if not isinstance(name, str):
+        raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
+    folded = intern(ascii_fold(name))
+    first = FIRST.get(folded)
+    if first is None and len(FIRST) < LIMITS.spellings and len(name) <= LIMITS.spelling:
+        first = FIRST.setdefault(folded, name)
+    return _spelled.keep(name, (folded,) if first == name else (folded, name))
+
+
+def unusual_names(names: Iterable[str]) -> dict[str, str] | None:
+    """The spellings that an ad notes, by folded names; of one that comes twice the first counts.
+
+    >>> unusual_names(["OnlyThere"]), unusual_names(["ONLYTHERE", "OnlyThere"])
+    (None, {'onlythere': 'ONLYTHERE'})
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        folded, *unusual = spelling_of(name)
+        found.setdefault(folded, unusual[0] if unusual else "")
+    return {folded: name for folded, name in found.items() if name} or None
 
 
 class ClassAd(Ad[Value | Expr]):
@@ -57,13 +95,10 @@ class ClassAd(Ad[Value | Expr]):
     [ Cpus = 4; Tags = {"el9"}; Memory = Cpus * 2048 ]
     """
 
-    __slots__ = ("__weakref__", "_deferred", "_held", "_names", "parent")
+    __slots__ = ("__weakref__", "_held", "_names", "parent")
 
     _held: dict[str, Any]
-    """Under each name in small letters a plain value, an expression, or a deferred one."""
-
-    _deferred: bool
-    """Whether there may be deferred expressions."""
+    """A plain value or an expression under each name in small letters."""
 
     _names: dict[str, str] | None
     """By folded names, the spellings that differ from the first that was ever met."""
@@ -75,14 +110,11 @@ class ClassAd(Ad[Value | Expr]):
         self, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
         self.parent = None
-        self._deferred = False
         if not attributes:
             attributes, more = more, {}
         if type(attributes) is dict:
             held = [_stored(value) for value in (*attributes.values(), *more.values())]
-            folded, spelled = shape_of((*attributes, *more))
-            self._held = dict(zip(folded, held, strict=True))
-            self._names = spelled.copy() if spelled is not None else None
+            self._fill((*attributes, *more), held)
             return
         given: object = attributes
         text = isinstance(given, (str, bytes))
@@ -93,40 +125,31 @@ class ClassAd(Ad[Value | Expr]):
         self._names = None
         self.update(attributes, **more)
 
-    @property
-    def _content(self) -> dict[str, Any]:
-        """A plain value or an expression under each name in small letters."""
-        held = self._held
-        if self._deferred:
-            for folded, each in held.items():
-                if each.__class__ is Deferred:
-                    held[folded] = each.held
-            self._deferred = False
-        return held
+    def _fill(self, names: Sequence[str], held: Iterable[Any]) -> None:
+        """Takes names and what is held under each; of a name that comes twice the last is held."""
+        known = [spelling_of(name) for name in names]
+        self._held = {each[0]: one for each, one in zip(known, held, strict=True)}
+        self._names = None if max(map(len, known), default=1) == 1 else unusual_names(names)
 
     @classmethod
-    def _of(
-        cls, held: dict[str, Any], names: dict[str, str] | None = None, *, deferred: bool = False
-    ) -> ClassAd:
-        """An ad around what it holds by folded names: values and expressions, perhaps deferred.
+    def _of(cls, held: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
+        """An ad around what it holds by folded names: values and expressions.
 
         ``names`` are unusual spellings, as :func:`unusual_names` gives them.
         """
         ad = _new(cls)
         ad._held = held
-        ad._deferred = deferred  # noqa: SLF001 - its own
-        ad._names = names  # noqa: SLF001 - its own
+        ad._names = names
         ad.parent = None
         return ad
 
     @classmethod
-    def _of_values(
-        cls, names: tuple[str, ...], held: Sequence[Any], *, deferred: bool = False
-    ) -> ClassAd:
+    def _of_values(cls, names: Sequence[str], held: Iterable[Any]) -> ClassAd:
         """An ad of the names and of what it is to hold under each, in order."""
-        folded, spelled = shape_of(names)
-        content = dict(zip(folded, held, strict=True))
-        return cls._of(content, spelled.copy() if spelled else None, deferred=deferred)
+        ad = _new(cls)
+        ad._fill(names, held)  # noqa: SLF001 - its own
+        ad.parent = None
+        return ad
 
     @classmethod
     def from_expression(cls, node: AdExpr, parent: ClassAd | None = None) -> ClassAd:
@@ -166,9 +189,7 @@ class ClassAd(Ad[Value | Expr]):
         >>> ClassAd(Cpus=4, Tags=["el9"]).expressions()
         {'Cpus': Expr('4'), 'Tags': Expr('{"el9"}')}
         """
-        held = [
-            each if isinstance(each, Expr) else Literal(each) for each in self._content.values()
-        ]
+        held = [each if isinstance(each, Expr) else Literal(each) for each in self._held.values()]
         return dict(zip(self, held, strict=True))
 
     def _lookup(self, name: str) -> Any:
@@ -177,8 +198,6 @@ class ClassAd(Ad[Value | Expr]):
         held = self._held.get(folded, _NONE)
         if held is _NONE:
             raise KeyError(name)
-        if held.__class__ is Deferred:
-            held = self._held[folded] = held.held
         return held
 
     @property
@@ -262,7 +281,7 @@ class ClassAd(Ad[Value | Expr]):
     def copy(self) -> ClassAd:
         """Another ad with the same attributes."""
         names = self._names.copy() if self._names else None
-        twin = ClassAd._of(self._held.copy(), names, deferred=self._deferred)
+        twin = ClassAd._of(self._held.copy(), names)
         twin.parent = self.parent
         return twin
 
@@ -281,14 +300,11 @@ class ClassAd(Ad[Value | Expr]):
         return value
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
-        check_name(name)
+        folded, *unusual = spelling_of(name)
         held = _stored(value)
-        folded = ascii_fold(name)
-        if folded not in self._held:
-            folded = intern(folded)
-            if is_unusual(folded, name):
-                self._names = self._names or {}
-                self._names[folded] = name
+        if unusual and folded not in self._held:
+            self._names = self._names or {}
+            self._names[folded] = name
         self._held[folded] = held
 
     def __delitem__(self, name: str) -> None:

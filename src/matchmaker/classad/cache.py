@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from sys import getsizeof
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
@@ -31,7 +32,7 @@ ENTRY: Final = 200
 """Bytes of an entry beside its key and value: its place in the table, and a tuple or two."""
 
 _lock: Final = Lock()
-_caches: Final[WeakSet[Cache[Any, Any]]] = WeakSet()
+_caches: Final[WeakSet[Cache[Any, Any] | Kept[Any]]] = WeakSet()
 
 
 class Cache(dict[_K, _V | None]):
@@ -103,6 +104,48 @@ class Cache(dict[_K, _V | None]):
         self._taken = 0
 
 
+class Kept(dict[str, _V]):
+    """What texts were read as, up to about `most` bytes; all is dropped when that is reached.
+
+    For texts that come by the million: an order of use would cost more than to read them again. Any
+    thread may use it; what two enter at one moment may be counted once.
+
+    >>> lengths = Kept[int]("lengths", 1 << 20)
+    >>> lengths.keep("abc", 3), lengths["abc"]
+    (3, 3)
+    """
+
+    __slots__ = ("__weakref__", "bytes", "most", "name")
+
+    def __init__(self, name: str, most: int) -> None:
+        super().__init__()
+        self.name = name
+        self.most = most
+        self.bytes = 0
+        with _lock:
+            _caches.add(self)
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+
+    def keep(self, text: str, value: _V, size: int = 0) -> _V:
+        """Enters what a text was read as; gives it back. `size` are the bytes beside the text."""
+        # The text may be part of the value too.
+        size += ENTRY + 2 * getsizeof(text)
+        if size * LARGEST <= self.most:
+            self.bytes += size
+            if self.bytes > self.most:
+                self.clear()
+                self.bytes = size
+            self[text] = value
+        return value
+
+    def forget(self) -> None:
+        """Drops all entries."""
+        self.clear()
+        self.bytes = 0
+
+
 def remembered(name: str, most: int) -> Callable[[Callable[_P, _V]], Callable[_P, _V]]:
     """Makes a pure function of hashable arguments remember its results.
 
@@ -141,7 +184,7 @@ def forget() -> None:
     tidy()
 
 
-def caches() -> Iterable[Cache[Any, Any]]:
+def caches() -> Iterable[Cache[Any, Any] | Kept[Any]]:
     """All caches that there are, in no order."""
     with _lock:
         return list(_caches)

@@ -22,7 +22,6 @@ import attrs
 
 from matchmaker.classad import nodes
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.fastpaths import Operand, identity, ways
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
@@ -60,7 +59,7 @@ class Surroundings:
     @common.default
     def _common(self) -> dict[str, Any]:
         return {
-            "SLOW": frozenset(self.reference) | {type(None), Deferred},
+            "SLOW": frozenset(self.reference) | {type(None)},
             "LIST": nodes.ListExpr,
             "BEGIN": self.begin,
             "FOLLOW": self.follow,

@@ -16,7 +16,6 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.limits import (
     LIMITS,
     Budget,
@@ -25,7 +24,7 @@ from matchmaker.classad.limits import (
     too_many_steps,
 )
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.reference import NODES, admit, run
+from matchmaker.classad.reference import REFERENCE, admit, run
 from matchmaker.classad.stack import room
 from matchmaker.classad.state import State
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
@@ -174,12 +173,8 @@ def evaluate_attribute(
 ) -> Value:
     """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
     held: Any = ad._held.get(folded, missing)
-    if type(held) not in NODES:
+    if type(held) not in REFERENCE:
         return held  # type: ignore[no-any-return]
-    if type(held) is Deferred:
-        held = ad._held[folded] = held.held
-        if type(held) not in NODES:
-            return held  # type: ignore[no-any-return]
     compiled = held.run
     # As evaluate() does, whose call is saved here: this is most of what a match does.
     if (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import METHODS
-from matchmaker.classad.parser import parse_expr, read
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.references import references
 from matchmaker.classad.rewriting import flatten, simplify
 from matchmaker.classad.unparse import unparse
@@ -21,7 +21,6 @@ def bind() -> None:
         evaluate_attribute=evaluate_attribute,
         flatten=flatten,
         parse_expr=parse_expr,
-        read=read,
         references=references,
         simplify=simplify,
         unparse=unparse,

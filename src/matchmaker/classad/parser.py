@@ -1,40 +1,44 @@
-"""The way from text to an expression or an ad in brackets.
+"""Text to expressions: tokens become nodes by the precedence of operators.
 
-The fast parser (``scanner``, ``climbing``) takes what it can. The rest goes to the grammar,
+This parser takes what it can, by the tokens of ``lexer``. The rest goes to the grammar,
 ``classad.lark``, which defines the syntax, decides, and alone reports errors: with line, column,
-what was expected and a hint. A property and a fuzz target hold both equal. Whole files and streams
-are read in ``formats``.
+what was expected and a hint. A property and a fuzz target hold both equal. How assignments make an
+ad is in ``assignments``; whole files and streams are read in ``formats``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any, Final
 
-from matchmaker.classad.cache import Cache
-from matchmaker.classad.climbing import DepthError, MissError, expression_of
-from matchmaker.classad.deferred import Deferred
+from matchmaker.classad.cache import Kept
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.footprint import size_of_text
+from matchmaker.classad.footprint import NODE
+from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
+from matchmaker.classad.lexer import STRING, begins_ad, tokens_of
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import AdExpr, Expr, Literal
-from matchmaker.classad.scanner import begins_ad, is_common
-from matchmaker.classad.stack import with_room
-
-_SPAN: Final = re.compile(
-    r"""//[^\n]*+|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|("(?:[^"\\]|\\.)*+")""", re.DOTALL
+from matchmaker.classad.nodes import (
+    FALSE,
+    TRUE,
+    AdExpr,
+    Attr,
+    Expr,
+    ListExpr,
+    Literal,
+    Subscript,
+    Ternary,
+    Unary,
+    binary,
+    constant,
 )
-"""What a quote may stand in: comments, quoted names, and strings as group 1."""
+from matchmaker.classad.quoting import RESERVED, unescape
+from matchmaker.classad.stack import with_room
+from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
-
-def _outside(text: str) -> int:
-    """The characters outside of strings, if there may be too many."""
-    if len(text) <= LIMITS.syntax:
-        return 0
-    return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
-
-
-_known: Final[Cache[str, Expr]] = Cache("expressions by text", 1 << 24)
+_known: Final[Kept[Expr]] = Kept("expressions by text", 1 << 25)
+"""The expressions of texts that were met: whole ones, clauses in parentheses, names, constants."""
 
 
 def parse_expr(text: str) -> Expr:
@@ -48,80 +52,6 @@ def parse_expr(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise TypeError(f"text was expected, not {type(text).__name__}")
-    known = _known[text]
-    return _keep(text, read(text)) if known is None else known
-
-
-def value_of(text: str) -> Any:
-    """What an ad holds for the text of an expression; None if only the grammar may take it.
-
-    Mostly an expression is read when it is looked at. A text that comes again is read, once for
-    all ads that have it.
-
-    >>> value_of("undefined"), value_of("a+1"), value_of("a+")
-    (UNDEFINED, Expr('a + 1'), None)
-    """
-    new = _SHORTEST <= len(text) <= LIMITS.syntax and _comes_first(text)
-    return Deferred(text) if new and _many() and is_common(text) else read_value(text)
-
-
-def value_of_common(text: str) -> Any:
-    """The same for what is known to be an expression by its form."""
-    new = len(text) >= _SHORTEST and _comes_first(text)
-    return Deferred(text) if new else read_value(text)
-
-
-def read_value(text: str) -> Any:
-    """The same, never deferred."""
-    node = _known[text]
-    if node is None:
-        node = parsed(text)
-        if node is None:
-            return None
-        _keep(text, node)
-    return node.value if node.__class__ is Literal else node
-
-
-_SHORTEST: Final = 12
-"""What is shorter is read at once: mostly it is a word, and comes again."""
-
-_MANY: Final = 1000
-_new: Final = iter(range(_MANY))
-
-
-def _many() -> bool:
-    """Whether there are enough expressions that making the pattern that knows them is less work."""
-    return next(_new, _MANY) == _MANY
-
-
-_met: Final = [0] * (1 << 13)
-"""Marks of texts that came last; two may share a place, so that one is not known to come again."""
-
-
-def _comes_first(text: str) -> bool:
-    mark = hash(text)
-    place = mark % len(_met)
-    first = _met[place] != mark
-    _met[place] = mark
-    return first
-
-
-def parse_value(text: str) -> Any:
-    """The same by the grammar where it must be, and never deferred. Raises ParseError.
-
-    >>> parse_value("a + 1"), parse_value("true")
-    (Expr('a + 1'), True)
-    """
-    node = parse_expr(text)
-    return node.value if type(node) is Literal else node
-
-
-def _keep(text: str, node: Expr) -> Expr:
-    return _known.put(text, node, size_of_text(text))
-
-
-def read(text: str) -> Expr:
-    """The expression of a text that was not met before. Raises ParseError."""
     node = parsed(text)
     return by_grammar(text, "expression") if node is None else node
 
@@ -132,6 +62,51 @@ def parse_ad_expr(text: str) -> AdExpr:
         raise TypeError(f"text was expected, not {type(text).__name__}")
     node = parsed_ad(text)
     return by_grammar(text, "ad") if node is None else node
+
+
+def parse_value(text: str) -> Any:
+    """What an ad holds for the text of an expression. Raises ParseError.
+
+    >>> parse_value("a + 1"), parse_value("true")
+    (Expr('a + 1'), True)
+    """
+    node = parse_expr(text)
+    return node.value if type(node) is Literal else node
+
+
+def parsed(text: str) -> Expr | None:
+    """The expression of a text, None if only the grammar may take it."""
+    node = _known.get(text)
+    if node is not None:
+        return node
+    if len(text) > LIMITS.syntax and (len(text) > LIMITS.text or _outside(text) > LIMITS.syntax):
+        return None
+    try:
+        node = with_room(_whole, text)
+    except (MissError, RecursionError):
+        return None
+    return node if node.depth <= LIMITS.nesting else None
+
+
+def parsed_ad(text: str) -> AdExpr | None:
+    """The ad of a text, None if only the grammar may take it."""
+    node = parsed(text) if begins_ad(text) else None
+    return node if isinstance(node, AdExpr) else None
+
+
+# --- the grammar ----------------------------------------------------------------------------------
+
+_SPAN: Final = re.compile(
+    r"""//[^\n]*+|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|("(?:[^"\\]|\\.)*+")""", re.DOTALL
+)
+"""What a quote may stand in: comments, quoted names, and strings as group 1."""
+
+
+def _outside(text: str) -> int:
+    """The characters outside of strings, if there may be too many."""
+    if len(text) <= LIMITS.syntax:
+        return 0
+    return len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
 
 
 def by_grammar(text: str, start: str) -> Any:
@@ -163,7 +138,7 @@ _INSTEAD: Final = "give the inner parts names of their own"
 def _is_too_deep(text: str) -> bool:
     """Whether a text nests so deep that the grammar would take its time to find that."""
     try:
-        with_room(expression_of, text)
+        with_room(_whole, text)
     except (DepthError, RecursionError):
         return True
     except MissError:
@@ -171,18 +146,277 @@ def _is_too_deep(text: str) -> bool:
     return False
 
 
-def parsed(text: str) -> Expr | None:
-    """The expression of a text, None if the fast parser does not take it."""
-    if len(text) > LIMITS.syntax and (len(text) > LIMITS.text or _outside(text) > LIMITS.syntax):
-        return None
+# --- precedence climbing --------------------------------------------------------------------------
+
+_Tokens = Iterator[str]
+"""The tokens that come next. Whoever reads one has passed it."""
+
+
+class MissError(Exception):
+    """Ends the reading of what only the grammar may take."""
+
+
+class DepthError(MissError):
+    """Ends the reading of what nests deeper than is allowed, without more of the stack."""
+
+
+def _whole(text: str, key: str = "") -> Expr:
+    """The expression of a text. Raises MissError, and RecursionError for one that nests too deep.
+
+    What nests only a little deeper than is allowed may also be given: its depth shows that. It is
+    kept by the text, or by `key`, which is the text in parentheses.
+    """
+    symbols = tokens_of(text)
+    tokens = iter(symbols)
+    node = _until("", tokens)
+    if next(tokens, None) is not None:
+        raise MissError
+    # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
+    return _known.keep(key or text, node, NODE * len(symbols))
+
+
+def _until(end: str, tokens: _Tokens) -> Expr:
+    """The expression up to a token."""
+    node, symbol = _expression(tokens)
+    if node is None or symbol != end:
+        raise MissError
+    return node
+
+
+def _expression(tokens: _Tokens) -> tuple[Expr | None, str]:
+    """The expression that comes next, if there is one, and the token that ends it."""
+    # The last operator that waits for its right side: how tightly it binds, and its left side,
+    # which a prefix has not; and what stood here when it came.
+    above, operator, left = _NOTHING
+    waiting: list[tuple[int, str, Expr | None]] = []
+    node: Expr | None = None
+    before = ""
+    for symbol in tokens:
+        if node is None:
+            before = symbol
+            node = _known.get(symbol)
+            if node is not None:
+                continue
+            read = _PRIMARIES.get(symbol[:1])
+            if symbol in _PREFIXES and above <= _UNARY:
+                if len(waiting) > LIMITS.nesting:
+                    raise DepthError
+                waiting.append((above, operator, left))
+                above, operator, left = _UNARY, symbol, None
+            elif read is not None:
+                node = read(symbol, tokens)
+            elif operator:
+                raise MissError
+            else:
+                return None, symbol
+            continue
+        level = _LEVELS.get(symbol) or _unusual_level(symbol)
+        while above >= level:
+            node = binary(operator, left, node) if left is not None else Unary(operator, node)
+            above, operator, left = waiting.pop()
+        if level >= _SELECTION:
+            node = _selected(node, symbol, before, tokens)
+            if node.depth > LIMITS.nesting:
+                raise DepthError
+            before = ""
+        elif level > _TERNARY:
+            waiting.append((above, operator, left))
+            above, left, node = level, node, None
+            operator = symbol if level not in _RENAMED else _name_of(symbol)
+            if level == _SUM and len(symbol) > 1:
+                # The sign of a number after an operand subtracts it.
+                before, node = "", _number(symbol[1:], tokens)
+        else:
+            return (node, symbol) if level == _END else _chosen(node, tokens)
+    raise MissError
+
+
+def _unusual_level(symbol: str) -> int:
+    """How tightly a token binds that holds more than an operator: digits, spaces, arguments."""
+    level = _BEGINS.get(symbol[:1])
+    if level is None:
+        raise MissError
+    return level
+
+
+def _name_of(symbol: str) -> str:
+    """The operator in a token."""
+    return "?:" if symbol[0] == "?" else "-" if symbol[0] == "-" else _NAMED.get(symbol, symbol)
+
+
+def _chosen(condition: Expr, tokens: _Tokens) -> tuple[Expr, str]:
+    """One of two expressions by a condition, and the token behind."""
+    then = _until(":", tokens)
+    otherwise, symbol = _expression(tokens)
+    if otherwise is None:
+        raise MissError
+    return Ternary(condition, then, otherwise), symbol
+
+
+def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
+    """An attribute or an element of what stood before, or the call of it."""
+    if symbol == "[":
+        return Subscript(base, _until("]", tokens))
+    if symbol == "(":
+        return call(_name(before), _items(")", tokens))
+    if symbol[0] == "(":
+        whole = before + symbol
+        node = _known.get(whole)
+        if node is None:
+            symbols = tokens_of(symbol[1:-1])
+            node = call(_name(before), _items("", iter(symbols)))
+            _known.keep(whole, node, NODE * len(symbols))
+        return node
+    for name in _names(next(tokens)):
+        base = Attr(base, name, False)
+    return base
+
+
+# Each of these is given the token that begins it, which has been passed.
+
+
+def _word(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol[0] == "'":
+        return Attr(None, _unescaped(symbol), False)
+    first, _, second = symbol.partition(".")
+    constant = _CONSTANTS.get(first.lower())
+    node = Attr(None, _name(first), False) if constant is None else constant
+    if second:
+        node = Attr(node, _name(second), False)
+    return _known.keep(symbol, node, 2 * NODE)
+
+
+def _absolute(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol != ".":
+        return _number(symbol, tokens)
+    first, *more = _names(next(tokens))
+    node = Attr(None, first, True)
+    for name in more:
+        node = Attr(node, name, False)
+    return node
+
+
+def _number(symbol: str, _: _Tokens) -> Expr:
+    if symbol.isdecimal() and len(symbol) < 19:
+        return constant(int(symbol))
+    if symbol == "-":
+        raise MissError
+    if not symbol.lstrip("-").isdecimal():
+        return constant(float(symbol))
+    # Over 20 digits cannot fit; int() on millions of them would take its time.
+    if len(symbol) > 20 or not MIN_INT <= (number := int(symbol)) <= MAX_INT:
+        raise MissError
+    return constant(number)
+
+
+def _string(symbol: str, _: _Tokens) -> Expr:
+    if '"' in symbol[1:-1]:
+        # Several side by side, perhaps.
+        return constant("".join(map(_unescaped, filter(None, STRING.findall(symbol)))))
+    return constant(_unescaped(symbol))
+
+
+def _group(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol == "(":
+        return _until(")", tokens)
+    return _whole(symbol[1:-1], symbol)
+
+
+def _list(_: str, tokens: _Tokens) -> Expr:
+    return ListExpr(_items("}", tokens))
+
+
+def _ad(_: str, tokens: _Tokens) -> Expr:
+    assignments: list[tuple[str, Expr]] = []
+    separated = False
+    symbol = next(tokens)
+    while symbol != "]":
+        if symbol == ";":
+            separated = True
+            symbol = next(tokens)
+            continue
+        name = _name(symbol)
+        if next(tokens) != "=":
+            raise MissError
+        node, symbol = _expression(tokens)
+        if node is None or symbol not in _AFTER_ASSIGNMENT:
+            raise MissError
+        assignments.append((name, node))
+    if separated and not assignments:
+        raise MissError
+    return ad_expression(assignments)
+
+
+def _items(closing: str, tokens: _Tokens) -> tuple[Expr, ...]:
+    """Expressions between commas, up to a bracket."""
+    items: list[Expr] = []
+    symbol = ","
+    while symbol == ",":
+        node, symbol = _expression(tokens)
+        if node is not None:
+            items.append(node)
+        elif items or symbol != closing:
+            raise MissError
+    if symbol != closing:
+        raise MissError
+    return tuple(items)
+
+
+def _names(symbol: str) -> Iterable[str]:
+    """The names in a token behind a dot: one, or two with a dot between them."""
+    return map(_name, [symbol] if symbol[:1] == "'" else symbol.split("."))
+
+
+def _name(symbol: str) -> str:
+    if symbol[:1] == "'":
+        return _unescaped(symbol)
+    if symbol[:1] not in _LETTERS or "." in symbol or symbol.lower() in RESERVED:
+        raise MissError
+    return symbol
+
+
+def _unescaped(symbol: str) -> str:
+    if "\\" not in symbol:
+        return symbol[1:-1]
     try:
-        node = with_room(expression_of, text)
-    except (MissError, RecursionError):
-        return None
-    return node if node.depth <= LIMITS.nesting else None
+        return unescape(symbol[1:-1])
+    except ValueError:
+        raise MissError from None
 
 
-def parsed_ad(text: str) -> AdExpr | None:
-    """The ad of a text, None if the fast parser does not take it."""
-    node = parsed(text) if begins_ad(text) else None
-    return node if isinstance(node, AdExpr) else None
+def _spellings(word: str) -> Iterable[str]:
+    return map("".join, product(*zip(word, word.upper(), strict=True)))
+
+
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_PREFIXES: Final = frozenset("-+!~")
+_AFTER_ASSIGNMENT: Final = frozenset(";]")
+_CONSTANTS: Final[dict[str, Expr]] = {
+    "true": TRUE, "false": FALSE, "undefined": Literal(UNDEFINED), "error": Literal(ERROR),
+}  # fmt: skip
+_NAMED: Final = NAMED | {word: name for name in NAMED.values() for word in _spellings(name)}
+_LEVELS = {
+    symbol: level
+    for level, symbols in enumerate(
+        (["", ")", "]", "}", ",", ";", ":"], ["?"], *PRECEDENCE, [], ["?:"], [".", "[", "("]),
+        start=1,
+    )
+    for symbol in symbols
+}
+_LEVELS |= {spelled: _LEVELS[name] for spelled, name in _NAMED.items()}
+"""How tightly operators bind; those of one level group from the left. What ends an expression comes
+first, and what is part of an operand last."""
+_END: Final = _LEVELS[""]
+_TERNARY: Final = _LEVELS["?"]
+_SUM: Final = _LEVELS["+"]
+_ELVIS: Final = _LEVELS["?:"]
+_RENAMED: Final = frozenset({_SUM, _ELVIS, _LEVELS["=="]})
+_SELECTION: Final = _LEVELS["."]
+_BEGINS: Final = {"-": _SUM, "?": _ELVIS, "(": _SELECTION}
+_UNARY: Final = _ELVIS - 1
+_NOTHING: Final[tuple[int, str, Expr | None]] = (-1, "", None)
+_PRIMARIES: Final[dict[str, Callable[[str, _Tokens], Expr]]] = {
+    **dict.fromkeys((*_LETTERS, "'"), _word),
+    **dict.fromkeys("0123456789-", _number),
+    '"': _string, "(": _group, "{": _list, "[": _ad, ".": _absolute,
+}  # fmt: skip

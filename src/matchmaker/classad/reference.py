@@ -17,7 +17,6 @@ from typing import Any, Final
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.compile import Surroundings, compile_expression
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.functions.unknown import STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
@@ -66,15 +65,9 @@ def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> 
 
 
 def _follow(
-    held: nodes.Expr | Deferred, folded: str, ad: ClassAd, other: ClassAd | None, state: State
+    node: nodes.Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: State
 ) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
-    node: nodes.Expr = held  # type: ignore[assignment]
-    if type(held) is Deferred:
-        value = ad._held[folded] = held.held
-        if type(value) not in NODES:
-            return value  # type: ignore[no-any-return]
-        node = value
     key = (id(ad), folded)
     active = state.active
     if active is None:
@@ -98,7 +91,7 @@ def _follow(
 def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     """The value of an ad's own attribute, in that ad."""
     held: Any = ad._held.get(folded, UNDEFINED)
-    if type(held) in NODES:
+    if type(held) in REFERENCE:
         return _follow(held, folded, ad, state.opposite(ad), state)
     return held  # type: ignore[no-any-return]
 
@@ -281,8 +274,6 @@ REFERENCE: Final[Table] = {
     nodes.AdExpr: _ad,
 }
 State.table = REFERENCE
-NODES: Final[frozenset[Any]] = frozenset({*REFERENCE, Deferred})
-"""The classes of what an ad holds to be evaluated."""
 
 
 def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:

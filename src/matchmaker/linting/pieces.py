@@ -17,9 +17,9 @@ from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.jdl import in_brackets, without_comments
 from matchmaker.classad.formats.old import LINE, rewritten
 from matchmaker.classad.formats.stream import beginning
+from matchmaker.classad.lexer import inside_of, pieces_of
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.scanner import ASSIGNMENT, inside_of
 from matchmaker.classad.spans import Name, Place, place_ad, place_expr
 from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Piece, Report, Scope
@@ -130,8 +130,8 @@ def _ad(piece: Piece) -> Iterator[Read]:
     if (
         flat is None
         or inside is None
-        or len(flat) != len(re.findall(ASSIGNMENT, inside + ";"))
-        or not all(map(_is_constant, flat._content.values()))
+        or len(flat) != len(pieces_of(inside))
+        or not all(map(_is_constant, flat._held.values()))
     ):
         for found in _mended(piece, place_ad):
             yield found if isinstance(found, Problem) else Whole(Scope(), (found,))

@@ -19,7 +19,7 @@ def with_scopes(job: ClassAd) -> ClassAd:
     >>> print(with_scopes(ClassAd(Owner="ada", other=1, My=2)))
     [ Owner = "ada" ]
     """
-    if WORDS.isdisjoint(job._content):
+    if WORDS.isdisjoint(job._held):
         return job
     return ClassAd(
         (name, held) for name, held in job.expressions().items() if ascii_fold(name) not in WORDS

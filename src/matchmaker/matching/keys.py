@@ -20,7 +20,7 @@ from matchmaker.matching.pair import value_text
 def key_of(ad: ClassAd, attribute: str) -> str:
     """The key of an ad, by the attribute that has it. Raises ValueError for an ad without one."""
     folded = ascii_fold(attribute)
-    value: Any = ad._content.get(folded)
+    value: Any = ad._held.get(folded)
     if isinstance(value, Expr):
         value = ad.eval(value)
     key = key_from(value)
@@ -28,7 +28,7 @@ def key_of(ad: ClassAd, attribute: str) -> str:
         return key
     # The ad is at fault, not the type of what the caller gave.
     shown = shorten(str(ad), 60)
-    if folded not in ad._content:
+    if folded not in ad._held:
         raise ValueError(f"an ad has no {attribute}: {shown}")
     raise ValueError(
         f"an ad has {attribute} = {shorten(value_text(value), 60)}; "

@@ -88,7 +88,7 @@ class RankByNow:
 
     def __init__(self, slots: Slots, job: ClassAd) -> None:
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
-        self._content: Value | Expr = job._content.get(FOLDED_RANK, UNDEFINED)
+        self._content: Value | Expr = job._held.get(FOLDED_RANK, UNDEFINED)
 
     def of(self, rows: Rows) -> Ranks:
         """The ranks of some rows."""

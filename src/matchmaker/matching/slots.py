@@ -174,7 +174,7 @@ class Slots:
 
     def _own(self, ad: ClassAd, name: str) -> int | float | None:
         folded = self._folded[name]
-        held = ad._content.get(folded, UNDEFINED)
+        held = ad._held.get(folded, UNDEFINED)
         if isinstance(held, Expr):
             held = Allowance(self.each).value(held, ad, _NOBODY, folded)
         return amount(held)

@@ -269,7 +269,7 @@ class Snapshot:
         """See :meth:`Pool.match`."""
         job = an_ad(job)
         found = decide(self._view, job, self._cache, default_rank=0.0)
-        unranked = found.unranked if FOLDED_RANK in job._content else np.zeros_like(found.unranked)
+        unranked = found.unranked if FOLDED_RANK in job._held else np.zeros_like(found.unranked)
         return Matches(found.rows, found.ranks, self._view, unranked, found.error)
 
     def top(

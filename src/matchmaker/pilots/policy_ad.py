@@ -216,7 +216,7 @@ class PolicyAd:
         found: set[str] = set()
         left = [name]
         while left:
-            held = self.whole._content.get(left.pop())
+            held = self.whole._held.get(left.pop())
             if not isinstance(held, Expr):
                 continue
             names = names_of(held)

@@ -97,7 +97,7 @@ class Binder:
         """The binder for an attribute of a job, such as its requirements, and a queue."""
         # A scope that takes every name it does not know for a host's means no word by that.
         named = {word for word in WORDS if scope(word) == HOST}
-        if named and (named != WORDS or not named.isdisjoint(queue._content)):
+        if named and (named != WORDS or not named.isdisjoint(queue._held)):
             raise ReductionError(f"hosts may have an attribute named like a scope: {min(named)}")
         folded = ascii_fold(attribute)
         binder = cls(_Side(job, False), _Side(queue, True), scope, folded, host_of(job))
@@ -323,7 +323,7 @@ class Binder:
             if name in self._open_names:
                 continue
             for side in (self.job, self.queue):
-                definition = side.ad._content.get(folded)
+                definition = side.ad._held.get(folded)
                 if isinstance(definition, Expr):
                     found = names_of(definition)
                     self._defined_names.add(name)

@@ -39,7 +39,7 @@ def alike(
         # Expressions are interned: two that are equal are one object.
         classes: dict[tuple[tuple[Any, ...], tuple[type, ...]], list[int]] = {}
         for place, ad in enumerate(every):
-            held = tuple(map(ad._content.get, order))
+            held = tuple(map(ad._held.get, order))
             kinds = tuple(map(type, held))
             if not inexact.isdisjoint(kinds):
                 held = tuple(map(identity, held))
@@ -63,7 +63,7 @@ def _leads_through(ad: ClassAd, names: set[str], look: Callable[[Expr], set[str]
     """Adds the names that an ad's attributes lead to; true if one depends on more than names."""
     pending = list(names)
     for name in pending:
-        part = ad._content.get(name)
+        part = ad._held.get(name)
         if isinstance(part, Expr):
             needed = look(part)
             if needed is None:

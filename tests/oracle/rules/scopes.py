@@ -35,16 +35,16 @@ def _surround(my: ClassAd, target: ClassAd) -> tuple[ClassAd, ClassAd]:
         node = around.expr(context)
         assert isinstance(node, AdExpr)
         ad.parent = ClassAd.from_expression(node, around)
-        around._content[ascii_fold(context)] = ad.parent
+        around._held[ascii_fold(context)] = ad.parent
         around[name] = UNDEFINED
-        around._content[ascii_fold(name)] = ad
+        around._held[ascii_fold(name)] = ad
     return left, right
 
 
 def _found_in_match(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value:
     if node.absolute and ad is not None and node.folded in _SPECIAL:
         # Of the ad around both, which is nobody's TARGET.
-        held = node.folded in ad.root._content
+        held = node.folded in ad.root._held
         return inner(node, state, ad) if held else evaluation._special(node.folded, state, ad.root)
     bare = node.base is None and not node.absolute and node.folded not in _SPECIAL
     if bare and isinstance(state, Match) and evaluation._defining(ad, node.folded) is None:
@@ -70,7 +70,7 @@ def _found_in_other(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) 
         return value
     outermost = ad is None or ad.parent is None or ad is state.context
     other = state.opposite(ad) if outermost else None
-    if other is None or node.folded not in other._content:
+    if other is None or node.folded not in other._held:
         return UNDEFINED
     return evaluation._attribute_of(other, node.folded, state)
 
@@ -284,7 +284,7 @@ def _stands_for(node: Expr, scope: Scope) -> Expr:
     alone = node.base is None and not node.absolute
     if holder is None and alone and (start is None or start.parent is None):
         other = scope.budget.opposite(start)
-        holder = other if other is not None and node.folded in other._content else None
+        holder = other if other is not None and node.folded in other._held else None
     return holder.expr(node.name) if holder is not None else node
 
 

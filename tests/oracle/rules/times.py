@@ -91,7 +91,7 @@ def _reals(inner: Wrapper, *arguments: Any) -> Any:
 def _held(inner: Wrapper, ad: ClassAd, folded: str, state: Any) -> Any:
     # An ad holds a literal as its value.
     value = inner(ad, folded, state)
-    return _real(value) if isinstance(ad._content.get(folded), timedelta) else value
+    return _real(value) if isinstance(ad._held.get(folded), timedelta) else value
 
 
 def _projected(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Any:

@@ -272,9 +272,7 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 def _text(ad: ClassAd, chosen: _Format) -> str:
     """The text of an ad. Raises ValueError for what would not be read back, TypeError for no ad."""
     ad = an_ad(ad)
-    deepest = max(
-        (held.depth for held in ad._content.values() if isinstance(held, Expr)), default=0
-    )
+    deepest = max((held.depth for held in ad._held.values() if isinstance(held, Expr)), default=0)
     if deepest + (chosen.write is new.write) > LIMITS.nesting:
         raise ValueError(f"the ad nests {deepest + 1} deep, at most {LIMITS.nesting} is read back")
     try:

@@ -29,7 +29,7 @@ from matchmaker.classad.formats.stream import (
 from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
-from matchmaker.classad.parser import parse_expr, parse_value, value_of
+from matchmaker.classad.parser import parse_expr, parse_value
 from matchmaker.classad.quoting import quote
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
@@ -164,7 +164,7 @@ def _ad(part: Part) -> ClassAd:
             raise ParseError("nested too deep", line=part.line) from None
         except ParseError as error:
             raise under(name, error, part.line) from None
-    return ClassAd._of_values(tuple(content), held, deferred=bool(odd))
+    return ClassAd._of_values(list(content), held)
 
 
 def content(item: Any) -> Any:
@@ -223,8 +223,7 @@ def _held(value: Any) -> Any:
     """What an ad holds for a value of JSON."""
     match = _EXPR.fullmatch(value) if isinstance(value, str) else None
     if match:
-        held = value_of(match[1])
-        return parse_value(match[1]) if held is None else held
+        return parse_value(match[1])
     node = _expression(value)
     return node.value if type(node) is Literal else node
 

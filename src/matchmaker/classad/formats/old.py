@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_at, ad_of_lines, contents_of, note
+from matchmaker.classad.assignments import Assignments, ad_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.parser import parse_value, value_of
+from matchmaker.classad.parser import MissError, parse_value
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse
 
@@ -53,26 +53,23 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
 def ads_within(text: str, number: int, report: Report) -> Iterator[ClassAd]:
     """The ads of a text of whole ads, whose first line has a number."""
     plain = is_text(text)
-    start, line, counted = 0, number, 0
+    start = counted = 0
     while start < len(text):
         if text[start] == "\n":
             start += 1
             continue
-        found = ad_at(text, start, value) if plain else None
-        if found is not None:
-            ad, start = found
-            yield ad
-            continue
         end = text.find("\n\n", start) % (len(text) + 1)
         lines = text[start:end].rstrip("\n").split("\n")
-        some = ad_of_lines(lines, value) if plain else None
-        if some is not None:
-            note(lines)
-            yield some
+        try:
+            ad = ad_of(lines, LINES) if plain else None
+        except MissError:
+            ad = None
+        if ad is not None:
+            yield ad
         else:
-            line += text.count("\n", counted, start)
+            number += text.count("\n", counted, start)
             counted = start
-            yield from _read_lines(lines, line, report)
+            yield from _read_lines(lines, number, report)
         start = end
 
 
@@ -224,19 +221,13 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
         ) from None
 
 
-def value(text: str) -> Any:
-    """What an ad holds for the text of an expression, None if the fast parser does not take it."""
-    return value_of(_new_text(text) if "\\" in text else text.strip())
-
-
-def contents(texts: list[str]) -> list[Any]:
-    """The same for many texts."""
-    return contents_of(texts, value)
-
-
 def _new_text(text: str) -> str:
     """An expression's text with its strings in the new format."""
-    return _STRING.sub(_new_string, text).strip()
+    return _STRING.sub(_new_string, text).strip() if "\\" in text else text.strip()
+
+
+LINES: Final = Assignments("lines of ads", 1 << 22, _new_text)
+"""Assignments of the old format that were met."""
 
 
 def _read_name(text: str) -> str:

@@ -98,7 +98,7 @@ _EXCERPT: Final = 1000
 
 def bounded(ad: ClassAd, line: int) -> ClassAd:
     """The same ad. Raises ParseError where it nests deeper than the grammar would let it."""
-    for name, held in ad._content.items():
+    for name, held in ad._held.items():
         try:
             check_depth(held)
         except ParseError as error:

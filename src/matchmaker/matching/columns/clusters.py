@@ -44,7 +44,7 @@ class Clusters:
     def of(self, job: ClassAd) -> Hashable:
         """The cluster of a job: equal for jobs that match the same rows with the same ranks."""
         significant = self.significant(job)
-        content = job._content
+        content = job._held
         chosen = content if significant is None else sorted(significant & content.keys())
         return tuple(
             (name, content[name].__class__, identity(content[name])) for name in sorted(chosen)
@@ -52,13 +52,13 @@ class Clusters:
 
     def significant(self, job: ClassAd) -> set[str] | None:
         """The folded names that matter, of which the job may lack some; None for all it has."""
-        if hides(job._content) or self._hidden:
+        if hides(job._held) or self._hidden:
             return None
         found = set(_BEGIN)
         reached = [
             self._lead(FOLDED_REQUIREMENTS),
             *self._also,
-            *(_names_in(job._content.get(name)) for name in _BEGIN),
+            *(_names_in(job._held.get(name)) for name in _BEGIN),
         ]
         while reached:
             names = reached.pop()
@@ -66,7 +66,7 @@ class Clusters:
                 return None
             for name in names - found:
                 found.add(name)
-                reached += (_names_in(job._content.get(name)), self._lead(name))
+                reached += (_names_in(job._held.get(name)), self._lead(name))
         return found
 
     def _lead(self, name: str) -> frozenset[str] | None:

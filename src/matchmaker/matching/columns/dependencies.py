@@ -76,8 +76,8 @@ class Reaches:
         self._size = size
         self._known: dict[tuple[Side, Expr], Reach] = {}
         self._attributes: dict[tuple[Side, str, bool], Reach] = {}
-        self._hidden = hides(job._content) or hides(columns)
-        self._clock = CLOCK in job._content or CLOCK in columns
+        self._hidden = hides(job._held) or hides(columns)
+        self._clock = CLOCK in job._held or CLOCK in columns
 
     def of(self, node: Expr, side: Side) -> Reach:
         """What an expression reaches that stands on a side."""
@@ -107,11 +107,11 @@ class Reaches:
             return side.other
         if node.base is not None or node.absolute:
             return None
-        return side if side is Side.ROW or node.folded in self._job._content else Side.ROW
+        return side if side is Side.ROW or node.folded in self._job._held else Side.ROW
 
     def falls_through(self, node: Attr, side: Side) -> bool:
         """Whether a name that the rows lack is looked up in the job: a bare one in their ads."""
-        return side is Side.ROW and node.base is None and node.folded in self._job._content
+        return side is Side.ROW and node.base is None and node.folded in self._job._held
 
     def _of(
         self, node: Expr, side: Side, path: dict[tuple[Side, str], int], wide: bool = False
@@ -137,7 +137,7 @@ class Reaches:
         edges |= {(one, name) for name in names.behind for one in Side}
         for name in names.bare:
             if side is Side.JOB:
-                edges.add((Side.JOB if name in self._job._content else Side.ROW, name))
+                edges.add((Side.JOB if name in self._job._held else Side.ROW, name))
             else:
                 edges.add((Side.ROW, name))
                 if self.lacks(name):
@@ -157,7 +157,7 @@ class Reaches:
         leading: list[Expr]
         if side is Side.JOB:
             reached = Reach(job=frozenset({name}))
-            content = self._job._content.get(name)
+            content = self._job._held.get(name)
             held = leading = [content] if isinstance(content, Expr) else []
         else:
             reached = Reach(columns=frozenset({name}))

@@ -1,20 +1,102 @@
-"""Rows of a column set from another column, form by form: how blocks of ads enter a store."""
+"""How ads enter a store: what they hold by attribute, as columns, and those set into its own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import methodcaller
 from typing import Any, Final
 
 import numpy as np
 
+from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns import forms, sparse
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, stamp
-from matchmaker.matching.columns.contents import OTHER
+from matchmaker.matching.columns.column import (
+    Coded,
+    Column,
+    Numeric,
+    Rows,
+    Table,
+    narrowest,
+    stamp,
+)
+from matchmaker.matching.columns.contents import ABSENT, OTHER, identity
 from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.sparse import Sparse
-from matchmaker.matching.columns.texts import Texts, greatest
+from matchmaker.matching.columns.texts import Texts, greatest, without
+from matchmaker.matching.columns.views import Layout, Names
 
 _SURE: Final = 256
 """The number of rows from which contents that hardly repeat are expected to go on so."""
+
+
+_SAMPLE: Final = 64
+"""So many contents show whether they hardly repeat."""
+
+
+def by_attribute(
+    ads: Sequence[ClassAd], names: Names
+) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
+    """The layouts of ads, and by folded name: the numbers of the ads that have it, and what.
+
+    Ads of one pool have hundreds of attributes, and hardly two ads the same ones: so all that the
+    ads hold is sorted by name at once.
+    """
+    held = [ad._held for ad in ads]
+    counts = np.fromiter(map(len, held), np.intp, len(held))
+    total = int(counts.sum())
+    numbers = names.order(chain.from_iterable(held), total)
+    parts = np.split(numbers, np.cumsum(counts)[:-1])
+    layouts = [Layout(names, part, ad._names) for part, ad in zip(parts, ads, strict=True)]
+    contents = np.empty(total, object)
+    contents[:] = list(chain.from_iterable(map(_values, held)))
+    # A stable sort of 16 bits goes by their digits: it takes no comparisons.
+    order = np.argsort(numbers, kind="stable")
+    rows = np.repeat(np.arange(len(held)), counts)[order]
+    return layouts, _cut(names, np.bincount(numbers), rows, contents[order])
+
+
+def _cut(
+    names: Names, sizes: Rows, rows: Rows, contents: Any
+) -> Iterator[tuple[str, Rows, list[Any]]]:
+    begin = 0
+    for number, size in enumerate(sizes.tolist()):
+        if size:
+            some = slice(begin, begin + size)
+            yield names.by_number[number], rows[some], contents[some].tolist()
+            begin += size
+
+
+_values: Final = methodcaller("values")
+
+
+def column_of(contents: list[Any]) -> Column:
+    """A column of contents, in a form that suits them."""
+    sample = contents[:_SAMPLE]
+    if len(sample) == _SAMPLE and 4 * len(set(map(identity, sample))) > _SAMPLE:
+        found = _hardly_repeating(contents)
+        if found is not None:
+            return found
+    return Coded.of(contents)
+
+
+def _hardly_repeating(contents: list[Any]) -> Column | None:
+    """A column of mostly numbers or mostly strings; None where they are neither."""
+    size = len(contents)
+    kinds = list(map(type, contents))
+    integers, reals, strings = map(kinds.count, (int, float, str))
+    column: Column
+    if 4 * (integers + reals) >= 3 * size:
+        column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
+    elif 4 * strings >= 3 * size:
+        column = without(size)
+    else:
+        return None
+    for kind in dict.fromkeys(kinds):
+        # A column takes contents of one kind together.
+        places = [at for at, each in enumerate(kinds) if each is kind]
+        column.fill(np.array(places), [contents[at] for at in places])
+    return column
 
 
 def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Column:

@@ -350,12 +350,12 @@ class Evaluator(Scalar):
         if holder is None:
             return None
         if holder is Side.JOB:
-            content = self.job._content.get(node.folded, UNDEFINED)
+            content = self.job._held.get(node.folded, UNDEFINED)
             return self._held(content, Side.JOB, rows)
         column = self.view.columns.get(node.folded)
         absent: Any = UNDEFINED
         if self.reaches.falls_through(node, side):
-            absent = self.job._content[node.folded]
+            absent = self.job._held[node.folded]
         if column is None:
             return self._held(absent, Side.JOB, rows)
         return self.follow(column, absent, rows)

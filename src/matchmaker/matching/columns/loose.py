@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.deferred import Deferred
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns.column import Column, Rows, stamp
 from matchmaker.matching.columns.contents import MISSING, same
 
 
 class Loose(Column):
-    """The contents of the rows, one by one; an expression may be read when it is asked for."""
+    """The contents of the rows, one by one."""
 
     __slots__ = ("rows",)
 
@@ -28,10 +27,7 @@ class Loose(Column):
 
     def get(self, row: int) -> Any:
         """The content of a row."""
-        content = self.rows[row]
-        if content.__class__ is Deferred:
-            content = self.rows[row] = content.held
-        return content
+        return self.rows[row]
 
     def put(self, row: int, content: Any) -> None:
         """Sets the content of a row."""
@@ -40,7 +36,7 @@ class Loose(Column):
             self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows, of which some may be deferred."""
+        """Sets the contents of many rows."""
         places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row, content in zip(places, contents, strict=True):
             self.rows[row] = content

@@ -84,7 +84,7 @@ class Masks:
 
     def mine(self) -> Mask:
         """Where the job's requirements are true; everywhere if it has none."""
-        content = self.job._content.get(FOLDED_REQUIREMENTS, True)
+        content = self.job._held.get(FOLDED_REQUIREMENTS, True)
         return self._together(
             self._mine, lambda: self._content(self._mine, content, Side.JOB), self._mine.whole
         )
@@ -144,7 +144,7 @@ class Masks:
     def at(self, rows: Rows) -> Mask:
         """Which of some rows match, both ways. Nothing is kept, and nothing kept is used."""
         self.work.renew()
-        content = self.job._content.get(FOLDED_REQUIREMENTS, True)
+        content = self.job._held.get(FOLDED_REQUIREMENTS, True)
         if isinstance(content, Expr):
             mask = is_true(self._mine.vector(content, Side.JOB, rows), len(rows)).copy()
         else:
@@ -258,7 +258,7 @@ class Masks:
         if holder is None:
             return None
         if holder is Side.JOB:
-            content = self.job._content.get(node.folded)
+            content = self.job._held.get(node.folded)
             return self._mask(evaluator, content, holder) if isinstance(content, Expr) else None
         column = self.view.columns.get(node.folded)
         if not isinstance(column, Coded) or not 1 < len(column.table) <= MOST_GROUPS:
@@ -267,7 +267,7 @@ class Masks:
             return None
         absent = self._all(False)
         if evaluator.reaches.falls_through(node, side) and column.lacks(self.view.size):
-            absent = self._content(evaluator, self.job._content[node.folded], Side.JOB)
+            absent = self._content(evaluator, self.job._held[node.folded], Side.JOB)
         return self._groups(evaluator, node.folded, column, absent)
 
     def _evaluated(
@@ -299,7 +299,7 @@ def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Ha
 
     The allowance of a row too, since a row beyond it is an error.
     """
-    said = [(name, evaluator.job._content.get(name)) for name in sorted(reach.job)]
+    said = [(name, evaluator.job._held.get(name)) for name in sorted(reach.job)]
     held = tuple((name, c.__class__, identity(c)) for name, c in said)
     key = node, side, evaluator.work.each, held
     columns = evaluator.view.columns
@@ -315,7 +315,7 @@ def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Ha
 
 def rank_key(view: View, job: ClassAd) -> Hashable | None:
     """Equal for jobs that rank each row of a view alike; None where a rank may change."""
-    content = job._content.get(FOLDED_RANK, UNDEFINED)
+    content = job._held.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return content.__class__, identity(content)
     evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK))
@@ -330,7 +330,7 @@ def ranks(
 
     And why it is ERROR for some, where an evaluation took too much.
     """
-    content = job._content.get(FOLDED_RANK, UNDEFINED)
+    content = job._held.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return _marked(Same(content), len(rows)), None
     evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), Work(len(view), cache.limits))

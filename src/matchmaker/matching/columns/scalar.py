@@ -99,7 +99,7 @@ class Scalar:
         found = np.zeros(len(rows), np.bool_)
         for place, row in enumerate(rows.tolist()):
             ad = self._ad(row) if names is None else ClassAd._of(self._content(row, names))
-            value = (self.job if side is Side.JOB else ad)._content.get(name, True)
+            value = (self.job if side is Side.JOB else ad)._held.get(name, True)
             if isinstance(value, Expr):
                 value, _ = self._applied(value, side, ad)
             found[place] = truth(value) is True

@@ -92,7 +92,7 @@ def _plain(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Any:
     if isinstance(node, Attr):
         if reaches.holder(node, side) is not Side.JOB:
             return None
-        held = job._content.get(node.folded)
+        held = job._held.get(node.folded)
     if isinstance(held, Literal):
         return held.value
     if isinstance(held, ListExpr):

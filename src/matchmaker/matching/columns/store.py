@@ -18,12 +18,12 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.locks import Lock
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same, unlike
-from matchmaker.matching.columns.entering import entered
+from matchmaker.matching.columns.entering import by_attribute, column_of, entered
 from matchmaker.matching.columns.forms import repeating, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 from matchmaker.matching.columns.stored import Stored
-from matchmaker.matching.columns.views import Block, Layout, Parts, View
+from matchmaker.matching.columns.views import Block, Layout, Names, Parts, View
 
 SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""
@@ -34,7 +34,7 @@ class Store:
 
     __slots__ = (
         "_alive", "_attribute", "_changes", "_columns", "_computed", "_computed_shown", "_dead",
-        "_due", "_index", "_known", "_layout", "_layouts", "_lock", "_size", "_views",
+        "_due", "_index", "_known", "_layout", "_layouts", "_lock", "_names", "_size", "_views",
     )  # fmt: skip
 
     def __init__(self, attribute: str = "") -> None:
@@ -46,7 +46,8 @@ class Store:
         self._computed_shown = False
         self._alive = np.zeros(0, np.bool_)
         self._layouts: list[Layout] = []
-        self._known: dict[tuple[str, ...], int] = {}
+        self._known: dict[tuple[object, ...], int] = {}
+        self._names = Names()
         self._layout: npt.NDArray[Any] = np.zeros(0, np.uint8)
         self._size = self._dead = self._changes = 0
         self._due = SETTLE_EVERY
@@ -61,8 +62,9 @@ class Store:
         store._computed = parts.computed
         store._index = Index.of(store._keys(), np.arange(parts.size))
         store._alive = np.ones(parts.size, np.bool_)
-        store._layouts, store._layout = parts.layouts, parts.layout
-        store._known = {layout.names: code for code, layout in enumerate(parts.layouts)}
+        # Two that are told apart by names elsewhere may be the same here.
+        codes = np.array(list(map(store._number, parts.layouts)), np.intp)
+        store._layout = codes[parts.layout].astype(narrowest(len(store._layouts)))
         return store
 
     def parts(self) -> Parts:
@@ -206,8 +208,8 @@ class Store:
 
     def _put(self, key: str, ad: ClassAd) -> None:
         row = self._index.get(key, self._key_of)
-        content = ad._content
-        layout = self._layout_with(tuple(ad))
+        content = ad._held
+        layout = self._layout_of(ad)
         if row is None:
             row = self._add_rows(1)
             self._index.put(key, row)
@@ -236,15 +238,15 @@ class Store:
         alike: dict[int, list[int]] = {}
         other: list[int] = []
         for at, (row, key, ad) in enumerate(ads):
-            layout = self._layout_with(tuple(ad))
+            layout = self._layout_of(ad)
             if self._layout[row] == layout:
                 alike.setdefault(layout, []).append(at)
-                self._say(row, None if said(key, ad._content.get(self._attribute)) else key)
+                self._say(row, None if said(key, ad._held.get(self._attribute)) else key)
             else:
                 other.append(at)
         cells: dict[str, tuple[list[int], list[Any]]] = {}
         for layout, some in alike.items():
-            contents = zip(*(ads[at][2]._content.values() for at in some), strict=True)
+            contents = zip(*(ads[at][2]._held.values() for at in some), strict=True)
             for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
                 layouts, wanted = cells.setdefault(folded, ([], []))
                 layouts.append(layout)
@@ -293,7 +295,7 @@ class Store:
             if key in seen or (suspect and index.get(key, self._key_of) is not None):
                 again.append(key)
             seen.add(key)
-        codes = [self._layout_with(layout.names) for layout in block.layouts]
+        codes = list(map(self._number, block.layouts))
         self._set_layout(rows, np.array(codes, np.intp)[block.layout])
         for folded, places, column in block.columns:
             fresh = entered(self._writable(folded), places + first, column, self._size)
@@ -307,17 +309,18 @@ class Store:
 
     def _write(self, places: Rows, ads: Sequence[tuple[str, ClassAd]]) -> None:
         """Writes what ads hold into new rows."""
-        alike: dict[int, list[int]] = {}
-        for at, (row, (key, ad)) in enumerate(zip(places.tolist(), ads, strict=True)):
-            if not said(key, ad._content.get(self._attribute)):
+        if not ads:
+            return
+        for row, (key, ad) in zip(places.tolist(), ads, strict=True):
+            if not said(key, ad._held.get(self._attribute)):
                 self._say(row, key)
-            alike.setdefault(self._layout_with(tuple(ad)), []).append(at)
-        for layout, some in alike.items():
-            rows = places[some] if len(alike) > 1 else places
-            self._set_layout(rows, layout)
-            contents = zip(*(ads[at][1]._content.values() for at in some), strict=True)
-            for folded, held in zip(self._layouts[layout].folded, contents, strict=True):
-                self._writable(folded).fill(rows, held)
+        layouts, cells = by_attribute([ad for _, ad in ads], self._names)
+        self._set_layout(places, np.array(list(map(self._number, layouts)), np.intp))
+        for folded, some, contents in cells:
+            column = column_of(contents)
+            self._columns[folded] = entered(
+                self._writable(folded), places[some], column, self._size
+            )
 
     def _say(self, row: int, key: str | None) -> None:
         """Notes a key that the row does not say by itself, or that it does."""
@@ -335,11 +338,26 @@ class Store:
             self._layout = self._layout.astype(narrowest(len(self._layouts)))
         self._layout[rows] = layout
 
-    def _layout_with(self, names: tuple[str, ...]) -> int:
-        code = self._known.get(names)
+    def _layout_of(self, ad: ClassAd) -> int:
+        """The number of an ad's layout."""
+        held = ad._held
+        return self._number(Layout(self._names, self._names.order(held, len(held)), ad._names))
+
+    def _number(self, layout: Layout) -> int:
+        """The number of a layout, by this store's names."""
+        if layout.shared is not self._names:
+            order = self._names.order(layout.folded, len(layout.order))
+            layout = Layout(self._names, order, layout.spellings)
+        key = layout.key
+        code = self._known.get(key)
         if code is None:
-            code = self._known[names] = len(self._layouts)
-            self._layouts.append(Layout.of(names))
+            code = self._known[key] = len(self._layouts)
+            self._layouts.append(
+                # What an ad holds may change, and a part of an array holds the whole.
+                Layout(
+                    self._names, layout.order.copy(), layout.spellings and layout.spellings.copy()
+                )
+            )
         return code
 
     def _writable(self, folded: str) -> Column:
@@ -397,7 +415,7 @@ class Store:
         """Numbers the layouts anew that rows have, and gives up the others."""
         used, codes = np.unique(layout, return_inverse=True)
         self._layouts = [self._layouts[code] for code in used.tolist()]
-        self._known = {layout.names: code for code, layout in enumerate(self._layouts)}
+        self._known = {layout.key: code for code, layout in enumerate(self._layouts)}
         self._layout = roomy(codes.astype(narrowest(len(used))), len(codes), room)
 
     def _compact(self) -> None:

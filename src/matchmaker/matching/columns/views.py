@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -10,31 +10,71 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, unusual_names
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.references import SPECIAL
-from matchmaker.classad.spellings import unusual_names
 from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.stored import in_memory
 
-_BATCH: Final = 512
+_BATCH: Final = 2048
 
 
-@attrs.frozen(slots=True)
+class Names(dict[str, int]):
+    """Folded names of attributes, numbered as they come: of the ads of one pool, who share most."""
+
+    __slots__ = ("by_number",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_number: list[str] = []
+
+    def __missing__(self, folded: str) -> int:
+        number = self[folded] = len(self)
+        self.by_number.append(folded)
+        return number
+
+    def order(self, folded: Iterable[str], count: int) -> npt.NDArray[Any]:
+        """The numbers of names, in the narrowest type that serves all names that there are."""
+        numbers = np.fromiter(map(self.__getitem__, folded), np.intp, count)
+        # Of 16 bits at least: pools with fewer than 256 names are small anyway.
+        return numbers.astype(np.uint16 if len(self) <= 1 << 16 else np.uint32)
+
+
+@attrs.frozen(slots=True, eq=False)
 class Layout:
-    """The names of an ad in its order: as spelled, folded, and the spellings where unusual."""
+    """The names of an ad in its order: numbers of ``shared`` names, and unusual spellings.
 
-    names: tuple[str, ...]
-    folded: tuple[str, ...]
+    Hardly two ads of a pool have the same names, so that a layout is as small as can be.
+    """
+
+    shared: Names
+    order: npt.NDArray[Any]
     spellings: dict[str, str] | None
 
     @classmethod
-    def of(cls, names: tuple[str, ...]) -> Layout:
-        """The layout of an ad with these names."""
-        folded = tuple(map(ascii_fold, names))
-        return cls(names, folded, unusual_names(dict(zip(folded, names, strict=True))))
+    def of(cls, names: Sequence[str], shared: Names | None = None) -> Layout:
+        """The layout of an ad with these names as it spells them, no two of them the same."""
+        shared = Names() if shared is None else shared
+        order = shared.order(map(ascii_fold, names), len(names))
+        return cls(shared, order, unusual_names(names))
+
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """The names in small letters."""
+        return tuple(map(self.shared.by_number.__getitem__, self.order.tolist()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names as they are spelled."""
+        return tuple(ClassAd._of(dict.fromkeys(self.folded), self.spellings))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for two layouts of the same shared names if they are the same."""
+        spellings = tuple(self.spellings.items()) if self.spellings else ()
+        return self.order.itemsize, self.order.tobytes(), spellings
 
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
         """An ad with this layout and what a row holds."""

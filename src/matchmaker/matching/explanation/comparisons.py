@@ -203,7 +203,7 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
     """The attributes of the job that an expression names, as spelled there, by folded name."""
     found: dict[str, str] = {}
     scopes = MY_SCOPES if side is Side.JOB else TARGET_SCOPES
-    content = evaluator.job._content
+    content = evaluator.job._held
     for path in names_of(node).paths:
         *before, folded = path.folded
         bare = path.base is None and not path.absolute and folded in content

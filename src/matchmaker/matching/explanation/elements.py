@@ -93,7 +93,7 @@ def listings(clause: Expr, ad: ClassAd) -> Iterator[Listing]:
         holder = ""
         if isinstance(asked, Attr) and (asked.base is None or scope_of(asked) in MY_SCOPES):
             name = asked.name
-            held = ad._content.get(asked.folded)
+            held = ad._held.get(asked.folded)
             if isinstance(held, Expr):
                 asked, holder = held, ad.spelling(name)
         outer = above.get(call)
@@ -142,7 +142,7 @@ class Asked:
         """What it is called: by its id, or by its place in the list."""
         if isinstance(self.element, ClassAd):
             for name in _NAMES:
-                held = self.element._content.get(name.lower())
+                held = self.element._held.get(name.lower())
                 if isinstance(held, str):
                     return shorten(held)
         return f"element {place + 1}"
@@ -382,7 +382,7 @@ class Elements:
         if not ends or needed is None:
             return
         for enough, value in _ends(ends):
-            if isinstance(needed, Attr) and needed.folded in job._content:
+            if isinstance(needed, Attr) and needed.folded in job._held:
                 name = job.spelling(needed.name)
                 before = value_text(self._counts.value(needed, job, ClassAd()))
                 yield Promise(enough, name, before, str(value), partial(_with, job, name, value))
@@ -410,7 +410,7 @@ class Elements:
 
     def _replaced(self, one: _Lists, old: Expr, new: Expr) -> ClassAd:
         attribute, job = one.clause.attribute, self._counts.job
-        held = job._content[attribute]
+        held = job._held[attribute]
         assert isinstance(held, Expr)  # noqa: S101 - a clause stands in it
         return _with(job, attribute, replaced(held, old, new))
 

@@ -56,7 +56,7 @@ def notes(
 
 
 def _strings(counts: Counts) -> Iterator[str]:
-    content = counts.job._content
+    content = counts.job._held
     for number, clause in enumerate(counts.clauses, 1):
         if isinstance(content.get(FOLDED_REQUIREMENTS), str):
             yield f"the job's {REQUIREMENTS} {_AMISS}"
@@ -91,7 +91,7 @@ def _errors(counts: Counts) -> Iterator[str]:
         clause = counts.clauses[number]
         # What is said of strings is not said again.
         said = isinstance(clause, Literal) or isinstance(
-            counts.job._content.get(clause.folded if isinstance(clause, Attr) else ""), str
+            counts.job._held.get(clause.folded if isinstance(clause, Attr) else ""), str
         )
         if not count.error or counts.error is not None or said:
             continue
@@ -177,8 +177,8 @@ def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
             if not isinstance(node, Attr) or node.folded in SPECIAL:
                 continue
             holder = counts.evaluator.reaches.holder(node, Side.JOB)
-            content = counts.job._content.get(node.folded)
-            if holder is Side.JOB and node.folded not in counts.job._content:
+            content = counts.job._held.get(node.folded)
+            if holder is Side.JOB and node.folded not in counts.job._held:
                 yield node, _JOB
             elif holder is Side.JOB and isinstance(content, Expr) and content not in seen:
                 seen.add(content)
@@ -199,5 +199,5 @@ def _known(counts: Counts, who: str, of_slots: Mapping[str, str] | None) -> Mapp
             for folded, name in zip(layout.folded, layout.names, strict=True):
                 found.setdefault(folded, name)
     if who != _SLOTS:
-        found = dict(zip(counts.job._content, counts.job, strict=True)) | found
+        found = dict(zip(counts.job._held, counts.job, strict=True)) | found
     return found

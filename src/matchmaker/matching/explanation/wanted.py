@@ -39,7 +39,7 @@ def wanted(evaluator: Evaluator) -> list[Wanted]:
         clause = pending.pop()
         node = clause.node
         if isinstance(node, Attr) and evaluator.reaches.holder(node, Side.JOB) is Side.JOB:
-            content = job._content.get(node.folded)
+            content = job._held.get(node.folded)
             if isinstance(content, Expr) and not evaluator.reaches.of(node, Side.JOB).opaque:
                 parts = _clauses(content, (*clause.via, node.name), node.folded)
                 if len(parts) + len(pending) + len(found) <= LIMITS.clauses:

@@ -131,7 +131,7 @@ def _block(path: Path) -> Block:
 
 def _plain_key(ad: ClassAd, folded: str) -> str:
     """The key of an ad that simply says it. Raises ValueError for any other."""
-    content = ad._content.get(folded)
+    content = ad._held.get(folded)
     key = key_from(content)
     if key is None:
         raise ValueError("this process looks at no keys that are evaluated")
