@@ -498,7 +498,7 @@ def _lacking(condition: Expr, known: Container[str], job: ClassAd) -> Iterator[s
     for node in dict.fromkeys(postorder(condition)):
         if not isinstance(node, Attr) or node.base is not None or node.folded in SPECIAL:
             continue
-        if node.folded not in known and node.folded not in job._content:
+        if node.folded not in known and node.folded not in job._held:
             yield node.name
 
 
