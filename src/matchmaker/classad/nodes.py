@@ -210,13 +210,19 @@ class Attr(Expr):
     folded: str = attrs.field(init=False)
 
     def __new__(cls, base: Expr | None, name: str, absolute: bool) -> Self:
-        # Interned, as in ads: a string that is the same object is found at once.
-        return _of(
-            cls,
-            (base, name, absolute),
-            () if base is None else (base,),
-            lambda: intern(ascii_fold(name)),
-        )
+        key = (base, name, absolute)
+        known: Any = TABLE.get(key)
+        node: Self | None = known and known()
+        if node is None:
+            node = _new(cls)
+            _base(node, base)
+            _name(node, name)
+            _absolute(node, absolute)
+            # Interned, as in ads: a string that is the same object is found at once.
+            _folded(node, intern(ascii_fold(name)))
+            _depth(node, 1 if base is None else 1 + base.depth)
+            node = entered(key, node)
+        return node
 
 
 @_node
@@ -308,12 +314,18 @@ class ListExpr(Expr):
     constants: list[Value] | None = attrs.field(init=False)
 
     def __new__(cls, items: tuple[Expr, ...]) -> Self:
-        return _of(cls, (items,), items, lambda: _constants(items))
-
-
-def _constants(items: tuple[Expr, ...]) -> list[Value] | None:
-    values = [item.value for item in items[:_SHORT] if type(item) is Literal]
-    return values if len(values) == len(items) else None
+        key = (items,)
+        known: Any = TABLE.get(key)
+        node: Self | None = known and known()
+        if node is None:
+            node = _new(cls)
+            values = [item.value for item in items[:_SHORT] if type(item) is Literal]
+            flat = len(values) == len(items)
+            _items(node, items)
+            _constants(node, values if flat else None)
+            _depth(node, 1 + _deepest(items))
+            node = entered(key, node)
+        return node
 
 
 @_node
@@ -334,29 +346,27 @@ _FIELDS: Final[Mapping[Any, list[Callable[[Any, Any], None]]]] = {
     for kind in (Literal, Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr)
 }
 _operator, _left, _right = _FIELDS[Binary]
+_base, _name, _absolute, _folded = _FIELDS[Attr]
+_items, _constants = _FIELDS[ListExpr]
 [_value] = _FIELDS[Literal]
 _depth: Final = vars(Expr)["depth"].__set__
 
 
-def _of(
-    kind: type[_N],
-    fields: tuple[Any, ...],
-    parts: tuple[Expr, ...],
-    *more: Callable[[], Any],
-) -> _N:
-    """The node of these fields, the parts among them, and of what follows from them.
-
-    No two kinds have the same fields.
-    """
+def _of(kind: type[_N], fields: tuple[Any, ...], parts: tuple[Expr, ...]) -> _N:
+    """The node of these fields, the parts among them. No two kinds have the same fields."""
     known: Any = TABLE.get(fields)
     node: _N | None = known and known()
     if node is None:
         node = _new(kind)
-        for put, value in zip(_FIELDS[kind], (*fields, *[each() for each in more]), strict=True):
+        for put, value in zip(_FIELDS[kind], fields):  # noqa: B905 - strict takes longer
             put(node, value)
-        _depth(node, 1 + max([part.depth for part in parts], default=0))
+        _depth(node, 1 + _deepest(parts))
         node = entered(fields, node)
     return node
+
+
+def _deepest(parts: tuple[Expr, ...]) -> int:
+    return max([part.depth for part in parts]) if parts else 0
 
 
 TRUE: Final = Literal(True)

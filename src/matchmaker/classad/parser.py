@@ -40,6 +40,9 @@ from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 _known: Final[Kept[Expr]] = Kept("expressions by text", 1 << 25)
 """The expressions of texts that were met: whole ones, clauses in parentheses, names, constants."""
 
+known: Final = _known.get
+"""The expression of a text that was met before, or None."""
+
 
 def parse_expr(text: str) -> Expr:
     """Reads one expression.

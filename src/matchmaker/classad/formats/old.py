@@ -226,7 +226,15 @@ def _new_text(text: str) -> str:
     return _STRING.sub(_new_string, text).strip() if "\\" in text else text.strip()
 
 
-LINES: Final = Assignments("lines of ads", 1 << 22, _new_text)
+def _unescaped(text: str) -> str | None:
+    """The string of a text that begins with a quote; None if it is more than a string."""
+    plain = text[1:-1]
+    if text[-1] != '"' or len(text) < 2 or "\0" in plain or '"' in plain.replace('\\"', ""):
+        return None
+    return plain.replace('\\"', '"')
+
+
+LINES: Final = Assignments("lines of ads", 1 << 22, _unescaped, _new_text)
 """Assignments of the old format that were met."""
 
 
