@@ -181,7 +181,7 @@ print(json.dumps({cache.name: cache.most for cache in caches()}))
 """
 
 TABLES = {
-    "classad/spellings.py:FIRST": "bounded, as the guide says",
+    "classad/ad.py:FIRST": "bounded, as the guide says",
     "classad/registry.py:FUNCTIONS": "the functions of the language",
     "classad/interning.py:TABLE": "weak: what nobody holds is dropped as it grows",
     "classad/cache.py:_caches": "weak",
