@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import matchmaker as mm
-from matchmaker.classad import locks
+from matchmaker import _locks as locks
 from tests.busy import busy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -184,7 +184,7 @@ def test_locks_are_made_in_one_place() -> None:
         r"\b(?:threading|_thread)(?:\.| import [\w, ]*)(?:R?Lock|Condition|\w*Semaphore|allocate)"
     )
     sources = (ROOT / "src").rglob("*.py")
-    assert {path.name for path in sources if made.search(path.read_text("utf-8"))} == {"locks.py"}
+    assert {path.name for path in sources if made.search(path.read_text("utf-8"))} == {"_locks.py"}
 
 
 # --- what is sent to another process --------------------------------------------------------------

@@ -14,9 +14,8 @@ from hypothesis.vendor.pretty import pretty
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, testing
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.formats import FORMATS
-from matchmaker.classad.walks import postorder
+from matchmaker.classad.walks import conjuncts, postorder
 from matchmaker.testing.policies import opposite
 
 pytestmark = pytest.mark.slow

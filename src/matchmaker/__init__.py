@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import matchmaker.nodes as nodes  # noqa: PLR0402
     import matchmaker.pilots as pilots  # noqa: PLR0402
     import matchmaker.shards as shards  # noqa: PLR0402
+    from matchmaker._diagnostics import Diagnostic
     from matchmaker.classad import (
         ERROR,
         UNDEFINED,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
         unquote,
         write_ads,
     )
-    from matchmaker.classad.diagnostics import Diagnostic
-    from matchmaker.classad.trace import Trace, trace
     from matchmaker.linting import lint
     from matchmaker.matching import (
         Assignment,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
         match,
         refusal,
     )
+    from matchmaker.matching.trace import Trace, trace
     from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
     from matchmaker.shards import Shards
 
@@ -123,7 +123,7 @@ _LATER = {
     "Assignment": "matching",
     "ClassAd": "classad",
     "Clause": "matching",
-    "Diagnostic": "classad.diagnostics",
+    "Diagnostic": "_diagnostics",
     "Explanation": "matching",
     "Expr": "classad",
     "Match": "matching",
@@ -140,7 +140,7 @@ _LATER = {
     "References": "classad",
     "Shards": "shards",
     "Snapshot": "matching",
-    "Trace": "classad.trace",
+    "Trace": "matching.trace",
     "Value": "classad",
     "Verdict": "reduction",
     "clauses": "matching",
@@ -157,7 +157,7 @@ _LATER = {
     "reduce": "reduction",
     "reduce_many": "reduction",
     "refusal": "matching",
-    "trace": "classad.trace",
+    "trace": "matching.trace",
     "unquote": "classad",
     "write_ads": "classad",
 }

@@ -22,9 +22,9 @@ import attrs
 
 from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
+from matchmaker.classad.walks import conjunction, conjuncts
 from tests.attack.run import Attack, main
 from tests.property import languages
 

@@ -20,9 +20,9 @@ from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.constraints import variables as environment
 from matchmaker.batch.limits import LIMITS
-from matchmaker.classad.clauses import conjuncts, disjuncts
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import conjuncts, disjuncts
 
 pytestmark = pytest.mark.slow
 

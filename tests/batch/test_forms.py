@@ -9,7 +9,7 @@ import pytest
 from matchmaker import ClassAd, batch, parse_ad, reduce
 from matchmaker.batch import Fit, MappingError, NoFlagsError, Submission, load_mapping
 from matchmaker.batch.request import Submitter
-from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.walks import conjuncts
 
 GPU = """
 [attributes.GPUs]

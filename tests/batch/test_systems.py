@@ -19,7 +19,7 @@ from matchmaker.batch import (
 )
 from matchmaker.batch.expression import submit_text
 from matchmaker.batch.limits import Limits
-from matchmaker.classad.clauses import conjuncts
+from matchmaker.classad.walks import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
 FEATURES = """

@@ -14,7 +14,7 @@ import pytest
 
 import matchmaker as mm
 from matchmaker.classad.cache import LARGEST, Cache, caches, remembered
-from matchmaker.classad.footprint import size_of
+from matchmaker.classad.references import size_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from matchmaker.classad.functions import FUNCTIONS, Function
-from matchmaker.classad.functions.gang import GLITE
+from matchmaker.classad.functions.control import GLITE
 
 ALL = list(FUNCTIONS.values())
 

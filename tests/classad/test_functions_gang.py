@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ERROR, UNDEFINED, ClassAd, match, parse_ad, parse_expr
 from matchmaker.classad.evaluate import evaluate_counted
-from matchmaker.classad.functions.gang import fqan_member
+from matchmaker.classad.functions.control import fqan_member
 from matchmaker.classad.values import is_error
 
 STORAGE = """

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from matchmaker.classad.functions.patterns import regexp
+from matchmaker.classad.functions.patterns import regexp, translated
 from matchmaker.classad.functions.strings import join, strcat
 from matchmaker.classad.limits import LIMITS, Budget
-from matchmaker.classad.pcre import translated
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 from tests.limits import fields

@@ -13,10 +13,9 @@ import pytest
 
 from matchmaker import ERROR, UNDEFINED, ClassAd, Expr, parse_ad, parse_expr
 from matchmaker.classad.ad import literal
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import FALSE, TRUE, Attr, Binary, Literal, References
 from matchmaker.classad.values import ErrorType, Value
-from matchmaker.classad.walks import children, fold, postorder, rebuild
+from matchmaker.classad.walks import children, conjunction, conjuncts, fold, postorder, rebuild
 from tests.canonical import fields_of
 
 TEXTS = [

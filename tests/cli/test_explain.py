@@ -310,7 +310,7 @@ def test_a_page_is_there_as_a_whole_or_not_at_all(
 
     from contextlib import contextmanager
 
-    from matchmaker.classad.formats.files import replacing
+    from matchmaker._files import replacing
 
     @contextmanager
     def full(path: str):  # type: ignore[no-untyped-def]

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, parse_ad, parse_expr, read_ads
 from matchmaker.classad.formats import stream
-from matchmaker.classad.spans import place_expr
 from matchmaker.classad.values import is_exceptional
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import RULES, Diagnostic, lint
 from matchmaker.linting.bounds import bound_of, contradictions, coverings
 from matchmaker.linting.kinds import UNKNOWN, facts_of, kind_of
+from matchmaker.linting.model import place_expr
 from matchmaker.linting.pieces import Whole, detect, read
 from matchmaker.linting.sites import unit_of
 from tests import strategies

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, Shards, match, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import limits
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.explanation import Explanation, PairExplanation
 from matchmaker.matching.explanation.conflicts import minimal_conflicts
 from matchmaker.matching.explanation.counts import Counts

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Explanation, Pool, match, parse_ad, parse_ads, parse_expr
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.walks import conjunction
 from matchmaker.matching.explanation import together as searching
 from matchmaker.matching.explanation.limits import LIMITS
 

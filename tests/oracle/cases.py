@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from matchmaker.classad.functions import FUNCTIONS, Function
-from matchmaker.classad.functions.gang import GLITE
+from matchmaker.classad.functions.control import GLITE
 from matchmaker.classad.operators import BINARY, UNARY
 from tests.oracle import scopes
 from tests.oracle.oracle import Case

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.pilots import swf
 from matchmaker.pilots.workload import Job, survey
 

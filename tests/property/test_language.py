@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr, testing
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.operators import BINARY, UNARY, choose, logical_and, logical_not, logical_or
 from matchmaker.classad.times import format_time, parse_absolute, parse_relative
@@ -29,7 +28,7 @@ from matchmaker.classad.values import (
     Value,
     is_error,
 )
-from matchmaker.classad.walks import children, fold, postorder, rebuild
+from matchmaker.classad.walks import children, conjunction, conjuncts, fold, postorder, rebuild
 from tests.canonical import fields_of
 from tests.strategies import (
     ads,

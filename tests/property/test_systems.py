@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Expr, batch, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, load_mapping
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import conjunction
 from tests.property import languages
 
 RAM = "GlueHostMainMemoryRAMSize"

@@ -14,8 +14,8 @@ from matchmaker import (
     reduce,
     reduce_many,
 )
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.operators import truth
+from matchmaker.classad.walks import conjuncts
 from matchmaker.reduction import bounds
 
 

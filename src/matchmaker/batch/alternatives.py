@@ -7,8 +7,8 @@ import attrs
 from matchmaker.batch.clauses import is_possible, shown
 from matchmaker.batch.errors import NoHostError
 from matchmaker.batch.limits import LIMITS
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.walks import conjunction
 from matchmaker.reduction.domains import Box, first_contrary, meet_all
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
@@ -14,7 +15,6 @@ from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import filled
 from matchmaker.batch.terms import is_feature
 from matchmaker.classad import ClassAd
-from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import UNDEFINED, Value

@@ -21,11 +21,10 @@ from matchmaker.batch.expression import check_possible, of_clauses
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.request import Requested
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.walks import postorder
+from matchmaker.classad.walks import conjunction, conjuncts, postorder
 from matchmaker.reduction import Reduction
 from matchmaker.reduction.domains import NUMBERS, Domain, first_contrary, hull, meet_all
 

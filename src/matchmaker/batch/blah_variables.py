@@ -16,9 +16,9 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import ClassAd
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.walks import conjunction
 
 _OTHER: Final = Attr(None, "other", False)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final
 
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.batch.backwards import CARRIED, features_of, some, with_attributes
 from matchmaker.batch.inventory import node_name
 from matchmaker.batch.limits import LIMITS
@@ -20,7 +21,6 @@ from matchmaker.batch.sections import alike
 from matchmaker.batch.templates import assigned
 from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
-from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import shorten

@@ -23,10 +23,10 @@ from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, values_of
 from matchmaker.batch.translation import of_domain, of_tag
-from matchmaker.classad.clauses import disjuncts
 from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.references import names_of
+from matchmaker.classad.walks import disjuncts
 from matchmaker.reduction.boxes import bounds
 from matchmaker.reduction.domains import ANY, LISTS, Box, Domain, Tag, hull
 

@@ -12,10 +12,10 @@ import attrs
 
 from matchmaker.batch.limits import LIMITS
 from matchmaker.classad import Expr
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import TRUE
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import brief
+from matchmaker.classad.walks import conjuncts
 from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import Box, Domain, meet_all
 

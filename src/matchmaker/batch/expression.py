@@ -20,13 +20,12 @@ from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.render import expressed, written
 from matchmaker.batch.request import Requested
 from matchmaker.classad import ClassAd
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.unparse import unparse
-from matchmaker.classad.walks import children, postorder, rebuild
+from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, rebuild
 from matchmaker.reduction import Reduction
 
 _TARGET = Attr(None, "TARGET", False)

@@ -16,9 +16,9 @@ from matchmaker.batch.clauses import shown
 from matchmaker.batch.errors import NoHostError
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
+from matchmaker.classad.walks import conjuncts
 from matchmaker.reduction.equivalence import alike, names_in
 
 AVAILABLE: Final = "other.Available isnt false"

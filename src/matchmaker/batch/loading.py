@@ -19,8 +19,8 @@ from matchmaker.batch.request_rules import RESOURCES, read_requests
 from matchmaker.batch.rules import Rule, check_names, negate_of, read_rule, term_of
 from matchmaker.batch.sections import Section
 from matchmaker.batch.templates import REPEATED, SHARED, assigned, safe, slot_of, slots, template
-from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import closest
 
 STYLES: Final = ("flags", "classad", "blah")
 

@@ -22,11 +22,11 @@ from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
 from matchmaker.batch.templates import assigned, safe, slot_of
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_integer, is_number
+from matchmaker.classad.walks import conjunction
 from matchmaker.reduction.bind import host_of
 
 # The resource, its name in messages, the job's attribute, that of hosts, and how many base units

@@ -18,7 +18,7 @@ from matchmaker.batch.rules import read_buckets
 from matchmaker.batch.sections import Section, alike, one_of
 from matchmaker.batch.templates import VALUE, safe, slots, template
 from matchmaker.classad import Expr, ParseError, parse_expr
-from matchmaker.classad.functions.unknown import unknown
+from matchmaker.classad.functions import unknown
 from matchmaker.classad.nodes import Call
 from matchmaker.classad.registry import FUNCTIONS
 from matchmaker.classad.walks import postorder

@@ -11,8 +11,7 @@ import attrs
 
 from matchmaker.batch.errors import MappingError
 from matchmaker.batch.limits import LIMITS
-from matchmaker.classad.likeness import closest
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.quoting import closest, shorten
 from matchmaker.classad.values import MAX_INT, is_integer, is_number
 
 LEAST_UNIT: Final = 1e-12

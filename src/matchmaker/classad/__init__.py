@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import forget
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.methods import bind
+from matchmaker.classad.methods import bind, quote, unquote
 from matchmaker.classad.nodes import Expr, References
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.rewriting import quote, unquote
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from sys import getsizeof
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
-from matchmaker.classad.footprint import size_of
+from matchmaker._locks import Lock
 from matchmaker.classad.interning import tidy
-from matchmaker.classad.locks import Lock
+from matchmaker.classad.references import size_of
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 from weakref import ref
 
-from matchmaker.classad.locks import Lock
+from matchmaker._locks import Lock
 from matchmaker.classad.values import ErrorType
 
 _T = TypeVar("_T")

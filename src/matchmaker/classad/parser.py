@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from matchmaker.classad.cache import Kept
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.footprint import NODE
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
 from matchmaker.classad.lexer import STRING, begins_ad, tokens_of
 from matchmaker.classad.limits import LIMITS
@@ -34,6 +33,7 @@ from matchmaker.classad.nodes import (
     constant,
 )
 from matchmaker.classad.quoting import RESERVED, unescape
+from matchmaker.classad.references import NODE
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 

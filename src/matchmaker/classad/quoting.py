@@ -6,6 +6,7 @@ The escapes are C's, with octal numbers for other control characters.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
@@ -96,3 +97,22 @@ _ESCAPE: Final = re.compile(
     r"(?:\\[23][0-7]{2})++|\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL
 )
 _ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+LONGEST: Final = 64
+"""Of longer names the likeness is not sought: it takes its time."""
+
+
+def closest(name: str, candidates: Mapping[str, str], likeness: float = 0.8) -> str:
+    """The spelling whose key, in small letters, is most like a name, or empty.
+
+    `likeness` is the least that counts, from 0 to 1, which is the same name.
+
+    >>> closest("Memroy", {"memory": "Memory", "cpus": "Cpus"}), closest("x", {"memory": "Memory"})
+    ('Memory', '')
+    """
+    from difflib import get_close_matches
+
+    short = [folded for folded in candidates if len(folded) <= LONGEST]
+    found = get_close_matches(name.lower()[:LONGEST], short, n=1, cutoff=likeness)
+    return candidates[found[0]] if found else ""

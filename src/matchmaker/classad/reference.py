@@ -17,8 +17,7 @@ from typing import Any, Final
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.compile import Surroundings, compile_expression
-from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.functions.unknown import STEPS, unknown
+from matchmaker.classad.functions import FUNCTIONS, STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth

@@ -1,4 +1,4 @@
-"""The table of built-in functions and the decorator that fills it.
+"""The table of built-in functions, the decorator that fills it, and bounds on what they give.
 
 A strict function receives values; a lazy one receives its arguments as expressions, with the scope
 to evaluate them in. Neither raises: what cannot be computed is ERROR with its reason.
@@ -7,19 +7,21 @@ The evaluator counts the text and the lists that go in and come out of every fun
 whose time depends on more than their size is ``budgeted``: it receives the rest of the evaluation's
 budget as `budget`.
 
-A definition also says what others need to know of the function: its traits and the type of its
-result. Reduction, the columns of a pool, the linter and the strategies for tests ask here.
+``joined`` and ``listed`` bound results, since a few attributes that double a string could otherwise
+fill the memory. A definition also says the function's traits and the type of its result, for
+reduction, the columns of a pool, the linter and the strategies for tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
-from matchmaker.classad.values import Value
+from matchmaker.classad.limits import LIMITS
+from matchmaker.classad.values import ErrorType, Value, is_error, type_name
 
 _F = TypeVar("_F", bound=Callable[..., Value])
 
@@ -151,3 +153,29 @@ def function(
         return call
 
     return enter
+
+
+def wrong(function: str, wanted: str, value: Value) -> ErrorType:
+    """The error for an argument of the wrong type; an argument that is an error is returned.
+
+    >>> wrong("size", "a string, a list or an ad", 1)
+    ERROR(size() takes a string, a list or an ad, not integer)
+    """
+    if is_error(value):
+        return value
+    return ErrorType(f"{function}() takes {wanted}, not {type_name(value)}")
+
+
+def joined(function: str, parts: Sequence[str], separator: str = "") -> Value:
+    """Joins parts into one string; an error if it is too long."""
+    length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+    if length > LIMITS.result:
+        return ErrorType(f"{function}() would give {length} characters, at most {LIMITS.result}")
+    return separator.join(parts)
+
+
+def listed(function: str, items: Sequence[Value]) -> Value:
+    """Makes a list of items; an error if they are too many."""
+    if len(items) > LIMITS.items:
+        return ErrorType(f"{function}() would give {len(items)} elements, at most {LIMITS.items}")
+    return list(items)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, ParamSpec, TypeVar
 
-from matchmaker.classad.locks import Lock
+from matchmaker._locks import Lock
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from matchmaker import ClassAd, Expr, Pool
-from matchmaker.classad.formats.files import replacing
+from matchmaker._files import replacing
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
 from matchmaker.cli import picking, pools, sources, spread

@@ -12,7 +12,7 @@ import click
 from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
-from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.classad.quoting import shorten
 from matchmaker.cli import sources
 from matchmaker.cli.output import count, in_colour, obedient, print_json, printable

@@ -334,7 +334,7 @@ def _ad(file: str | None) -> ClassAd:
 
 
 def _policy(file: str | None) -> Policy:
-    from matchmaker.classad.likeness import closest
+    from matchmaker.classad.quoting import closest
     from matchmaker.pilots.node.slots import Policy
 
     ad = _ad(file)

@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 import click
 
-from matchmaker.classad.diagnostics import Diagnostic
-from matchmaker.classad.formats.files import replacing
+from matchmaker._diagnostics import Diagnostic
+from matchmaker._files import replacing
 from matchmaker.cli import sources
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn

@@ -15,9 +15,9 @@ from rich.console import RenderableType
 
 from matchmaker.batch import Fit, Submission
 from matchmaker.broker.choosing import UNKNOWN_RANK
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
+from matchmaker.classad.walks import conjuncts
 from matchmaker.cli.output import (
     console,
     count,

@@ -19,7 +19,7 @@ import attrs
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
-from matchmaker.classad.locks import Lock
+from matchmaker._locks import Lock
 from matchmaker.delegation import database, tables
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError

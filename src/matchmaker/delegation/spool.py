@@ -24,7 +24,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import attrs
 
-from matchmaker.classad.formats.files import plain
+from matchmaker._files import plain
 from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import attrs
 
-from matchmaker.classad.locks import Lock
+from matchmaker._locks import Lock
 
 _Asked = TypeVar("_Asked")
 _Found = TypeVar("_Found")

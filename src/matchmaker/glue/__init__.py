@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Literal
 
 import attrs
 
+from matchmaker._files import replacing
 from matchmaker.classad import ClassAd
-from matchmaker.classad.formats.files import replacing
 from matchmaker.glue.clean.rules import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
 from matchmaker.glue.flatten import (
     SubClusterChoice,

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING, Diagnostic
-from matchmaker.classad.diagnostics import LEVELS as CODES
+from matchmaker._diagnostics import ERROR, NOTE, WARNING, Diagnostic
+from matchmaker._diagnostics import LEVELS as CODES
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.limits import LIMITS
 

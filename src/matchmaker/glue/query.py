@@ -19,7 +19,7 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.classad.likeness import closest
+from matchmaker.classad.quoting import closest
 from matchmaker.glue.schema import attribute, attributes
 
 SHORT: Final[Mapping[str, str]] = tomllib.loads(data_text("schemas", "glue", "lcg-info.toml"))

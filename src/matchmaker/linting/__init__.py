@@ -12,8 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.diagnostics import Diagnostic
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.formats import dumps
 from matchmaker.classad.formats.old import old_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from matchmaker.classad.diagnostics import WARNING
+from matchmaker._diagnostics import WARNING
 from matchmaker.classad.nodes import (
     Binary,
     Call,
@@ -20,7 +20,6 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.operators import ORDER, RELATIONS
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
-from matchmaker.classad.spans import Place
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error, is_exceptional
 from matchmaker.linting.fixes import text_of, whole, with_doubled, with_operator
@@ -32,7 +31,7 @@ from matchmaker.linting.kinds import (
     undivided,
 )
 from matchmaker.linting.known import Known
-from matchmaker.linting.model import Report, Site
+from matchmaker.linting.model import Place, Report, Site
 
 _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCII)
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}

@@ -8,9 +8,8 @@ from typing import Final
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import AdExpr, Binary, Call, ListExpr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
-from matchmaker.classad.spans import Place
 from matchmaker.linting.limits import LIMITS
-from matchmaker.linting.model import Definition, Site
+from matchmaker.linting.model import Definition, Place, Site
 
 # What stands in them is a whole expression.
 _HOLDERS: Final = (AdExpr, ListExpr, Call)

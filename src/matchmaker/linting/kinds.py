@@ -27,10 +27,9 @@ from matchmaker.classad.registry import (
     result_of,
     traits_of,
 )
-from matchmaker.classad.spans import Place
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import rebuild
-from matchmaker.linting.model import Site, Unit, role_of
+from matchmaker.linting.model import Place, Site, Unit, role_of
 
 LIST: Final = "list"
 AD: Final = "ad"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.likeness import LONGEST, closest
 from matchmaker.classad.nodes import AdExpr
+from matchmaker.classad.quoting import LONGEST, closest
 from matchmaker.classad.walks import postorder
 from matchmaker.linting.kinds import held_kinds
 from matchmaker.linting.limits import LIMITS

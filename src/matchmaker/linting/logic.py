@@ -10,7 +10,6 @@ from matchmaker.classad.nodes import Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.references import SCOPES
-from matchmaker.classad.spans import Place
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.linting.bounds import (
@@ -24,7 +23,7 @@ from matchmaker.linting.bounds import (
 from matchmaker.linting.fixes import text_of, whole
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
-from matchmaker.linting.model import Report, Site
+from matchmaker.linting.model import Place, Report, Site
 
 _TESTS: Final = MIRRORED.keys() | CONNECTIVES
 

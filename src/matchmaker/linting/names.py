@@ -6,19 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from matchmaker.classad.diagnostics import NOTE
-from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.functions.unknown import instead, unknown
+from matchmaker._diagnostics import NOTE
+from matchmaker.classad.functions import FUNCTIONS, instead, unknown
 from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scope_of
 from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.quoting import quote, unparse_name
 from matchmaker.classad.references import SPECIAL
-from matchmaker.classad.spans import Place
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
 from matchmaker.linting.limits import LIMITS
-from matchmaker.linting.model import Definition, Report, Scope, Site, role_of
+from matchmaker.linting.model import Definition, Place, Report, Scope, Site, role_of
 
 
 def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

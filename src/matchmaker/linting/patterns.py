@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from matchmaker.classad.functions.patterns import broken
+from matchmaker.classad.functions.patterns import broken, expanded
 from matchmaker.classad.nodes import Call, Literal
-from matchmaker.classad.pcre import expanded
 from matchmaker.classad.registry import Trait, traits_of
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known

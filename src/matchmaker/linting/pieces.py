@@ -20,9 +20,17 @@ from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.lexer import inside_of, pieces_of
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.spans import Name, Place, place_ad, place_expr
 from matchmaker.linting.limits import LIMITS
-from matchmaker.linting.model import Definition, Piece, Report, Scope
+from matchmaker.linting.model import (
+    Definition,
+    Name,
+    Piece,
+    Place,
+    Report,
+    Scope,
+    place_ad,
+    place_expr,
+)
 from matchmaker.linting.syntax import Problem, problem
 
 

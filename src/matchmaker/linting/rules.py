@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from matchmaker.classad.diagnostics import ERROR, NOTE, WARNING
+from matchmaker._diagnostics import ERROR, NOTE, WARNING
 from matchmaker.linting import comparisons, logic, names, patterns
 from matchmaker.linting.model import Rule
 

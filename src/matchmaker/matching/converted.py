@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from matchmaker.classad.formats.files import replacing_bytes
+from matchmaker._files import replacing_bytes
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.keys import distinct

@@ -11,9 +11,9 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_error
+from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.candidates import Requests
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.kept import Cache

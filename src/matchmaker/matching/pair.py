@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
@@ -22,7 +21,7 @@ from matchmaker.classad.references import names_of
 from matchmaker.classad.registry import Trait
 from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import postorder, replaced
+from matchmaker.classad.walks import conjuncts, postorder, replaced
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 
 

@@ -15,11 +15,10 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.given import an_expression
-from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import printable, shorten
+from matchmaker.classad.quoting import closest, printable, shorten
 from matchmaker.classad.unparse import brief
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.slots import amount

@@ -16,9 +16,8 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, Value, dumps, parse_ad, parse_expr
-from matchmaker.classad.likeness import closest
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import printable, shorten
+from matchmaker.classad.quoting import closest, printable, shorten
 from matchmaker.classad.references import names_of
 from matchmaker.classad.values import is_number
 from matchmaker.linting import lint

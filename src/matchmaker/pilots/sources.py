@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from matchmaker._files import plain
 from matchmaker.batch import NoFlagsError, describe, known_lrms, load_mapping, same_system
 from matchmaker.batch.programs import ProgramError, run
 from matchmaker.broker import Hosts, merged, route
@@ -22,7 +23,6 @@ from matchmaker.broker.routing import local_name
 from matchmaker.broker.sources import NAMES
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ads
 from matchmaker.classad.ad import first_text
-from matchmaker.classad.formats.files import plain
 from matchmaker.classad.quoting import printable
 from matchmaker.delegation.record import PREFIX
 from matchmaker.glue import read as read_glue

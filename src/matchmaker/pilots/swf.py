@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import attrs
 
-from matchmaker.classad.diagnostics import Diagnostic
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.pilots.workload import Job
 
 FIELDS = 18

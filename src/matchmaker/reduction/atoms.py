@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from matchmaker.classad import nodes
-from matchmaker.classad.clauses import compared, disjunction
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Expr, scope_of
 from matchmaker.classad.operators import RELATIONS, ascii_fold, truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import compared, disjunction
 from matchmaker.reduction.domains import ANY, LISTS, MISSING, NUMBERS, TEXTS, Domain, numbers
 from matchmaker.reduction.laws import numeric_subject
 

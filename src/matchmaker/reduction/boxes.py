@@ -17,10 +17,10 @@ import attrs
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold, logical_and, logical_or
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
+from matchmaker.classad.walks import conjunction, conjuncts
 from matchmaker.reduction.atoms import comes_to, host_attribute, outcome, tested
 from matchmaker.reduction.domains import (
     ANY,

@@ -21,11 +21,10 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import CONNECTIVES, truth
 from matchmaker.classad.registry import INSIDE
-from matchmaker.classad.walks import children, operands, rebuild, spine
+from matchmaker.classad.walks import children, conjunction, conjuncts, operands, rebuild, spine
 from matchmaker.reduction.facts import is_volatile, traits
 from matchmaker.reduction.laws import (
     MATCH,

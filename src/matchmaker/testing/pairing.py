@@ -14,9 +14,9 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import FALSE, TRUE, Expr, ListExpr, Literal
 from matchmaker.classad.values import is_exceptional, wrap
+from matchmaker.classad.walks import conjunction
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import match
 from matchmaker.testing.policies import draw_condition, opposite

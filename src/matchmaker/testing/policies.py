@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import TRUE, Expr
 from matchmaker.classad.values import UNDEFINED, is_number
+from matchmaker.classad.walks import conjunction
 from matchmaker.testing.trees import (
     Attributes,
     is_text,

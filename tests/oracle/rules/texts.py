@@ -46,7 +46,7 @@ def _signed(inner: Wrapper, text: str, index: int) -> int:
 BYTES: Final = Rules(
     text=_as_bytes,
     answer=_from_bytes,
-    places={"matchmaker.classad.functions.versions:_code": _signed},
+    places={"matchmaker.classad.functions.strings:_code": _signed},
 )
 
 # --- texts that are read otherwise, by eval() too -------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.batch.description import (
     gridengine,
     htcondor,
@@ -27,7 +28,6 @@ from matchmaker.batch.description.texts import DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import unknown
 from matchmaker.classad import ClassAd
-from matchmaker.classad.diagnostics import Diagnostic
 
 Ask: TypeAlias = Callable[[Sequence[str]], str]
 

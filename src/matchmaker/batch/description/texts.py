@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from matchmaker._diagnostics import Diagnostic
 from matchmaker.batch.limits import LIMITS
-from matchmaker.classad.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

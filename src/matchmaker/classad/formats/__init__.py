@@ -16,11 +16,11 @@ from typing import IO, Final, Literal
 
 import attrs
 
+from matchmaker._files import replacing
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import json, new, old, xml
-from matchmaker.classad.formats.files import replacing
 from matchmaker.classad.formats.stream import (
     BARE,
     CHUNK,

@@ -1,4 +1,4 @@
-"""Environments and argument lists as jobs carry them, in HTCondor's old (V1) and new (V2) syntax.
+"""Environments and arguments of jobs, in HTCondor's old (V1) and new (V2) syntax, and accounts.
 
 New syntax: words at white space; what stands in single quotes is kept, and two of them there are
 one. Old syntax: ``a=1;b=2`` or ``|a=1|b=2`` for environments, plain words for arguments.
@@ -7,11 +7,11 @@ one. Old syntax: ``a=1;b=2`` or ``|a=1|b=2`` for environments, plain words for a
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from matchmaker.classad.functions.results import joined, listed, wrong
 from matchmaker.classad.limits import Budget
-from matchmaker.classad.registry import function
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_integer
+from matchmaker.classad.registry import Trait, function, joined, listed, wrong
+from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_integer
 
 _QUOTABLE = re.compile(r"[\s']+")
 _DELIMITERS = frozenset("!#$%&*+,-/:;<>?@^`|~\x1f")
@@ -153,3 +153,49 @@ def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = Non
     if words is None:
         return ErrorType("argsToList(): a quote is left open")
     return listed("argsToList", words)
+
+
+LOOKUP: Final = 10_000
+"""The steps that an account costs: a site may keep its accounts in a database behind a network."""
+
+
+@function("userHome", 1, 2, budgeted=True, traits={Trait.LOCAL})
+def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None = None) -> Value:
+    """userHome(user[, default]): the home folder of an account of this machine.
+
+    The default is a string, given where there is no such account; without one, undefined. A user
+    that is no string, undefined excepted, is an error if there is no default. (HTCondor manual,
+    ClassAd functions.)
+
+    >>> user_home("no such user", "/tmp")
+    '/tmp'
+    """
+    fallback = default if isinstance(default, str) and default else UNDEFINED
+    if not isinstance(user, str):
+        if fallback is UNDEFINED and user is not UNDEFINED:
+            return wrong("userHome", "a string", user)
+        return fallback
+    if budget is not None:
+        budget.spend(LOOKUP)
+    try:
+        import pwd
+
+        return pwd.getpwnam(user).pw_dir
+    except (ImportError, KeyError, ValueError):
+        return fallback
+
+
+@function("userMap", 2, 4, traits={Trait.LOCAL})
+def user_map(*values: Value) -> Value:
+    """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
+
+    HTCondor looks the user up in a map of its configuration; there is no such configuration here.
+    The arguments are of any type; error where one is. (HTCondor manual, ClassAd functions.)
+
+    >>> user_map("groups", "alice", "atlas", "none"), user_map("groups", "alice")
+    ('none', UNDEFINED)
+    """
+    for value in values:
+        if is_error(value):
+            return value
+    return values[3] if len(values) == 4 else UNDEFINED

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.operators import BINARY, ascii_fold
-from matchmaker.classad.registry import BOOLEAN, NUMBER, function
+from matchmaker.classad.registry import BOOLEAN, NUMBER, function, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 Number: TypeAlias = "int | float"

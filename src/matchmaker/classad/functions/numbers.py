@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from matchmaker.classad.functions.conversions import saturated, to_real
-from matchmaker.classad.functions.results import wrong
-from matchmaker.classad.registry import NUMBER, Trait, function
+from matchmaker.classad.registry import NUMBER, Trait, function, wrong
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,

@@ -21,10 +21,9 @@ from matchmaker.classad.functions.conversions import (
     to_integer,
     whole_seconds,
 )
-from matchmaker.classad.functions.results import wrong
 from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr
-from matchmaker.classad.registry import NUMBER, Trait, function
+from matchmaker.classad.registry import NUMBER, Trait, function, wrong
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_number, type_name
 

@@ -17,7 +17,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.footprint import size_of
+from matchmaker.classad.references import size_of
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean.rules import DEFAULT_RULES, clean_entry, clean_text
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS

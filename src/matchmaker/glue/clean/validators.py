@@ -18,8 +18,8 @@ from typing import Final
 import attrs
 
 from matchmaker._data import data_text
+from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.diagnostics import NOTE, WARNING, Diagnostic
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.clean.entries import moment
 from matchmaker.glue.clean.typed import typed

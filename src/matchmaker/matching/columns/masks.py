@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
+from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.dependencies import Reach, Side

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from matchmaker.classad.locks import Lock
+from matchmaker._locks import Lock
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns.arrow import (
     Field,

@@ -14,8 +14,8 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._locks import Lock
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.locks import Lock
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same, unlike
 from matchmaker.matching.columns.entering import by_attribute, column_of, entered

@@ -18,9 +18,7 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.clauses import conjunction, conjuncts
 from matchmaker.classad.evaluate import Allowance
-from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TRUE,
@@ -34,11 +32,11 @@ from matchmaker.classad.nodes import (
     scope_of,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold, truth
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.quoting import closest, shorten
 from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_number
-from matchmaker.classad.walks import children, postorder, replaced
+from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError

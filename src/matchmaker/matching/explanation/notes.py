@@ -11,11 +11,10 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance
-from matchmaker.classad.likeness import closest
 from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
 from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.quoting import closest, shorten
 from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import is_error

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.unparse import unparse
+from matchmaker.classad.walks import conjunction
 from matchmaker.matching.explanation.elements import (
     Asked,
     Listing,

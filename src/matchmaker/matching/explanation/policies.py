@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import Attr, Expr
+from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.columns.column import Coded, Column, Rows
 from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.dependencies import Reach, Side

@@ -17,11 +17,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, Value, is_number
-from matchmaker.classad.walks import replaced
+from matchmaker.classad.walks import conjunction, replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError

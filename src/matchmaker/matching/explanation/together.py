@@ -19,11 +19,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad.ad import literal
-from matchmaker.classad.clauses import conjunction
 from matchmaker.classad.nodes import Binary, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
-from matchmaker.classad.walks import replaced
+from matchmaker.classad.walks import conjunction, replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import attrs
 
-from matchmaker.classad.clauses import conjuncts
 from matchmaker.classad.nodes import Attr, Expr
+from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.explanation.limits import LIMITS

@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.formats.files import plain
+from matchmaker._files import plain
 from matchmaker.pilots.store.places import MOST_SMALL
 from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK
 from matchmaker.pilots.store.protocol import StoreError, Unsure

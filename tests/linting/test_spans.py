@@ -7,8 +7,8 @@ from hypothesis import given
 
 from matchmaker import Expr, ParseError, parse_ad, parse_expr
 from matchmaker.classad.nodes import AdExpr, Literal
-from matchmaker.classad.spans import Place, place_ad, place_expr
 from matchmaker.classad.walks import children
+from matchmaker.linting.model import Place, place_ad, place_expr
 from tests import strategies
 
 
