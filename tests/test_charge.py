@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from matchmaker import ClassAd, batch, broker, lint, nodes, parse_ad, parse_expr, reduce
+from matchmaker import ClassAd, batch, broker, lint, nodes, parse_ad, parse_expr, reduce, refusal
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.functions import patterns
@@ -109,6 +109,34 @@ def test_a_bound_of_its_own_within_a_question_counts_for_both() -> None:
         patched.setitem(fields(LIMITS), "question_each", 20)
         asked = charged(lambda: [Allowance().value(chain, ClassAd(x=1), None) for _ in range(9)])
         assert is_error(asked()[-1])
+
+
+def test_a_refusal_looks_up_no_more_names_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = parse_ad(f"[ Requirements = {' ?: '.join(f'TARGET.b{n}' for n in range(2000))} ]")
+    made = 0
+    evaluate_counted = evaluation.evaluate_counted
+
+    def counted(*given: Any) -> Any:
+        nonlocal made
+        made += 1
+        return evaluate_counted(*given)
+
+    monkeypatch.setattr(evaluation, "evaluate_counted", counted)
+    found = nodes.choose(job, inventory(50))
+    made = 0
+    reasons = [refusal.reason for refusal in found.refused]
+    assert len(reasons) == 50
+    assert reasons[0].endswith("b18 = undefined, b19 = undefined, 1,980 more)")
+    assert made <= 50 * (LIMITS.facts + 2)
+
+
+def test_a_refusal_looks_up_no_name_without_steps_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = parse_ad(f"[ Requirements = {' + '.join(f'TARGET.b{n}' for n in range(9))} > 1 ]")
+    monkeypatch.setattr(Budget, "limit", 10)
+    clause = refusal(job, ClassAd())
+    assert clause is not None
+    assert 0 < len(clause.facts) < 9
+    assert len(clause.facts) + clause.more == 9
 
 
 HOSTILE: Final = 'regexp("(x+x+)+y", other.Tag) || other.GlueHostMainMemoryRAMSize < 5'

@@ -103,7 +103,7 @@ def test_one_pair(classad: Run, pool: Path) -> None:
     assert (data["key"], data["matched"], data["rank"]) == ("d", False, None)
     assert data["ad_clauses"] == [
         {"number": "1", "clause": "START", "definition": 'other.Owner == "ana"',
-         "value": False, "facts": {"Owner": "ben"},
+         "value": False, "facts": {"Owner": "ben"}, "more_facts": 0,
          "element": None, "short": None}
     ]  # fmt: skip
     assert classad("explain", "-", pool, "--with", "d", stdin='[ Owner = "ana" ]').status == 0

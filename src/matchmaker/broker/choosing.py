@@ -25,7 +25,6 @@ from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import expires
 from matchmaker.glue.access import RULES, authorised, not_denied
 from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
 
@@ -415,7 +414,7 @@ def _refusal(
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
-    facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
+    facts = ", ".join(clause.found)
     return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
 
 

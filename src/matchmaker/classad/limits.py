@@ -56,6 +56,8 @@ class Limits:
     # PCRE allows as many.
     pattern_depth: int = limit(250, "how deep its groups stand in each other")
     subject: int = limit(1 << 17, "characters of a text in which a regular expression is searched")
+    facts: int = limit(20, "names of a clause whose values are shown; how many more there are is"
+                           " said")  # fmt: skip
 
     # Some 10 MB: ads rest on them.
     spellings: int = limit(1 << 15, "names of attributes whose first spelling is kept for good")

@@ -286,8 +286,7 @@ def _pair(explained: PairExplanation) -> list[RenderableType]:
                 text += f": {brief(clause.definition)}"
             if one.element:
                 text = f"{one.element}: {text}"
-            facts = ", ".join(f"{name} = {value_text(value)}" for name, value in clause.facts)
-            facts += f", {one.short}" if one.short else ""
+            facts = ", ".join([*clause.found, *filter(None, [one.short])])
             rows.append((one.number, value_text(clause.value), text, facts))
         of_rows = table(("", "is", title, "with"), rows, whole=(0,))
         parts += ["", of_rows if rows else f"{title} nothing"]
@@ -361,6 +360,7 @@ def _clause_data(one: PairClause) -> dict[str, Any]:
         "definition": str(clause.definition) if clause.definition is not None else None,
         "value": plain(clause.value),
         "facts": {name: plain(value) for name, value in clause.facts},
+        "more_facts": clause.more,
         "element": one.element or None,
         "short": one.short or None,
     }

@@ -198,7 +198,9 @@ def _choose(
         page.data["refusal"] = refusal
         page.say("refused", refusal)
     found = nodes.choose(job, inventory, requirements)
-    page.data |= reports.selection_data(found)
-    page.nodes(found)
+    if as_json:
+        page.data |= reports.selection_data(found)
+    else:
+        page.nodes(found)
     page.print(as_json=as_json)
     return 0 if found.chosen and not refusal else 1

@@ -64,6 +64,8 @@ def _refusal_data(refusal: Refusal) -> dict[str, Any]:
         data["clause"] = str(refusal.clause.expression)
         data["value"] = plain(refusal.clause.value)
         data["facts"] = {name: plain(value) for name, value in refusal.clause.facts}
+        if refusal.clause.more:
+            data["more_facts"] = refusal.clause.more
     return data
 
 
@@ -270,7 +272,7 @@ def _reason(refusal: Refusal) -> tuple[str, list[str]]:
     clause = refusal.clause
     if clause is None:
         return refusal.reason, []
-    found = [f"{name} = {value_text(value)}" for name, value in clause.facts]
+    found = clause.found
     said = refusal.reason.removesuffix(f" ({', '.join(found)})")
     return said.partition(": ")[2] if refusal.by in _HEADS else said, [*map(printable, found)]
 

@@ -14,6 +14,7 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
+from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten
@@ -21,7 +22,7 @@ from matchmaker.classad.references import names_of
 from matchmaker.classad.registry import Trait
 from matchmaker.classad.unparse import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import conjuncts, postorder, replaced
+from matchmaker.classad.walks import conjuncts, fold, postorder, rebuild
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 
 
@@ -50,14 +51,22 @@ _match: Final[Callable[[tuple[bool, Value, Value, Value]], Match]] = partial(tup
 class Clause:
     """One clause of a requirement and its value for one pair.
 
-    ``facts`` are the names that it rests on, with their values. Where the clause is the name of an
-    attribute of the same ad, ``definition`` is what that says.
+    ``facts`` are the first names that it rests on, with their values; ``more`` is the number of
+    other names. Where the clause is the name of an attribute of the same ad, ``definition`` is what
+    that says.
     """
 
     expression: Expr
     value: Value
     facts: tuple[tuple[str, Value], ...] = ()
     definition: Expr | None = None
+    more: int = 0
+
+    @property
+    def found(self) -> list[str]:
+        """The facts as texts, and how many more there are."""
+        texts = [f"{name} = {value_text(value)}" for name, value in self.facts]
+        return [*texts, f"{self.more:,} more"] if self.more else texts
 
     def __str__(self) -> str:
         """The clause, its value and what it found, on one line.
@@ -70,9 +79,7 @@ class Clause:
         text = f"{brief(self.expression)} is {value_text(self.value)}"
         if self.definition is not None:
             text += f": {brief(self.definition)}"
-        if self.facts:
-            text += f" ({', '.join(f'{n} = {value_text(v)}' for n, v in self.facts)})"
-        return text
+        return f"{text} ({', '.join(self.found)})" if self.facts else text
 
 
 def match(left: ClassAd, right: ClassAd) -> Match:
@@ -128,18 +135,13 @@ def clauses_of(
     What is beyond the allowance is ERROR.
     """
     facts = Allowance()
-    return (_clause(clause, ad, other, allowance, facts) for clause in conjuncts(condition))
-
-
-def _clause(
-    clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance, facts: Allowance
-) -> Clause:
-    definition = None
-    if isinstance(clause, Attr) and (clause.base is None or scope_of(clause) in MY_SCOPES):
-        definition = ad.expr(clause.name, None)
-    value = truth(allowance.value(clause, ad, other))
-    found = _facts(definition if definition is not None else clause, ad, other, facts)
-    return Clause(clause, value, found, definition)
+    for clause in conjuncts(condition):
+        definition = None
+        if isinstance(clause, Attr) and (clause.base is None or scope_of(clause) in MY_SCOPES):
+            definition = ad.expr(clause.name, None)
+        value = truth(allowance.value(clause, ad, other))
+        found, more = _facts(definition if definition is not None else clause, ad, other, facts)
+        yield Clause(clause, value, found, definition, more)
 
 
 def rank_clause(ad: ClassAd, other: ClassAd) -> Clause:
@@ -151,7 +153,8 @@ def rank_clause(ad: ClassAd, other: ClassAd) -> Clause:
     other.Free - other.Waiting is undefined (Free = 1, Waiting = undefined)
     """
     rank = ad.expr(RANK)
-    return Clause(rank, ad.eval(RANK, target=other), _facts(rank, ad, other, Allowance()))
+    facts, more = _facts(rank, ad, other, Allowance())
+    return Clause(rank, ad.eval(RANK, target=other), facts, more=more)
 
 
 def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:
@@ -163,21 +166,28 @@ def refusal(ad: ClassAd, other: ClassAd) -> Clause | None:
 
 def _facts(
     clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
-) -> tuple[tuple[str, Value], ...]:
-    """The values of the attributes that a clause names, each once, in the order of mention."""
+) -> tuple[tuple[tuple[str, Value], ...], int]:
+    """The first attributes that a clause names, each once with its value, and how many more."""
     found: dict[str, tuple[str, Value]] = {}
     # A condition of a list's elements has a value for each of them, and none for the two ads.
-    for call in each_calls(clause):
+    plain: dict[Expr, Expr] = {}
+    for call in each_calls(clause)[: LIMITS.facts]:
         counted, listed = (allowance.value(node, ad, other) for node in (call, call.arguments[1]))
         found.setdefault(brief(call).lower(), (brief(call), counted))
+        plain[call] = call.arguments[1]
         if isinstance(listed, list):
             size = f"size({brief(call.arguments[1])})"
             found.setdefault(size.lower(), (size, len(listed)))
-            clause = replaced(clause, call, TRUE)
-        else:
-            clause = replaced(clause, call, call.arguments[1])
+            plain[call] = TRUE
+    if plain:
+        clause = fold(
+            clause, lambda node, parts: plain[node] if node in plain else rebuild(node, parts)
+        )
+    paths = names_of(clause).paths
     # Of other.storage.CloseSEs the whole is of interest, not its beginnings.
-    for path in names_of(clause).paths:
+    for place, path in enumerate(paths):
+        if len(found) >= LIMITS.facts or not allowance.left:
+            return tuple(found.values()), len(paths) - place
         scoped = path.scope and len(path.names) == 2
         name = path.names[1] if scoped else path.text
         value = allowance.value(path.node, ad, other)
@@ -185,7 +195,7 @@ def _facts(
             # The same name in both ads: TARGET.Cpus >= MY.Cpus.
             name = path.text
         found.setdefault(name.lower(), (name, value))
-    return tuple(found.values())
+    return tuple(found.values()), 0
 
 
 _EACH: Final = frozenset({"countmatches", "evalineachcontext"})

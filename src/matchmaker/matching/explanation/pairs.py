@@ -102,8 +102,8 @@ class PairExplanation(Paged):
                 value = Mark(value_text(clause.value), clause.value is True)
                 whose = (one.element,) if one.element else ()
                 text = Code((*whose, unparse(clause.expression), *meant))
-                if one.short:
-                    facts += (("", one.short),)
+                more = f"{clause.more:,} more" if clause.more else ""
+                facts += tuple(("", text) for text in (more, one.short) if text)
                 rows.append((one.number, value, text, Facts(facts)))
             heading = title[0].upper() + title[1:]
             yield Table(heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing")
