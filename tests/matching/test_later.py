@@ -91,6 +91,58 @@ def test_the_gpus_of_a_machine_come_back_with_their_jobs() -> None:
     ]
 
 
+BUSY = """Name = "g"; PartitionableSlot = true; State = "Unclaimed"; Cpus = 1; TotalSlotCpus = 8;
+    GPUs = 1; TotalSlotGPUs = 2"""
+USED = "GPUs_GPU_2b = [ Capability = 8.0 ]"
+LISTED = "AvailableGPUs = { GPUs_GPU_1a }; GPUs_GPU_1a = [ Capability = 7.0 ]; GPUs_Count = 9"
+BOTH = "0 free now, 1 when their jobs end, 0 never"
+NEVER = "0 free now, 0 when their jobs end, 1 never"
+PERHAPS = (
+    "0 free now, 0 when their jobs end, 0 never, 1 perhaps: their ads do not describe the GPUs in"
+    " use"
+)
+
+
+@pytest.mark.parametrize(
+    ("slot", "least", "cpus", "expected"),
+    [
+        (f"{LISTED}; {USED}", 8.0, 4, BOTH),
+        (f"{LISTED}; {USED}", 9.0, 4, NEVER),
+        (LISTED, 8.0, 4, PERHAPS),
+        (LISTED, 8.0, 9, NEVER),
+        ("TotalSlotGPUs = 1; " + LISTED, 8.0, 4, NEVER),
+        ("TotalSlotGPUs = undefined; TotalGPUs = 2; " + LISTED, 8.0, 4, PERHAPS),
+        ("AvailableGPUs = { [ Capability = 7.0 ] }", 8.0, 4, PERHAPS),
+        ("AvailableGPUs = { }", 8.0, 4, PERHAPS),
+        ("AvailableGPUs = { [ Capability = 7.0 ], [ Capability = 7.1 ] }", 8.0, 4, NEVER),
+        ('AssignedGPUs = "GPU-1a, GPU-2b"; ' + LISTED, 8.0, 4, PERHAPS),
+        ("GPUs_GPU_1a = [ Capability = 7.0 ]", 8.0, 4, NEVER),
+    ],
+)
+def test_gpus_that_an_ad_does_not_list_are_not_never(
+    slot: str, least: float, cpus: int, expected: str
+) -> None:
+    asked = parse_ad(
+        f"[ RequireGPUs = Capability >= {least}; RequestCpus = {cpus}; Requirements ="
+        " TARGET.Cpus >= RequestCpus && countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= 1 ]"
+    )
+    other = parse_ad('[ Name = "o"; AvailableGPUs = { } ]')
+    assert str(explained(asked, [parse_ad(f"[ {BUSY}; {slot} ]")]).later) == expected
+    found = explained(asked, [parse_ad(f"[ {BUSY}; {slot} ]"), other]).later
+    assert found is not None
+    assert found.never == 1 + expected.count("1 never")
+
+
+def test_more_gpus_than_a_machine_has_are_never() -> None:
+    slot = parse_ad(f"[ {BUSY}; {LISTED} ]")
+    for number, expected in ((2, PERHAPS), (3, NEVER)):
+        asked = parse_ad(
+            f"[ RequireGPUs = Capability >= 8.0; RequestGPUs = {number}; Requirements ="
+            " countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs ]"
+        )
+        assert str(explained(asked, [slot]).later) == expected
+
+
 def test_pools_without_partitionable_slots_say_nothing_of_it() -> None:
     assert explained(job(), [parse_ad('[ Name = "a"; TotalSlotCpus = 9 ]')]).later is None
     assert explained(job(), []).later is None

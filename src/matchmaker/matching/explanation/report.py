@@ -240,7 +240,8 @@ class Later:
     A partitionable slot then has all that its machine gives, and dynamic slots are part of it.
     ``now`` are free, or match where no slot says whether it is free (``said``). ``never`` match no
     more when all jobs have ended; ``other`` match, and are kept by their owners or closed.
-    ``suggestions`` are the changes that gain slots of ``never``.
+    ``suggestions`` are the changes that gain slots of ``never``. Of ``perhaps`` it is not known:
+    their ads do not describe the GPUs that are in use.
     """
 
     now: int
@@ -249,6 +250,7 @@ class Later:
     other: int
     said: bool
     suggestions: tuple[Suggestion, ...] = ()
+    perhaps: int = 0
 
     def __str__(self) -> str:
         """In words.
@@ -258,6 +260,8 @@ class Later:
         """
         first = f"{self.now:,} {'free' if self.said else 'match'} now"
         last = f", {self.other:,} when their owners let them" if self.other else ""
+        if self.perhaps:
+            last += f", {self.perhaps:,} perhaps: their ads do not describe the GPUs in use"
         return f"{first}, {self.later:,} when their jobs end, {self.never:,} never{last}"
 
 

@@ -12,10 +12,14 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
-from matchmaker.classad.nodes import Attr, ListExpr
+from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.nodes import AdExpr, Attr, ListExpr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.references import names_of
+from matchmaker.classad.values import is_number
 from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest
 from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.evaluator import own_values
@@ -24,9 +28,9 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.sparse import Shown
 from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true
-from matchmaker.matching.columns.views import View
+from matchmaker.matching.columns.views import Layout, View
 from matchmaker.matching.explanation.counts import Counts
-from matchmaker.matching.explanation.elements import Elements
+from matchmaker.matching.explanation.elements import Elements, listings
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import Later, Suggestion
 from matchmaker.matching.explanation.suggestions import suggestions
@@ -36,7 +40,10 @@ from matchmaker.matching.states import State
 _TOTAL: Final = "totalslot"
 _PARTITIONABLE: Final = "partitionableslot"
 _DYNAMIC: Final = "dynamicslot"
-_GPUS: Final = ("availablegpus", "assignedgpus", "offlinegpus")
+_AVAILABLE: Final = "availablegpus"
+_GPUS: Final = (_AVAILABLE, "assignedgpus", "offlinegpus", "totalslotgpus", "totalgpus")
+_GPU: Final = "gpus_"
+"""How the names begin of attributes that describe one GPU: of GPU-1a2b it is GPUs_GPU_1a2b."""
 
 _ENDING: Final = (
     State.FREE, State.CLAIMED, State.DRAINING, State.RESERVED, State.FULL, State.UNSAID,
@@ -49,7 +56,8 @@ def columns_of_machines(names: Iterable[str]) -> set[str]:
     known = set(names)
     totals = {name for name in known if _divided(name) in known}
     divided = {_divided(name) for name in totals}
-    return totals | divided | ({_PARTITIONABLE, _DYNAMIC, *_GPUS} & known)
+    gpus = {name for name in known if name.startswith(_GPU)}
+    return totals | divided | gpus | ({_PARTITIONABLE, _DYNAMIC, *_GPUS} & known)
 
 
 def _divided(folded: str) -> str:
@@ -60,10 +68,14 @@ def _divided(folded: str) -> str:
 
 @attrs.frozen(slots=True, eq=False)
 class Machines:
-    """A pool whose jobs have ended: partitionable slots are whole, dynamic ones are gone."""
+    """A pool whose jobs have ended: partitionable slots are whole, dynamic ones are gone.
+
+    ``gpus`` is how many GPUs each slot has then, where its ad does not describe all of them now;
+    else 0.
+    """
 
     snapshot: Snapshot
-    partitionable: Mask
+    gpus: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, pool: Snapshot) -> Machines | None:
@@ -80,15 +92,18 @@ class Machines:
                 held[rest] = _filled(
                     held[rest], view.size, rows, held[name].contents(rows.tolist())
                 )
-        if _GPUS[0] in held and _GPUS[1] in held:
-            lists = [_gpus(view, row) for row in rows.tolist()]
-            held[_GPUS[0]] = _filled(held[_GPUS[0]], view.size, rows, lists)
+        numbers = np.zeros(view.size, np.int64)
+        if _AVAILABLE in held:
+            gpus = [_gpus(view, row) for row in rows.tolist()]
+            numbers[rows] = [number for _, number in gpus]
+            lists = [listed for listed, _ in gpus]
+            held[_AVAILABLE] = _filled(held[_AVAILABLE], view.size, rows, lists)
         alive = ~_where(view, _DYNAMIC)
         if view.alive is not None:
             alive &= view.alive
         columns = Shown(held) if isinstance(view.columns, Shown) else held
         then = attrs.evolve(view, columns=columns, alive=None if alive.all() else alive)
-        return cls(Snapshot(then, Cache(pool._cache.limits)), parts)
+        return cls(Snapshot(then, Cache(pool._cache.limits)), numbers)
 
 
 def _where(view: View, folded: str) -> Mask:
@@ -110,23 +125,37 @@ def _filled(column: Column, size: int, rows: Rows, contents: list[Any]) -> Colum
     return settled(Coded(codes.astype(narrowest(len(table))), table), size)
 
 
-def _gpus(view: View, row: int) -> Any:
-    """The list of all GPUs of a machine: of GPU-1a2b it is the attribute GPUs_GPU_1a2b."""
-    said = [view.columns[name].get(row) if name in view.columns else "" for name in _GPUS[1:]]
-    if not isinstance(said[0], str):
-        return MISSING
-    assigned, offline = (
-        [one.strip() for one in text.split(",") if one.strip()] if isinstance(text, str) else []
-        for text in said
+def _gpus(view: View, row: int) -> tuple[Any, int]:
+    """The list of all GPUs of a machine, and their number if its ad does not describe them all.
+
+    MISSING where the list stays as it is.
+    """
+    available, assigned, offline, *totals = (
+        view.columns[name].get(row) if name in view.columns else MISSING for name in _GPUS
     )
-    names = [f"GPUs_{one.replace('-', '_')}" for one in assigned if one not in offline]
-    # Where the ad does not describe each of them, the list stays as it is.
-    described = all(
-        (column := view.columns.get(ascii_fold(name))) is not None
-        and column.get(row) is not MISSING
-        for name in names
-    )
-    return ListExpr(tuple(Attr(None, name, False) for name in names)) if described else MISSING
+    if available is MISSING:
+        return MISSING, 0
+    layout: Layout = view.layouts[view.layout[row]]
+    described = {
+        folded: Attr(None, name, False)
+        for folded, name in zip(layout.folded, layout.names, strict=True)
+        if folded.startswith(_GPU) and isinstance(view.columns[folded].get(row), (AdExpr, ClassAd))
+    }
+    off, listed = _attributes(offline), _attributes(assigned)
+    names = [name for name in listed or described if name not in off]
+    whole = len(names) if listed else int(next(filter(is_number, totals), 0))
+    found = [described[name] for name in names if name in described]
+    if not found:
+        # Where only the list itself describes them, what is in it now is all that is known.
+        count = len(available.items) if isinstance(available, ListExpr) else 0
+        return MISSING, whole if whole > count else 0
+    return ListExpr(tuple(found)), whole if whole > len(found) else 0
+
+
+def _attributes(ids: Any) -> list[str]:
+    """The attributes, folded, of GPUs of which a text lists the ids."""
+    words = ids.split(",") if isinstance(ids, str) else []
+    return [_GPU + ascii_fold(one.strip().replace("-", "_")) for one in words if one.strip()]
 
 
 def later(counts: Counts) -> tuple[Later, Counts] | None:
@@ -140,6 +169,7 @@ def later(counts: Counts) -> tuple[Later, Counts] | None:
         return None
     try:
         then = Counts(machines.snapshot, counts.job, counts.own_names)
+        hidden = _hidden(then, machines.gpus)
     except OverworkError:
         return None
     counts.later = then.matching & ~counts.matching
@@ -148,10 +178,28 @@ def later(counts: Counts) -> tuple[Later, Counts] | None:
     free = _of_states(counts, matching, (State.FREE,)) if counts.states.said else matching
     ever = then.matching | matching
     ending = _of_states(then, ever, _ENDING) & ~free
-    never = then.total - int(ever.sum())
+    perhaps = int((hidden & ~ever).sum())
+    never = then.total - int(ever.sum()) - perhaps
     now, soon = int(free.sum()), int(ending.sum())
-    found = Later(now, soon, never, then.total - now - soon - never, counts.states.said)
-    return found, then
+    other = then.total - now - soon - never - perhaps
+    return Later(now, soon, never, other, counts.states.said, perhaps=perhaps), then
+
+
+def _hidden(then: Counts, gpus: npt.NDArray[np.int64]) -> Mask:
+    """The slots for which GPUs decide alone that their ads do not describe."""
+    found = np.zeros(then.view.size, np.bool_)
+    about = [node for node in then.clauses if _AVAILABLE in names_of(node).attributes]
+    own = [one for one in then.held if _AVAILABLE in names_of(one.node).attributes]
+    if not gpus.any() or not (about or own):
+        return found
+    needed = [1.0]
+    for listing in (listing for node in about for listing in listings(node, then.job)):
+        if listing.needed is not None:
+            value = then.value(listing.needed, then.job, ClassAd())
+            needed += [value + listing.beyond] if is_number(value) else []
+    rows = then.open_but_for(about, own)
+    found[rows] = gpus[rows] >= max(needed)
+    return found
 
 
 def lasting(then: Counts, found: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
