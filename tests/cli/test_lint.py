@@ -43,7 +43,7 @@ def test_for_people(machine: str) -> None:
         '    [ Requirements = TARGET.Memroy > "4096"',
         "                            ^~~~~~",
         "    fix: Memory",
-        "-:2:8: note CA305: is tells upper from lower case; == does not",
+        "-:2:8: note CA305: =?= tells upper from lower case; == does not",
         '        && OpSys is "LINUX" ]',
         "           ^~~~~~~~~~~~~~~~",
         "2 warnings, 1 note",

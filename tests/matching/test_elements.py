@@ -126,7 +126,7 @@ def test_of_text_the_condition_says_what_elements_have() -> None:
     [found] = explained(job("regexp(Id, Other)")).elements
     assert str(found.conditions[0]) == "regexp(Id, Other)"
     texts = [str(one) for one in explained(job('Id is "T4"')).suggestions]
-    assert 'RequireGPUs: Id is "T4" -> "t4" gains 2 slots, all of them free now' in texts
+    assert 'RequireGPUs: Id =?= "T4" -> "t4" gains 2 slots, all of them free now' in texts
 
 
 def test_as_many_elements_as_wanted_must_satisfy_it() -> None:

@@ -141,7 +141,7 @@ def test_one_change_may_turn_clauses_of_both_sides() -> None:
         ("TARGET.Load < 0.25", "Load = 0.5", "TARGET.Load < 0.25 -> 0.501 gains 1 slot"),
         ("TARGET.Load < 1 / 4", "Load = 7", "TARGET.Load < 1 / 4 -> 8 gains 1 slot"),
         ('TARGET.Os == "LINUX"', 'Os = "Darwin"', 'TARGET.Os == "LINUX" -> "Darwin" gains 1 slot'),
-        ("TARGET.Gpus is true", "Gpus = false", "TARGET.Gpus is true -> false gains 1 slot"),
+        ("TARGET.Gpus is true", "Gpus = false", "TARGET.Gpus =?= true -> false gains 1 slot"),
         ("TARGET.Memory * 2 >= Want", "Memory = 4", "Want 100 -> 8 gains 1 slot"),
         ("TARGET.Memory >= Want * 2 + 3", "Memory = 8", "Want 100 -> 2 gains 1 slot"),
         ("TARGET.Memory >= Want / 10", "Memory = 8", "Want 100 -> 80 gains 1 slot"),
@@ -188,8 +188,8 @@ def test_what_differs_in_case_alone_is_suggested_beside_what_most_slots_have() -
     ads = "".join(f'[ Name = {n}; Site = "{s}" ]' for n, s in enumerate(["fnal", "CERN", "fnal"]))
     found = explained('[ Requirements = TARGET.Site =?= "cern" ]', ads)
     assert [str(one) for one in found.suggestions][1:] == [
-        'TARGET.Site is "cern" -> "fnal" gains 2 slots',
-        'TARGET.Site is "cern" -> "CERN" gains 1 slot',
+        'TARGET.Site =?= "cern" -> "fnal" gains 2 slots',
+        'TARGET.Site =?= "cern" -> "CERN" gains 1 slot',
     ]
     loose = explained('[ Requirements = TARGET.Site == "cern" ]', ads)
     assert str(loose.suggestions[1]) == 'TARGET.Site == "cern" -> "fnal" gains 1 slot'

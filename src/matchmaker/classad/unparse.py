@@ -78,6 +78,11 @@ def brief(node: Expr, most: int = 160) -> str:
     return shorten(unparse(node, most), most)
 
 
+def symbol_of(operator: str) -> str:
+    """Return an operator as it is printed: ``=?=`` for ``is``."""
+    return _SYMBOLS.get(operator, operator)
+
+
 def _level(node: Expr) -> int:
     if isinstance(node, Binary):
         # HTCondor 23 reads ?: as loosely as a ternary, 25 as tightly as a selection: in brackets it
@@ -122,7 +127,7 @@ def _binary(node: Binary) -> list[_Piece]:
     if node.operator == "?:" and isinstance(node.left, Binary) and node.left.operator == "?:":
         # A chain is one value, however it is bracketed.
         return [(node.left, _TERNARY), " ?: ", (node.right, level + 1)]
-    symbol = f" {_SYMBOLS.get(node.operator, node.operator)} "
+    symbol = f" {symbol_of(node.operator)} "
     if level not in _MIXED:
         return [(node.left, level), symbol, (node.right, level + 1)]
     left = node.left

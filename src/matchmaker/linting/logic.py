@@ -10,7 +10,7 @@ from matchmaker.classad.nodes import Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
 from matchmaker.classad.quoting import unparse_name
 from matchmaker.classad.references import SCOPES
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.unparse import brief, symbol_of
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.linting.bounds import (
     Bound,
@@ -247,5 +247,7 @@ def letter_case(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         value = side.value if isinstance(side, nodes.Literal) else None
         if isinstance(value, str) and value.upper() != value.lower():
             plain = "==" if node.operator == "is" else "!="
-            yield site.report(f"{node.operator} tells upper from lower case; {plain} does not")
+            yield site.report(
+                f"{symbol_of(node.operator)} tells upper from lower case; {plain} does not"
+            )
             return

@@ -34,7 +34,7 @@ from matchmaker.classad.nodes import (
 from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold, truth
 from matchmaker.classad.quoting import closest, shorten
 from matchmaker.classad.references import SPECIAL
-from matchmaker.classad.unparse import brief, unparse, unparse_value
+from matchmaker.classad.unparse import brief, symbol_of, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_number
 from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, replaced
 from matchmaker.matching.columns.column import Rows
@@ -369,7 +369,7 @@ class Elements:
             else:
                 every = (fresh if n == place else c for n, c in enumerate(listing.conditions))
                 changed = partial(self._conditioned, one, conjunction(list(every)))
-            what = f"{where}: {unparse(slot)} {operator}"
+            what = f"{where}: {unparse(slot)} {symbol_of(operator)}"
             yield Promise(promised, what, unparse(constant), unparse_value(value), changed)
 
     def _fewer(self, one: _Lists, asked: list[tuple[list[Asked], int]]) -> Iterator[Promise]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Expr
-from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.unparse import symbol_of, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, Value, is_number
 from matchmaker.classad.walks import conjunction, replaced
 from matchmaker.matching.columns.column import Rows
@@ -98,7 +98,7 @@ class Lever:
         """What is changed, and what it is now, in words."""
         what, before = self.name, value_text(self.now)
         if self.constant is not None:
-            what = f"{unparse(self.constant.slot)} {self.constant.operator}"
+            what = f"{unparse(self.constant.slot)} {symbol_of(self.constant.operator)}"
             before = unparse(self.constant.job)
         return what, before
 
