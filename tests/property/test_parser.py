@@ -63,8 +63,8 @@ def respelled(expression: Expr, seed: int) -> str:
 def single(text: str) -> Iterator[str]:
     """The tokens of a text, those in parentheses too."""
     for token in tokens_of(text)[:-1]:
-        if len(token) > 1 and token[0] == "(":
-            yield from ("(", *single(token[1:-1]), ")")
+        if len(token) > 1 and token[0] in "([{":
+            yield from (token[0], *single(token[1:-1]), token[-1])
         else:
             yield token
 
@@ -99,6 +99,9 @@ def wanted_of(text: str, start: str) -> Any:
 @given(texts)
 @example(".'a.b'")
 @example("a-5(b)")
+@example("f(é)")
+@example("[é]")
+@example("{1, é}")
 @example('f("" // "a"\n"b" /* "c" */)')
 def test_the_fast_parser_is_the_grammar(text: str) -> None:
     node, left = parsed(text), LEFT.search(text)

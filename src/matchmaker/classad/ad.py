@@ -16,7 +16,7 @@ from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import unparse_ad
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
@@ -36,27 +36,25 @@ _NONE: Final[Any] = object()
 FIRST: Final[dict[str, str]] = {}
 """How each folded name was spelled first. Nothing is ever dropped from it, since ads rest on it."""
 
-_spelled: Final[Kept[tuple[str] | tuple[str, str]]] = Kept("names of attributes", 1 << 22)
+
+class _Spellings(Kept[str | tuple[str, str]]):
+    """By name: the folded name, with the name where that is spelled otherwise than first."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> str | tuple[str, str]:
+        if not isinstance(name, str):
+            raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
+        folded = intern(ascii_fold(name))
+        first = FIRST.get(folded)
+        if first is None and len(FIRST) < LIMITS.spellings and len(name) <= LIMITS.spelling:
+            first = FIRST.setdefault(folded, name)
+        return self.keep(name, folded if first == name else (folded, name))
 
 
-def spelling_of(name: str) -> tuple[str] | tuple[str, str]:
-    """The folded name; second the name where it is spelled otherwise than it was first.
-
-    An ad notes only such spellings. Raises TypeError for a name that is no string.
-
-    >>> spelling_of("OnlyHere"), spelling_of("ONLYHERE")
-    (('onlyhere',), ('onlyhere', 'ONLYHERE'))
-    """
-    known = _spelled.get(name)
-    if known is not None:
-        return known
-    if not isinstance(name, str):
-        raise TypeError(f"an attribute name is a string, not {type(name).__name__}")
-    folded = intern(ascii_fold(name))
-    first = FIRST.get(folded)
-    if first is None and len(FIRST) < LIMITS.spellings and len(name) <= LIMITS.spelling:
-        first = FIRST.setdefault(folded, name)
-    return _spelled.keep(name, (folded,) if first == name else (folded, name))
+spelling_of: Final = _Spellings("names of attributes", 1 << 22).__getitem__
+"""The folded name of a name. With the name, where it is spelled otherwise than it was first: an ad
+notes only such spellings. Raises TypeError for a name that is no string."""
 
 
 def unusual_names(names: Iterable[str]) -> dict[str, str] | None:
@@ -66,9 +64,11 @@ def unusual_names(names: Iterable[str]) -> dict[str, str] | None:
     (None, {'onlythere': 'ONLYTHERE'})
     """
     found: dict[str, str] = {}
-    for name in names:
-        folded, *unusual = spelling_of(name)
-        found.setdefault(folded, unusual[0] if unusual else "")
+    for known in map(spelling_of, names):
+        if isinstance(known, str):
+            found.setdefault(known, "")
+        else:
+            found.setdefault(*known)
     return {folded: name for folded, name in found.items() if name} or None
 
 
@@ -127,9 +127,11 @@ class ClassAd(Ad[Value | Expr]):
 
     def _fill(self, names: Sequence[str], held: Iterable[Any]) -> None:
         """Takes names and what is held under each; of a name that comes twice the last is held."""
-        known = [spelling_of(name) for name in names]
-        self._held = {each[0]: one for each, one in zip(known, held, strict=True)}
-        self._names = None if max(map(len, known), default=1) == 1 else unusual_names(names)
+        known: list[Any] = list(map(spelling_of, names))
+        usual = tuple not in set(map(type, known))
+        folded = known if usual else [each if type(each) is str else each[0] for each in known]
+        self._held = dict(zip(folded, held, strict=True))
+        self._names = None if usual else unusual_names(names)
 
     @classmethod
     def _of(cls, held: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
@@ -300,9 +302,10 @@ class ClassAd(Ad[Value | Expr]):
         return value
 
     def __setitem__(self, name: str, value: Expr | Value) -> None:
-        folded, *unusual = spelling_of(name)
+        known = spelling_of(name)
+        folded = known if isinstance(known, str) else known[0]
         held = _stored(value)
-        if unusual and folded not in self._held:
+        if folded is not known and folded not in self._held:
             self._names = self._names or {}
             self._names[folded] = name
         self._held[folded] = held
@@ -345,7 +348,7 @@ class ClassAd(Ad[Value | Expr]):
         return _restored, (self.expressions(), self.parent)
 
     def __str__(self) -> str:
-        return unparse(self.expression())
+        return unparse_ad(self, self._held.values())
 
     def __repr__(self) -> str:
         text = str(self)

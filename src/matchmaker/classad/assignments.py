@@ -15,7 +15,7 @@ from matchmaker.classad.ad import ClassAd, spelling_of
 from matchmaker.classad.cache import ENTRY, Kept
 from matchmaker.classad.lexer import NAME, REAL, SPACES, inside_of, pieces_of
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.nodes import Expr, ListExpr, Literal, constant
+from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import MissError, known, parsed, parsed_ad
 from matchmaker.classad.quoting import unescape
 from matchmaker.classad.references import NODE
@@ -67,8 +67,6 @@ class Assignments(Kept[Assignment]):
         if value is None:
             node = known(rest) if "\\" not in rest else None
             if node is None:
-                node = _list_of(rest) if rest[:1] == "{" else None
-            if node is None:
                 node = parsed(self._convert(rest))
             # What stands in an ad is one deeper.
             if node is None or node.depth >= LIMITS.nesting:
@@ -101,32 +99,9 @@ def _name(head: str) -> str | tuple[str, str]:
     if found is None:
         if NAME(name) is None:
             raise MissError
-        folded, *unusual = spelling_of(name)
-        found = _names.keep(name, (folded, name) if unusual else folded)
+        found = _names.keep(name, spelling_of(name))
     # With one space behind it, as most are written; of all other ways there would be no end.
     return _names.keep(head, found) if len(head) == len(name) + 1 and head[-1] == " " else found
-
-
-def _list_of(text: str) -> Expr | None:
-    """The list of a text that is one of plain numbers and strings; None for any other."""
-    if text[-1] != "}":
-        return None
-    items = []
-    for item in text[1:-1].split(","):
-        plain = item.strip(SPACES)
-        if plain.isdecimal() and plain[0] != "0" and len(plain) < _DIGITS and plain.isascii():
-            items.append(constant(int(plain)))
-        elif plain[:1] == '"' == plain[-1:] and _PLAIN_STRING(plain):
-            items.append(constant(plain[1:-1]))
-        else:
-            node = known(plain)
-            if type(node) is not Literal:
-                return None
-            items.append(node)
-    return ListExpr(tuple(items))
-
-
-_PLAIN_STRING: Final = re.compile(r'"[^"\\\0]*+"').fullmatch
 
 
 def ad_of(texts: Sequence[str], read: Assignments) -> ClassAd:

@@ -23,8 +23,10 @@ _NUMBER: Final = (
 _SYMBOL: Final = (
     r"[(){}\[\],;:~^*%+]|/(?![/*])|\|\|?|&&?|=(?:[?!]?=)?|!=?|<[<=]?|>(?:>>?|=)?|\?(?:\s*+:)?"
 )
-# Clauses in parentheses come again in other expressions, so the innermost ones are one token.
-_GROUP: Final = rf"""\([^()"'/\0]*+(?:{_STRING}[^()"'/\0]*+)*+\)"""
+# Clauses in parentheses come again in other expressions, and lists and ads are mostly of constants:
+# so the innermost brackets, with all that is in them, are one token.
+_FLAT: Final = rf"""[^()\[\]{{}}"'/\0]*+(?:{_STRING}[^()\[\]{{}}"'/\0]*+)*+"""
+_GROUP: Final = rf"\({_FLAT}\)|\{{{_FLAT}\}}|\[{_FLAT}\]"
 
 # What comes most often comes first. What no token begins with takes all the rest, so that the time
 # stays linear.
@@ -47,7 +49,7 @@ def tokens_of(text: str) -> list[str]:
     """The tokens of a text, then an empty one, as also in place of what is no token.
 
     One token are: a minus sign and digits after it, also where the sign subtracts; two names with a
-    dot between them; strings side by side; parentheses that hold no others.
+    dot between them; strings side by side; brackets that hold no others.
 
     >>> tokens_of("a.b -5 ? : (c + 1) // end")
     ['a.b', '-5', '? :', '(c + 1)', '']

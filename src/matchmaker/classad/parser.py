@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from matchmaker.classad.cache import Kept
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
-from matchmaker.classad.lexer import STRING, begins_ad, tokens_of
+from matchmaker.classad.lexer import NAME, SEPARATORS, SPACES, STRING, begins_ad, tokens_of
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import (
     FALSE,
@@ -36,6 +36,8 @@ from matchmaker.classad.quoting import RESERVED, unescape
 from matchmaker.classad.references import NODE
 from matchmaker.classad.stack import with_room
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
+
+_R = TypeVar("_R")
 
 _known: Final[Kept[Expr]] = Kept("expressions by text", 1 << 25)
 """The expressions of texts that were met: whole ones, clauses in parentheses, names, constants."""
@@ -169,13 +171,20 @@ def _whole(text: str, key: str = "") -> Expr:
     What nests only a little deeper than is allowed may also be given: its depth shows that. It is
     kept by the text, or by `key`, which is the text in parentheses.
     """
+    node, size = _within(text, _until)
+    # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
+    return _known.keep(key or text, node, size)
+
+
+def _within(text: str, read: Callable[[str, _Tokens], _R]) -> tuple[_R, int]:
+    """What a function reads of the tokens of a whole text, and how many bytes that may take."""
     symbols = tokens_of(text)
     tokens = iter(symbols)
-    node = _until("", tokens)
+    found = read("", tokens)
+    # An empty token stands at the end, and in place of what is none.
     if next(tokens, None) is not None:
         raise MissError
-    # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
-    return _known.keep(key or text, node, NODE * len(symbols))
+    return found, NODE * len(symbols)
 
 
 def _until(end: str, tokens: _Tokens) -> Expr:
@@ -260,15 +269,16 @@ def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
     """An attribute or an element of what stood before, or the call of it."""
     if symbol == "[":
         return Subscript(base, _until("]", tokens))
+    if symbol[0] == "[":
+        return Subscript(base, _whole(symbol[1:-1]))
     if symbol == "(":
         return call(_name(before), _items(")", tokens))
     if symbol[0] == "(":
         whole = before + symbol
         node = _known.get(whole)
         if node is None:
-            symbols = tokens_of(symbol[1:-1])
-            node = call(_name(before), _items("", iter(symbols)))
-            _known.keep(whole, node, NODE * len(symbols))
+            arguments, size = _within(symbol[1:-1], _items)
+            node = _known.keep(whole, call(_name(before), arguments), size)
         return node
     for name in _names(next(tokens)):
         base = Attr(base, name, False)
@@ -325,15 +335,55 @@ def _group(symbol: str, tokens: _Tokens) -> Expr:
     return _whole(symbol[1:-1], symbol)
 
 
-def _list(_: str, tokens: _Tokens) -> Expr:
-    return ListExpr(_items("}", tokens))
+def _list(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol == "{":
+        return ListExpr(_items("}", tokens))
+    inside = symbol[1:-1]
+    try:
+        items = tuple(map(_part, inside.split(","))) if inside.strip(SPACES) else ()
+    except MissError:
+        # A comma in a string, perhaps.
+        items, _ = _within(inside, _items)
+    return ListExpr(items)
 
 
-def _ad(_: str, tokens: _Tokens) -> Expr:
+def _part(text: str) -> Expr:
+    """The expression of a text between separators: mostly a constant."""
+    text = text.strip(SPACES)
+    node = _known.get(text)
+    if node is not None:
+        return node
+    if text.isdecimal() and text[0] != "0" and len(text) < 19 and text.isascii():
+        return constant(int(text))
+    if text[:1] == '"' and text.find('"', 1) == len(text) - 1 and "\\" not in text:
+        return constant(text[1:-1])
+    return _whole(text)
+
+
+def _ad(symbol: str, tokens: _Tokens) -> Expr:
+    if symbol == "[":
+        return _assignments("]", tokens)
+    inside = symbol[1:-1]
+    parts = [part.partition("=") for part in inside.rstrip(SEPARATORS).split(";")]
+    try:
+        return ad_expression([(_plain_name(head), _part(rest)) for head, _, rest in parts])
+    except MissError:
+        return _within(inside, _assignments)[0]
+
+
+def _plain_name(text: str) -> str:
+    name = text.strip(SPACES)
+    if NAME(name) is None:
+        raise MissError
+    return name
+
+
+def _assignments(closing: str, tokens: _Tokens) -> Expr:
+    """The ad of assignments, up to a bracket."""
     assignments: list[tuple[str, Expr]] = []
     separated = False
     symbol = next(tokens)
-    while symbol != "]":
+    while symbol != closing:
         if symbol == ";":
             separated = True
             symbol = next(tokens)
@@ -342,7 +392,7 @@ def _ad(_: str, tokens: _Tokens) -> Expr:
         if next(tokens) != "=":
             raise MissError
         node, symbol = _expression(tokens)
-        if node is None or symbol not in _AFTER_ASSIGNMENT:
+        if node is None or symbol not in (";", closing):
             raise MissError
         assignments.append((name, node))
     if separated and not assignments:
@@ -393,7 +443,6 @@ def _spellings(word: str) -> Iterable[str]:
 
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _PREFIXES: Final = frozenset("-+!~")
-_AFTER_ASSIGNMENT: Final = frozenset(";]")
 _CONSTANTS: Final[dict[str, Expr]] = {
     "true": TRUE, "false": FALSE, "undefined": Literal(UNDEFINED), "error": Literal(ERROR),
 }  # fmt: skip
@@ -415,7 +464,7 @@ _SUM: Final = _LEVELS["+"]
 _ELVIS: Final = _LEVELS["?:"]
 _RENAMED: Final = frozenset({_SUM, _ELVIS, _LEVELS["=="]})
 _SELECTION: Final = _LEVELS["."]
-_BEGINS: Final = {"-": _SUM, "?": _ELVIS, "(": _SELECTION}
+_BEGINS: Final = {"-": _SUM, "?": _ELVIS, "(": _SELECTION, "[": _SELECTION}
 _UNARY: Final = _ELVIS - 1
 _NOTHING: Final[tuple[int, str, Expr | None]] = (-1, "", None)
 _PRIMARIES: Final[dict[str, Callable[[str, _Tokens], Expr]]] = {

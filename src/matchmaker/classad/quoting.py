@@ -12,9 +12,6 @@ from typing import Final
 RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
 """The words that are no names, in small letters."""
 
-_PLAIN_NAME: Final = re.compile(
-    rf"(?!(?:{'|'.join(RESERVED)})\Z)[a-z_]\w*", re.IGNORECASE | re.ASCII
-)
 _SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
 _WRITTEN: Final = {
     "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
@@ -28,7 +25,8 @@ def unparse_name(name: str) -> str:
     >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
     ('Cpus', "'true'", "'it\\'s'")
     """
-    return name if _PLAIN_NAME.fullmatch(name) else quote(name, "'")
+    plain = name.isidentifier() and name.isascii() and name.lower() not in RESERVED
+    return name if plain else quote(name, "'")
 
 
 def quote(text: str, mark: str) -> str:
@@ -40,6 +38,8 @@ def quote(text: str, mark: str) -> str:
             return "\\" + char if char == mark else char
         return _WRITTEN.get(char) or f"\\{ord(char):03o}"
 
+    if text.isprintable() and "\\" not in text and mark not in text:
+        return mark + text + mark
     return mark + _SPECIAL.sub(escaped, text) + mark
 
 

@@ -10,7 +10,7 @@ formats are written in ``formats``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -66,6 +66,29 @@ def unparse(root: Expr, most: int | None = None) -> str:
             pieces = ["(", *pieces, ")"]
         pending.extend(reversed(pieces))
     return "".join(written)
+
+
+def unparse_held(held: Any, text_of: Callable[[Expr], str] = unparse) -> str:
+    """The text of what an ad holds for an attribute: a plain value, or an expression."""
+    kind = held.__class__
+    if kind is int:
+        return str(held)
+    if kind is str and held.isprintable() and '"' not in held and "\\" not in held:
+        return f'"{held}"'
+    return text_of(held) if isinstance(held, Expr) else unparse_value(held)
+
+
+def unparse_ad(
+    names: Iterable[str], held: Iterable[Any], text_of: Callable[[Expr], str] = unparse
+) -> str:
+    r"""The text of an ad with these names, and what it holds for each.
+
+    >>> unparse_ad(["a", "is"], [1, "x"])
+    '[ a = 1; \'is\' = "x" ]'
+    """
+    pairs = zip(names, held, strict=True)
+    parts = [f"{unparse_name(name)} = {unparse_held(each, text_of)}" for name, each in pairs]
+    return f"[ {'; '.join(parts)} ]" if parts else "[ ]"
 
 
 def brief(node: Expr, most: int = 160) -> str:

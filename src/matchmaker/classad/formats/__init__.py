@@ -280,13 +280,20 @@ def _text(ad: ClassAd, chosen: _Format) -> str:
     except ValueError:
         _check_all(ad)
         raise
-    if _SUSPICIOUS.search(text):
+    if _is_suspicious(text):
         _check_all(ad)
     return text
 
 
 # What the text of an ad holds if one of its strings is such that no format can hold it.
-_SUSPICIOUS: Final = re.compile("\\\\(?:000|u0000|ud)|\0|[\ud800-\udfff]|''|\"\"")
+_SUSPICIOUS: Final = ("\\000", "\\u0000", "\\ud", "\0", "''", '""')
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def _is_suspicious(text: str) -> bool:
+    # Six searches of C take a tenth of the time of one pattern for all.
+    odd = any(part in text for part in _SUSPICIOUS)
+    return odd or not (text.isascii() or _SURROGATE.search(text) is None)
 
 
 def _check_all(ad: ClassAd) -> None:

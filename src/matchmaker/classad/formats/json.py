@@ -25,13 +25,13 @@ from matchmaker.classad.formats.stream import (
     cut,
     placed,
     strict,
+    text_of,
 )
 from matchmaker.classad.forms import ad_expression
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr, parse_value
 from matchmaker.classad.quoting import quote
-from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
 
@@ -74,7 +74,13 @@ _STRING: Final = re.compile(r'("(?:[^"\\\n]++|\\.)*+")([ \t\r\n]*+:)?+')
 
 def is_plain(text: str) -> bool:
     """Whether a decoded string of this JSON looks like an expression only if it is one."""
-    return not (')/"' in text or "\\u00" in text or _UNMARKED.search(text) or _SPELLED.search(text))
+    if ')/"' in text or "\\u00" in text:
+        return False
+    # What hardly any text has is looked for first: that takes a tenth of the time of a pattern.
+    if ('"/e' in text or '"/E' in text) and _UNMARKED.search(text):
+        return False
+    spelled = text.count('"\\/E') + text.count('"\\/e')
+    return spelled == text.count('"\\/Expr(') or _SPELLED.search(text) is None
 
 
 def settled(text: str) -> str:
@@ -193,7 +199,18 @@ def expression_in(text: str) -> str | None:
 
 def write(ad: ClassAd) -> str:
     """An ad as one JSON object on one line."""
-    return marked(json.dumps(_plain(ad.expression()), ensure_ascii=False))
+    held = zip(ad, ad._held.values(), strict=True)
+    return marked(json.dumps({name: _written(each) for name, each in held}, ensure_ascii=False))
+
+
+def _written(held: Any) -> Any:
+    """What JSON has for a value or an expression that an ad holds."""
+    kind = held.__class__
+    if kind is int or kind is bool or (kind is str and held[:1] != "/"):
+        return held
+    if kind is float and math.isfinite(held):
+        return held
+    return _plain(held if isinstance(held, Expr) else Literal(held))
 
 
 def encode(value: Value) -> Any:
@@ -256,4 +273,4 @@ def _plain(node: Expr) -> Any:
             return value
         if isinstance(value, int) or (isinstance(value, str) and not _EXPR.fullmatch(value)):
             return value
-    return f"/Expr({unparse(node)})/"
+    return f"/Expr({text_of(node)})/"

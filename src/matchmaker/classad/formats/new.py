@@ -23,10 +23,11 @@ from matchmaker.classad.formats.stream import (
     detect,
     placed,
     strict,
+    text_of,
 )
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import parse_ad_expr
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import unparse_ad
 
 SYNTAX: Final = Syntax(
     around="[]",
@@ -85,4 +86,4 @@ def _ad(part: Part) -> ClassAd:
 
 def write(ad: ClassAd) -> str:
     """An ad on one line."""
-    return unparse(ad.expression())
+    return unparse_ad(ad, ad._held.values(), text_of)

@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import Assignments, ad_of
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.stream import Report, check_text, strict
+from matchmaker.classad.formats.stream import Report, check_text, strict, text_of
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import MissError, parse_value
 from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.unparse import unparse_held
 
 LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
@@ -156,8 +156,15 @@ def _read_lines(lines: list[str], number: int, report: Report = strict) -> Itera
 
 def write(ad: ClassAd) -> str:
     """An ad, one attribute a line."""
-    lines = [f"{_name(name)} = {old_text(unparse(e))}" for name, e in ad.expressions().items()]
+    held = zip(ad, ad._held.values(), strict=True)
+    lines = [f"{_name(name)} = {_written(each)}" for name, each in held]
     return "\n".join(lines) if lines else _EMPTY
+
+
+def _written(held: Any) -> str:
+    """The text of a value or an expression that an ad holds, with its strings in this format."""
+    text = unparse_held(held, text_of)
+    return old_text(text) if "\\" in text else text
 
 
 def old_text(text: str) -> str:

@@ -15,10 +15,12 @@ from typing import IO, Any, Final, TypeAlias
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.jdl import is_bare
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.unparse import unparse
 
 Report: TypeAlias = "Callable[[ParseError], object]"
 """What readers do with an error: raise it, or note it, upon which they go on behind it."""
@@ -110,6 +112,15 @@ def check_depth(held: object) -> None:
     """Raises ParseError for an expression that nests deeper than the grammar would let it."""
     if isinstance(held, Expr) and held.depth > LIMITS.nesting:
         raise ParseError(f"nested {held.depth} deep, at most {LIMITS.nesting} is allowed")
+
+
+_texts: Final[Cache[Expr, str]] = Cache("texts of expressions", 1 << 22)
+
+
+def text_of(node: Expr) -> str:
+    """The text of an expression that an ad holds: the ads of a stream share most of them."""
+    text = _texts[node]
+    return _texts.put(node, unparse(node)) if text is None else text
 
 
 # --- telling formats apart ------------------------------------------------------------------------
