@@ -100,6 +100,7 @@ def wanted_of(text: str, start: str) -> Any:
 @example(".'a.b'")
 @example("a-5(b)")
 @example("f(é)")
+@example("1.5.xé")
 @example("[é]")
 @example("{1, é}")
 @example('f("" // "a"\n"b" /* "c" */)')

@@ -175,7 +175,11 @@ def _explained(error: UnexpectedInput, text: str, start: str) -> ParseError:
 def _accepted(before: str, start: str) -> set[str]:
     """The terminals that may come next; the lexer knows only which ones may come in such places."""
     parser: Any = lark(NODES).parse_interactive(before, start=start)
-    parser.exhaust_lexer()
+    try:
+        parser.exhaust_lexer()
+    except UnexpectedInput:
+        # What stands before is read by what follows it: `1.5.` begins `1.5.x`.
+        return set()
     return set(parser.accepts())
 
 

@@ -15,7 +15,7 @@ from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.jdl import in_brackets, without_comments
-from matchmaker.classad.formats.old import LINE, rewritten
+from matchmaker.classad.formats.old import BANNER, LINE, rewritten
 from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.lexer import inside_of, pieces_of
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
@@ -158,7 +158,7 @@ def _lines(text: str) -> Iterator[Read]:
     definitions: list[Definition] = []
     start = 0
     for line in text.split("\n"):
-        if not line or line.isspace() or line.startswith(_BANNER):
+        if not line or line.isspace() or line.startswith(BANNER):
             if definitions:
                 yield _old_ad(definitions)
             definitions = []
@@ -173,7 +173,6 @@ def _lines(text: str) -> Iterator[Read]:
         yield _old_ad(definitions)
 
 
-_BANNER: Final = "*** "
 """How the line begins that ends a job in a history file."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
+from matchmaker.classad.formats.old import read
 from tests.classad.formats.trickle import Trickle
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -189,3 +190,16 @@ def test_a_string_without_end_is_said_to_be_one() -> None:
         with pytest.raises(ParseError, match="unexpected '\"'") as caught:
             old(f"x = {text}")
         assert caught.value.hint == "this string is not closed"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+def test_a_file_of_histories_has_lines_between_its_ads(size: int) -> None:
+    text = (
+        'Cmd = "a"\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "ada" CompletionDate = 17\n'
+        'Cmd = "b *** c"\r\nExitCode = 1\r\n*** Offset = 9 ClusterId = 2\r\nCmd = \n*** Offset = 99'
+    )
+    wrong: list[ParseError] = []
+    pieces = iter([text[at : at + size] for at in range(0, len(text), size)])
+    ads = [dict(ad) for ad in read(pieces, wrong.append)]
+    assert ads == [{"Cmd": "a"}, {"Cmd": "b *** c", "ExitCode": 1}]
+    assert [error.line for error in wrong] == [6]

@@ -2,7 +2,7 @@ r"""The old format: ``name = expression``, one a line; a blank line ends an ad; 
 
 Strings of this format know only the escape ``\"``. A line's strings are rewritten as the new
 format's and the one parser reads it; a bad line is an error with its number, never skipped in
-silence.
+silence. In HTCondor's files of job histories a line ``*** …`` ends an ad, too.
 
 Two things that the format has no way to say are written in another. A string with a line break, or
 with a backslash at its end in the middle of a line, is ``eval( "\"…\"" )`` with the escapes of the
@@ -40,6 +40,9 @@ _LONE_BACKSLASH: Final = re.compile(r'\\(?!")')
 _EMPTY: Final = "# [ ]"
 
 
+BANNER: Final = "*** "
+"""How the line begins that follows each ad in a file of job histories, in place of an empty one."""
+_BANNERS: Final = re.compile(r"^\*\*\* [^\n]*(?=\n)", re.MULTILINE)
 _BLANK: Final = re.compile(r"\n[^\S\n]+\n")
 _LARGE: Final = 1 << 18
 
@@ -93,6 +96,8 @@ def whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]
         text = rest + piece
         if "\r" in text:
             text = text.replace("\r\n", "\n")
+        if BANNER in text:
+            text = _BANNERS.sub("", text)
         if endless:
             passed, empty, text = text.partition("\n\n")
             if not empty:
@@ -124,7 +129,8 @@ def whole_ads(pieces: Iterator[str], report: Report) -> Iterator[tuple[str, int]
     if len(rest) > LIMITS.text:
         report(too_long(number))
     elif not endless:
-        yield rest, number
+        last = rest.rfind("\n") + 1
+        yield rest[:last] if rest.startswith(BANNER, last) else rest, number
 
 
 def too_long(number: int) -> ParseError:
