@@ -824,6 +824,9 @@ SLIPS: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda job, queues: untyped.Hosts(nodes=job), "several ads were expected, not ClassAd"),
     (lambda job, queues: untyped.choose(job, queues, at="2005-10-03"), "at is a datetime"),
     (lambda job, queues: untyped.choose_many([job], queues, tie=7), "tie is a random.Random"),
+    (lambda job, queues: untyped.choose(job, queues, rules="x"), "rules is a Rules, such as"),
+    (lambda job, queues: untyped.choose_many([job], queues, rules="x"), "rules is a Rules"),
+    (lambda job, queues: untyped.route(job, queues, rules="x"), "rules is a Rules"),
     (lambda job, queues: untyped.Rules(free_slots=7), "free_slots takes an expression as text"),
     # Rules in the place of a time were taken for one, and had no effect.
     (

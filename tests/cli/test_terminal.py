@@ -271,7 +271,9 @@ def test_a_value_is_computed_without_formats_tables_and_pools() -> None:
     assert not modules & {"matchmaker.classad.formats", "matchmaker.glue", *small, *HEAVY}
 
 
-@pytest.mark.parametrize("name", ["assign", "ces", "convert", "match", "nodes", "submit"])
+@pytest.mark.parametrize(
+    "name", ["assign", "ces", "convert", "explain", "match", "nodes", "pilots", "submit"]
+)
 def test_help_of_what_may_need_no_pool_loads_none(name: str) -> None:
     assert not loaded_by(name, "--help") & {"ldap3", "matchmaker.matching.pool", "numpy"}
 

@@ -189,7 +189,7 @@ def choose(
     >>> found.chosen.name, found.refused[0].reason
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
-    _check(at, tie)
+    _check(at, tie, rules)
     queues, asking, conditions = _loaded(ces), _asking(job), _conditions(rules)
     decision = queues.snapshot.decide(
         asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
@@ -280,7 +280,7 @@ def choose_many(
     >>> [(choice.chosen, choice.waits) for choice in choose_many(jobs, kept)]
     [('a', False), ('b', False), ('a', True)]
     """
-    _check(at, tie)
+    _check(at, tie, rules)
     loaded = _loaded(queues)
     loaded = attrs.evolve(loaded, names=list(loaded.names))
     now, conditions = loaded.snapshot, _conditions(rules)
@@ -318,12 +318,14 @@ def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Ro
     )
 
 
-def _check(at: object, tie: object) -> None:
-    """Raises TypeError for a time, or a source of chance, that is none."""
+def _check(at: object, tie: object, rules: object) -> None:
+    """Raise TypeError for a time, a source of chance or rules of another type."""
     if at is not None and not isinstance(at, datetime):
         raise TypeError(f"at is a datetime, such as datetime.now(UTC), not {at!r}")
     if tie is not None and not isinstance(tie, random.Random):
         raise TypeError(f"tie is a random.Random, such as random.Random(7), not {tie!r}")
+    if not isinstance(rules, Rules):
+        raise TypeError(f"rules is a Rules, such as Rules(fuzzy=1.0), not {rules!r}")
 
 
 class _Room:

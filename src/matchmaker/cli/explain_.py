@@ -13,7 +13,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from matchmaker import ClassAd, Expr, Pool
+from matchmaker import ClassAd, Expr
 from matchmaker._files import replacing
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
@@ -29,18 +29,17 @@ from matchmaker.cli.output import (
     warn,
     wrapped,
 )
-from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, Suggestion
-from matchmaker.matching.explanation.report import (
-    Counted,
-    Paged,
-    QueueExplanation,
-    ad_table,
-    clause_table,
-)
 from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
-    from matchmaker import Shards
+    from matchmaker import Pool, Shards
+    from matchmaker.matching.explanation import (
+        Explanation,
+        PairClause,
+        PairExplanation,
+        Suggestion,
+    )
+    from matchmaker.matching.explanation.report import Counted, Paged, QueueExplanation
 
 BAR = 20
 
@@ -125,6 +124,8 @@ def _printed(
     as_json: bool,
 ) -> int:
     """Prints an explanation and writes its page; the exit status."""
+    from matchmaker.matching.explanation import PairExplanation
+
     if html_file is not None:
         _paged(explained, f"job {picking.id_of(job) or _file(job_file)}", pool_files, html_file)
     if as_json:
@@ -142,6 +143,8 @@ MOST = 100
 
 def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str]) -> QueueExplanation:
     """Explains each autocluster of the jobs once."""
+    from matchmaker.matching.explanation.report import QueueExplanation
+
     then = pool.snapshot()
     ids = picking.labels(jobs)
     members: dict[Hashable, list[int]] = {}
@@ -203,6 +206,8 @@ def _write(path: str, page: str) -> None:
 
 
 def _page(explained: Explanation) -> list[RenderableType]:
+    from matchmaker.matching.explanation.report import ad_table, clause_table
+
     parts: list[RenderableType] = []
     if explained.clauses:
         parts.append(_barred(explained.total, clause_table(explained), 2))
@@ -311,6 +316,8 @@ def bar(number: int, total: int, encoding: str = "utf-8", size: int = BAR) -> st
 
 
 def _data(explained: Explanation | PairExplanation) -> dict[str, Any]:
+    from matchmaker.matching.explanation import PairExplanation
+
     if isinstance(explained, PairExplanation):
         return {
             "key": explained.key,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -18,15 +18,14 @@ from matchmaker._files import replacing
 from matchmaker.cli import sources
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
-from matchmaker.pilots import figures, simulation, swf
+from matchmaker.pilots import swf
 from matchmaker.pilots.delays import ASSUMPTIONS
-from matchmaker.pilots.grid import Settings
 from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import SimulationReport
-from matchmaker.pilots.policy_ad import PolicyAd
 from matchmaker.pilots.rules import NAMES, Rule
 from matchmaker.pilots.workload import survey
 
+if TYPE_CHECKING:
+    from matchmaker.pilots.metrics import SimulationReport
 MOST_SEEDS = 100
 SHOWN = 10
 """How many lines of a trace that are left out are said one by one."""
@@ -77,6 +76,9 @@ def simulate(
     """
     if "" in (html_file, svg_file) or "-" in (html_file, svg_file):
         raise click.UsageError("--html and --svg name a file each")
+    from matchmaker.pilots import figures, simulation
+    from matchmaker.pilots.grid import Settings
+
     rules = _policies(policies)
     chosen = list(ASSUMPTIONS) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
     numbers = _seeds(seeds)
@@ -111,11 +113,15 @@ def simulate(
 
 
 def _page(reports: Sequence[SimulationReport]) -> str:
+    from matchmaker.pilots import figures
+
     return figures.html(reports, "Policies side by side")
 
 
 def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
     """The policies by name; by default all."""
+    from matchmaker.pilots import simulation
+
     every = (simulation.OURS, *NAMES)
     wanted = [one for name in names or ("all",) for one in (every if name == "all" else (name,))]
     return {name: _policy(name) for name in wanted}
@@ -123,6 +129,9 @@ def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
 
 def _policy(name: str) -> Rule:
     """A rule of that name, or our policy with the terms of an ad in a file."""
+    from matchmaker.pilots import simulation
+    from matchmaker.pilots.policy_ad import PolicyAd
+
     if name in (simulation.OURS, *NAMES):
         return simulation.named(name)
     if not Path(name).exists():

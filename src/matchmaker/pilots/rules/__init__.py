@@ -9,17 +9,11 @@ groups, submission that fails, and the limits that administrators set by experie
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import Final
 
 import attrs
 
-from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.rules.cobald import linear
-from matchmaker.pilots.rules.dirac import site_director
-from matchmaker.pilots.rules.glideinwms import frontend
-from matchmaker.pilots.rules.hyperqueue import backlog
-from matchmaker.pilots.rules.parsl import simple
-from matchmaker.pilots.rules.taskvine import factory
-from matchmaker.pilots.rules.view import View, view
 from matchmaker.pilots.snapshot import Decision, PilotSnapshot
 
 Decide = Callable[[PilotSnapshot, int], Decision]
@@ -40,15 +34,13 @@ class Rule:
     idle: float = 300.0
 
 
-_RULES: dict[str, Callable[[View, int], Decision]] = {
-    "dirac": site_director,
-    "glideinwms": frontend,
-    "hyperqueue": backlog,
-    "taskvine": factory,
-    "parsl": simple,
-    "cobald": linear,
-}
-NAMES = tuple(_RULES)
+_RULES: Final = {
+    "dirac": "site_director", "glideinwms": "frontend", "hyperqueue": "backlog",
+    "taskvine": "factory", "parsl": "simple", "cobald": "linear",
+}  # fmt: skip
+"""The function of each rule, in the module of its name."""
+
+NAMES: Final = tuple(_RULES)
 """The names of the rules."""
 
 
@@ -61,5 +53,10 @@ def rule(name: str) -> Rule:
     >>> rule("dirac").idle
     300.0
     """
-    decide, pairs = _RULES[name], Pairs()
+    # They need NumPy, their names do not.
+    from matchmaker.pilots.pairs import Pairs
+    from matchmaker.pilots.rules.view import view
+
+    decide = getattr(import_module(f"{__name__}.{name}"), _RULES[name])
+    pairs = Pairs()
     return Rule(name, lambda snapshot, seed: decide(view(snapshot, pairs), seed))
