@@ -202,6 +202,22 @@ def test_fix_removes_what_was_found(code: str, text: str, part: str, fix: str, a
             assert not any(other.rule[:3] == "CA0" for other in left)
 
 
+@pytest.mark.parametrize(
+    ("text", "severity", "said"),
+    [
+        ("Any / 0", "warning", "division by zero is an error, but of a negative real -INF"),
+        ("Any / 0 < 5", "warning", "division by zero is an error, but of a negative real -INF"),
+        ("Any % 0", "error", "this is an error whatever value is divided: division by zero"),
+        ("true / 0", "error", "this is always an error: integer division by zero"),
+    ],
+)
+def test_what_is_said_of_a_division_by_zero(text: str, severity: str, said: str) -> None:
+    [found] = [one for one in lint(text) if one.rule != "CA101"]
+    assert (found.rule, found.severity) == ("CA204", severity)
+    assert found.message.startswith(said)
+    assert parse_expr("Any / 0 < 5").eval(ClassAd(Any=-1.5)) is True
+
+
 def test_every_rule_is_shown() -> None:
     of_ads = {"CA005", "CA104", "CA105"}
     assert {code for code, *_ in FOUND} | of_ads == set(RULES)

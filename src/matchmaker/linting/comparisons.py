@@ -28,6 +28,7 @@ from matchmaker.linting.kinds import (
     CONDITIONS,
     Facts,
     Kinds,
+    is_zero,
     undivided,
 )
 from matchmaker.linting.known import Known
@@ -169,7 +170,7 @@ _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 
 
 def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """What cannot be done with what it is given: ``x / 0``, ``"a" && x``, ``size(5)``.
+    """What cannot be done with what it is given: ``x % 0``, ``"a" && x``, ``size(5)``.
 
     No function is known by name here: what is constant has been evaluated.
     """
@@ -177,6 +178,11 @@ def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     if isinstance(node, Binary) and node.operator in RELATIONS:
         return
     yield from _no_condition(site, facts, node)
+    if isinstance(node, Binary) and node.operator == "/" and not facts[site.place].is_constant:
+        divided, divisor = (facts[part] for part in site.place.parts)
+        if is_zero(divisor.value) and NUMBER in divided.kinds:
+            message = "division by zero is an error, but of a negative real -INF, and of 0.0 NaN"
+            yield site.report(message, "", WARNING)
     if not _fails_here(site, facts) or _is_trap(site, facts):
         return
     value = facts[site.place].value
@@ -185,9 +191,10 @@ def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield site.report(f"this is always an error: {reason or 'of what it is given'}")
     if not isinstance(node, (Binary, Unary)) or node.operator in _LOGIC:
         return
-    reason = reason or undivided(node, [facts[part] for part in site.place.parts])
     if reason:
         message = f"this is always an error: {reason}"
+    elif reason := undivided(node, [facts[part] for part in site.place.parts]):
+        message = f"this is an error whatever value is divided: {reason}"
     elif any(map(_exceptional, site.place.parts)):
         message = f"{node.operator} with undefined or error has no other value"
     else:

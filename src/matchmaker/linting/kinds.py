@@ -127,7 +127,7 @@ def _fact(site: Site, parts: list[Fact], targets: TargetKinds) -> Fact:
 
 
 def undivided(node: Expr, parts: list[Fact]) -> str:
-    """Why a division is an error whatever is divided, or empty.
+    """Why a division is an error whatever value is divided, or empty.
 
     >>> from matchmaker import parse_expr
     >>> undivided(parse_expr("x % 0"), [Fact(ANY), Fact(kind_of(0), 0)])
@@ -138,7 +138,13 @@ def undivided(node: Expr, parts: list[Fact]) -> str:
     divisor = parts[1].value
     if node.operator == "%" and isinstance(divisor, float):
         return "% takes integers"
-    return "division by zero" if isinstance(divisor, (int, float)) and not divisor else ""
+    real = node.operator == "/" and NUMBER in parts[0].kinds
+    return "division by zero" if is_zero(divisor) and not real else ""
+
+
+def is_zero(value: object) -> bool:
+    """Whether a value is a number that is 0; false counts as one."""
+    return isinstance(value, (int, float)) and not value
 
 
 def _constant(node: Expr, parts: list[Fact]) -> Value | Unknown:
