@@ -324,3 +324,14 @@ def test_an_expression_that_begins_like_a_number_is_read_when_it_is_looked_at() 
         )
         assert isinstance(ad._held["memory"], Expr)
         assert ad.eval("Memory") == 5000 + 100 * number - 1000 * number
+
+
+@pytest.mark.parametrize(
+    "text", ["{" * 300 + "}" * 300, "f(" * 210 + "1" + ")" * 210, "[a=" * 201 + "1" + "]" * 201]
+)
+def test_a_text_that_nests_too_deep_is_refused_each_time(text: str) -> None:
+    for whole in (text, f"[ a = {text} ]", f"a = {text}", f"b = 1 + {text}"):
+        read = parse_expr if whole == text else parse_ad
+        for _ in range(3):
+            with pytest.raises(ParseError, match="nested"):
+                read(whole)

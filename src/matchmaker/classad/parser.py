@@ -172,8 +172,12 @@ def _whole(text: str, key: str = "") -> Expr:
     kept by the text, or by `key`, which is the text in parentheses.
     """
     node, size = _within(text, _until)
+    return _kept(key or text, node, size)
+
+
+def _kept(text: str, node: Expr, size: int) -> Expr:
     # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
-    return _known.keep(key or text, node, size)
+    return _known.keep(text, node, size) if node.depth <= LIMITS.nesting else node
 
 
 def _within(text: str, read: Callable[[str, _Tokens], _R]) -> tuple[_R, int]:
@@ -278,7 +282,7 @@ def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
         node = _known.get(whole)
         if node is None:
             arguments, size = _within(symbol[1:-1], _items)
-            node = _known.keep(whole, call(_name(before), arguments), size)
+            node = _kept(whole, call(_name(before), arguments), size)
         return node
     for name in _names(next(tokens)):
         base = Attr(base, name, False)
