@@ -14,7 +14,6 @@ import pytest
 from matchmaker import Pool, parse_ads, write_ads
 from matchmaker.cli import sources
 from matchmaker.cli.convert_ import POOLS
-from matchmaker.matching.filling import streams
 from tests.cli.conftest import COMMAND, Run
 
 pytestmark = pytest.mark.slow
@@ -235,5 +234,4 @@ def test_a_large_file_gives_what_a_small_one_does(
     path.write_text(text)
     small = classad(command, "-", path, stdin=JOB)
     monkeypatch.setattr(sources, "LARGE", 0)
-    monkeypatch.setattr(streams, "_LEAST", 0)
     assert classad(command, "-", path, stdin=JOB) == small

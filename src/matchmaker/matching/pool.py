@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import Errors, Source, opened, reporter
+from matchmaker.classad.formats import Errors, Source, read_ads
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
@@ -107,29 +107,27 @@ class Pool(Convertible):
         report: Callable[[ParseError], object] | None = None,
         processes: int = 1,
     ) -> Pool:
-        r"""The pool of the ads of a file: ``Pool(read_ads(source, format), key)``, and faster.
+        r"""The pool of the ads of a file: ``Pool(read_ads(source, format), key)``.
 
-        A large stream in the old or new format or in JSON goes into columns without an ad for
-        each, where pyarrow is installed. Such a file of hundreds of megabytes, given by its path,
-        may be read by several `processes`, if ads end with lines. Raises ParseError and OSError as
-        ``read_ads`` does, ValueError as ``Pool`` does.
+        A file of hundreds of megabytes in the old or new format or in JSON, given by its path, may
+        be read by several `processes`, if ads end with lines and pyarrow is installed. Raises
+        ParseError and OSError as ``read_ads`` does, ValueError as ``Pool`` does.
 
         >>> import io
         >>> Pool.read(io.StringIO('Name = "a"\nCpus = 4\n\nName = "b"\nCpus = 8\n')).keys()
         ['a', 'b']
         """
-        from matchmaker.matching.filling.streams import CHUNK, fill
-
         pool = cls(key=key)
         if processes > 1 and errors == "strict" and isinstance(source, (str, os.PathLike)):
-            from matchmaker.matching.filling.processes import fill_from_parts, parts_of_file
+            from matchmaker.matching.filling import fill_from_parts, parts_of_file
 
             parts = parts_of_file(source, format, processes)
             with distinct(key):
                 if parts and fill_from_parts(pool._store, source, key, parts):
                     return pool
-        with distinct(key), opened(source, format, reporter(errors, report), CHUNK) as stream:
-            fill(pool._store, pool._folded, pool._key_of, stream)
+        with distinct(key):
+            ads = read_ads(source, format, errors=errors, report=report)
+            pool._store.extend((pool._key_of(ad), ad) for ad in ads)
         return pool
 
     @classmethod

@@ -23,19 +23,18 @@ from typing import IO, Final, cast
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.formats import Stream, opened
-from matchmaker.classad.formats.stream import pieces_of, strict, without_mark
+from matchmaker.classad.formats import Stream, ads_in, opened
+from matchmaker.classad.formats.stream import CHUNK, pieces_of, strict, without_mark
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import saved
 from matchmaker.matching.columns.keys import key_from
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import Block
-from matchmaker.matching.filling.streams import CHUNK, fill
 
 LEAST: Final = 1 << 26
 """The least number of bytes for which a process is worth its start."""
 
-_MODULE: Final = "matchmaker.matching.filling.processes"
+_MODULE: Final = "matchmaker.matching.filling"
 _HEAD: Final = 1 << 16
 _FAR: Final = 1 << 24
 _BETWEEN: Final = {
@@ -165,7 +164,7 @@ def _main(path: str, *argv: str) -> None:
     store = Store(folded)
     pieces = _pieces(path, part)
     stream = Stream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
-    fill(store, folded, lambda ad: _plain_key(ad, folded), stream)
+    store.extend((_plain_key(ad, folded), ad) for ad in ads_in(stream))
     with Path(output).open("wb") as file:
         saved.save(store.parts(), key, file)
 

@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from matchmaker import ParseError, Pool
+from matchmaker.matching import filling
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.filling import processes
-from matchmaker.matching.filling.processes import Part
+from matchmaker.matching.filling import Part
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ class Here:
 
     def wait(self) -> int:
         try:
-            processes._main(*self.argv[self.argv.index("-m") + 2 :])
+            filling._main(*self.argv[self.argv.index("-m") + 2 :])
         except Exception:  # noqa: BLE001 - whatever fails ends a process
             return 1
         return 0
@@ -127,11 +127,11 @@ class Here:
 def test_processes_give_what_one_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, parts: int
 ) -> None:
-    monkeypatch.setattr(processes, "LEAST", 100)
+    monkeypatch.setattr(filling, "LEAST", 100)
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: Here(argv))
     path = tmp_path / "slots"
     path.write_bytes(text.encode())
-    assert len(processes.parts_of_file(path, "auto", 3)) == parts
+    assert len(filling.parts_of_file(path, "auto", 3)) == parts
     assert outcome(path, 3) == outcome(path, 1)
 
 
@@ -142,10 +142,10 @@ def test_the_parts_are_read_by_processes_and_a_failure_enters_nothing(tmp_path: 
     middle = path.read_text().index("\n\n", size // 2) + 2
     one, cut = Part("old", 0, middle), Part("old", 0, middle + 9)
     store = Store("name")
-    assert processes.fill_from_parts(store, path, "Name", [one, Part("old", middle, size)])
+    assert filling.fill_from_parts(store, path, "Name", [one, Part("old", middle, size)])
     assert list(store) == [f"slot{number}" for number in range(60)]
     store = Store("name")
-    assert not processes.fill_from_parts(store, path, "Name", [cut, Part("old", middle, size)])
+    assert not filling.fill_from_parts(store, path, "Name", [cut, Part("old", middle, size)])
     assert len(store) == 0
 
 
@@ -155,10 +155,10 @@ def test_the_parts_are_read_by_processes_and_a_failure_enters_nothing(tmp_path: 
 def test_ads_in_brackets_are_read_by_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(processes, "LEAST", 100)
+    monkeypatch.setattr(filling, "LEAST", 100)
     path = tmp_path / "slots"
     path.write_text(text)
     store = Store("name")
-    parts = processes.parts_of_file(path, "auto", 3)
-    assert processes.fill_from_parts(store, path, "Name", parts)
+    parts = filling.parts_of_file(path, "auto", 3)
+    assert filling.fill_from_parts(store, path, "Name", parts)
     assert list(store) == [f"slot{number}" for number in range(60)]
