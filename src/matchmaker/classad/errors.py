@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from matchmaker.classad.quoting import printable, shorten
 
+_WINDOW = 72
+
 
 class ParseError(ValueError):
     r"""Text that cannot be read as an expression or an ad.
@@ -42,16 +44,15 @@ class ParseError(ValueError):
     def at(self, source: str, first_line: int = 1) -> ParseError:
         """The same error, placed in a file whose line `first_line` is the text's first."""
         line = self.line + first_line - 1 if self.line else first_line
-        moved = ParseError(
+        return ParseError(
             self.message,
+            text=self._excerpt_line(),
             line=line,
             column=self.column,
             expected=self.expected,
             hint=self.hint,
             source=source or self.source,
         )
-        moved.text = self._excerpt_line()
-        return moved
 
     def summary(self) -> str:
         """The error in one line: place, what was found, what was expected, what to do."""
@@ -73,14 +74,9 @@ class ParseError(ValueError):
             return self.summary()
         # A window of the line, so that the caret is seen however long the line is.
         start = max(0, self.column - 1 - _WINDOW // 2)
-        shown = line[start : start + _WINDOW].replace("\t", " ")
-        shown = printable(shown)
-        indent = "  "
+        shown = printable(line[start : start + _WINDOW].replace("\t", " "))
         pointer = " " * (self.column - 1 - start)
-        return f"{self.summary()}\n{indent}{shown}\n{indent}{pointer}^"
-
-
-_WINDOW = 72
+        return f"{self.summary()}\n  {shown}\n  {pointer}^"
 
 
 def under(name: str, error: ParseError, line: int) -> ParseError:

@@ -16,13 +16,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.limits import (
-    LIMITS,
-    Budget,
-    OutOfBoundsError,
-    exhausted,
-    too_many_steps,
-)
+from matchmaker.classad.limits import LIMITS, Budget, OutOfBoundsError, exhausted, too_many_steps
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import REFERENCE, admit, run
 from matchmaker.classad.stack import room
@@ -33,6 +27,7 @@ TOO_DEEP: Final = "evaluation nested too deep for Python's stack"
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
+_question: Final[ContextVar[Allowance | None]] = ContextVar("question", default=None)
 
 
 class Allowance:
@@ -106,9 +101,6 @@ class Allowance:
         self.seconds = max(0.0, self.seconds - used.searched)
 
 
-_question: Final[ContextVar[Allowance | None]] = ContextVar("question", default=None)
-
-
 def charged(function: Callable[_P, _T], allowance: Allowance | None = None) -> Callable[_P, _T]:
     """Makes all evaluations of a call share one allowance, that of its caller if that has one.
 
@@ -136,10 +128,7 @@ def charged(function: Callable[_P, _T], allowance: Allowance | None = None) -> C
 
 
 def evaluate(
-    node: Expr,
-    my: ClassAd | None = None,
-    target: ClassAd | None = None,
-    inside: str = "",
+    node: Expr, my: ClassAd | None = None, target: ClassAd | None = None, inside: str = ""
 ) -> Value:
     """The value of `node` as an expression of the ad `my` matched with `target`. Never raises.
 
@@ -159,7 +148,7 @@ def evaluate(
         or my.parent is not None
         or (target is not None and target.parent is not None)
     ):
-        return _evaluate(node, my, target, inside)
+        return evaluate_counted(node, my, target, inside)[0]
     try:
         return compiled(my, target, None, inside)
     except OutOfBoundsError as end:
@@ -183,7 +172,7 @@ def evaluate_attribute(
         or ad.parent is not None
         or (target is not None and target.parent is not None)
     ):
-        return _evaluate(held, ad, target, folded)
+        return evaluate_counted(held, ad, target, folded)[0]
     try:
         return compiled(ad, target, None, folded)  # type: ignore[no-any-return]
     except OutOfBoundsError as end:
@@ -201,11 +190,6 @@ def _with_room(work: Callable[..., Value], *arguments: Any) -> Value:
             return ErrorType(str(end))
         except RecursionError:
             return ErrorType(TOO_DEEP)
-
-
-def _evaluate(node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str) -> Value:
-    """The value of an expression that has no function, or none that serves here."""
-    return evaluate_counted(node, my, target, inside)[0]
 
 
 def evaluate_counted(
@@ -240,11 +224,7 @@ def evaluate_counted(
 
 
 def _state(
-    node: Expr,
-    my: ClassAd | None,
-    target: ClassAd | None,
-    inside: str,
-    within: Budget | None,
+    node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str, within: Budget | None
 ) -> State:
     state = State(my.root if my is not None else None, target, my, inside)
     if within is not None:

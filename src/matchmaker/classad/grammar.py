@@ -15,22 +15,36 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from matchmaker._data import data_text
+from matchmaker.classad import nodes
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, ad_expression, call
-from matchmaker.classad.nodes import (
-    FALSE,
-    TRUE,
-    Attr,
-    Binary,
-    Expr,
-    ListExpr,
-    Literal,
-    Subscript,
-    Ternary,
-    Unary,
-)
+from matchmaker.classad.nodes import FALSE, TRUE, Attr, Expr, Literal
 from matchmaker.classad.quoting import shorten, unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
+
+_OPERANDS: Final = frozenset(
+    {"INTEGER", "REAL", "STRING", "TRUE", "FALSE", "UNDEFINED", "ERROR", "NAME", "QUOTED",
+     "LPAR", "LBRACE", "LSQB", "PLUS", "MINUS", "NOT", "INVERT", "DOT"}
+)  # fmt: skip
+_OPERATORS: Final = frozenset(
+    {"OR", "AND", "BIT_OR", "BIT_XOR", "BIT_AND", "EQUALITY", "RELATION", "SHIFT", "PLUS", "MINUS",
+     "MULTIPLY", "ELVIS", "QMARK", "DOT", "LSQB", "LPAR"}
+)  # fmt: skip
+_WORDS: Final = {
+    "RPAR": "')'", "RBRACE": "'}'", "RSQB": "']'", "COMMA": "','", "COLON": "':'",
+    "SEMICOLON": "';'", "EQUAL": "'='", "LSQB": "'['", "$END": "the end",
+}  # fmt: skip
+_MOST_EXPECTED: Final = 4
+_OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
+_BRACKETS: Final = {")": "(", "}": "{", "]": "["}
+_UNCLOSED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+\Z', re.DOTALL)
+_LINE: Final = 500
+_COMMENT_AT_END: Final = re.compile(
+    r"""(?:\A|\n)(?:[^"'/\n]|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|/(?!/))*+//[^\n]*+\s*\Z"""
+)
+
+_NEAR: Final = 40
+"""How many characters before and after an error a hint may depend on."""
 
 
 def parse(text: str, start: str) -> Any:
@@ -119,13 +133,13 @@ class _Nodes(Transformer[Token, Any]):
         return Attr(base, name, False)
 
     def subscript(self, base: Expr, index: Expr) -> Expr:
-        return Subscript(base, index)
+        return nodes.Subscript(base, index)
 
     def call(self, function: str, *arguments: Expr) -> Expr:
         return call(function, arguments)
 
     def list(self, *items: Expr) -> Expr:
-        return ListExpr(items)
+        return nodes.ListExpr(items)
 
     def assignment(self, name: str, expression: Expr) -> tuple[str, Expr]:
         return name, expression
@@ -134,14 +148,14 @@ class _Nodes(Transformer[Token, Any]):
         return ad_expression(assignments)
 
     def unary(self, operator: Token, operand: Expr) -> Expr:
-        return Unary(str(operator), operand)
+        return nodes.Unary(str(operator), operand)
 
     def binary(self, left: Expr, operator: Token, right: Expr) -> Expr:
         symbol = operator.lower()
-        return Binary("?:" if symbol[0] == "?" else NAMED.get(symbol, symbol), left, right)
+        return nodes.Binary("?:" if symbol[0] == "?" else NAMED.get(symbol, symbol), left, right)
 
     def ternary(self, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-        return Ternary(condition, then, otherwise)
+        return nodes.Ternary(condition, then, otherwise)
 
 
 def _explained(error: UnexpectedInput, text: str, start: str) -> ParseError:
@@ -191,20 +205,6 @@ def _shown(token: str) -> str:
     return repr(shorten(token, 30))
 
 
-_OPERANDS: Final = frozenset(
-    {"INTEGER", "REAL", "STRING", "TRUE", "FALSE", "UNDEFINED", "ERROR", "NAME", "QUOTED",
-     "LPAR", "LBRACE", "LSQB", "PLUS", "MINUS", "NOT", "INVERT", "DOT"}
-)  # fmt: skip
-_OPERATORS: Final = frozenset(
-    {"OR", "AND", "BIT_OR", "BIT_XOR", "BIT_AND", "EQUALITY", "RELATION", "SHIFT", "PLUS", "MINUS",
-     "MULTIPLY", "ELVIS", "QMARK", "DOT", "LSQB", "LPAR"}
-)  # fmt: skip
-_WORDS: Final = {
-    "RPAR": "')'", "RBRACE": "'}'", "RSQB": "']'", "COMMA": "','", "COLON": "':'",
-    "SEMICOLON": "';'", "EQUAL": "'='", "LSQB": "'['", "$END": "the end",
-}  # fmt: skip
-
-
 def _expected(names: set[str]) -> tuple[str, ...]:
     words: list[str] = []
     if {"INTEGER", "STRING"} <= names:
@@ -217,9 +217,6 @@ def _expected(names: set[str]) -> tuple[str, ...]:
         words.append("an attribute name")
     words += [word for name, word in _WORDS.items() if name in names]
     return tuple(words[:_MOST_EXPECTED])
-
-
-_MOST_EXPECTED: Final = 4
 
 
 def _hint(rest: str, before: str, names: set[str]) -> str:
@@ -241,17 +238,6 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
         return "// begins a comment, up to the end of the line"
     opened = next((mark for name, mark in _OPENED.items() if name in names), "")
     return f"a '{opened}' is still open" if opened and (is_open or not rest) else ""
-
-
-_OPENED: Final = {"RPAR": "(", "RBRACE": "{", "RSQB": "["}
-_BRACKETS: Final = {")": "(", "}": "{", "]": "["}
-_UNCLOSED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+\Z', re.DOTALL)
-_LINE: Final = 500
-_COMMENT_AT_END: Final = re.compile(
-    r"""(?:\A|\n)(?:[^"'/\n]|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|/(?!/))*+//[^\n]*+\s*\Z"""
-)
-_NEAR: Final = 40
-"""How many characters before and after an error a hint may depend on."""
 
 
 def _hints(

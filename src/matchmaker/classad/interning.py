@@ -24,6 +24,12 @@ were left: a call at the end of each node would take as long as making it."""
 
 _bound: Final = [LEAST]
 
+EXACT: Final = frozenset({str, int, bool})
+"""The types of constants that are equal to Python exactly when they are to an ad."""
+
+INEXACT: Final[tuple[type, ...]] = (float, datetime, ErrorType)
+"""The types of constants that may be equal to Python and still differ to an ad."""
+
 
 def entered(key: tuple[Any, ...], node: _T) -> _T:
     """Enters a node; gives the one that another thread entered meanwhile, or this one."""
@@ -51,13 +57,6 @@ def tidy() -> None:
             if made() is None:
                 del TABLE[key]
         _bound[0] = len(TABLE) + max(LEAST, len(TABLE))
-
-
-EXACT: Final = frozenset({str, int, bool})
-"""The types of constants that are equal to Python exactly when they are to an ad."""
-
-INEXACT: Final[tuple[type, ...]] = (float, datetime, ErrorType)
-"""The types of constants that may be equal to Python and still differ to an ad."""
 
 
 def exactly(value: Any) -> tuple[Any, Any]:

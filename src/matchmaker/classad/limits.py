@@ -16,6 +16,15 @@ import attrs
 
 from matchmaker.classad.values import ErrorType, Value
 
+FOUR: Final = 2
+"""The shift that divides a length by the characters of a step."""
+
+LONG: Final = 1024
+"""From this length on, text costs steps in operators too."""
+
+CALL: Final = 8
+"""The steps of a call: about what most functions take beside the operators of an expression."""
+
 
 def limit(default: Any, what: str) -> Any:
     """A field of limits: its value, and what it bounds, in the words of docs/safety.md."""
@@ -70,12 +79,6 @@ class Limits:
 
 LIMITS: Final = Limits()
 
-FOUR: Final = 2
-"""The shift that divides a length by the characters of a step."""
-
-LONG: Final = 1024
-"""From this length on, text costs steps in operators too."""
-
 
 class OutOfBoundsError(Exception):
     """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
@@ -129,10 +132,6 @@ def bulk(value: Value) -> int:
     if isinstance(value, list):
         return len(value) + sum(len(item) >> FOUR for item in value if isinstance(item, str))
     return 0
-
-
-CALL: Final = 8
-"""The steps of a call: about what most functions take beside the operators of an expression."""
 
 
 def cost(values: list[Value]) -> int:

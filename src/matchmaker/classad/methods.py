@@ -8,22 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
-from matchmaker.classad.nodes import (
-    METHODS,
-    MY_SCOPES,
-    TRUE,
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    Literal,
-    Ternary,
-    Unary,
-    scope_of,
-)
+from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import quote as between
@@ -40,6 +28,8 @@ from matchmaker.classad.registry import (
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.classad.walks import children, fold, rebuild
+
+_UNDECIDED: Final = UNFOLDABLE | {Trait.CHANCE}
 
 
 def quote(text: str) -> str:
@@ -102,8 +92,8 @@ class _Flattening:
         So only the largest parts that the ad decides are evaluated, each once.
         """
         if isinstance(node, Attr):
-            scope = scope_of(node)
-            own = scope in MY_SCOPES and scope not in self._ad
+            scope = nodes.scope_of(node)
+            own = scope in nodes.MY_SCOPES and scope not in self._ad
             if own or node.base is None:
                 return None if not node.absolute and self._decides(node.folded) else node
         traits: Traits = frozenset()
@@ -136,7 +126,7 @@ class _Flattening:
                 # The other ad may have it.
                 return self._known.setdefault(name, False)
             held: Any = self._ad[folded]
-            names = names_of(held if isinstance(held, Expr) else TRUE)
+            names = names_of(held if isinstance(held, Expr) else nodes.TRUE)
             if names.opaque or names.volatile or names.target or names.traits & _UNDECIDED:
                 return self._known.setdefault(name, False)
             waiting += names.bare | {each for each in names.my if each in self._ad}
@@ -146,7 +136,7 @@ class _Flattening:
 
 def _shorter(node: Expr) -> Expr:
     """The same without an operand that a constant makes idle, where that changes no value."""
-    if isinstance(node, Ternary) and isinstance(node.condition, Literal):
+    if isinstance(node, nodes.Ternary) and isinstance(node.condition, Literal):
         chosen = {True: node.then, False: node.otherwise}
         value = node.condition.value
         return chosen[value] if isinstance(value, bool) else node
@@ -170,17 +160,14 @@ def _is_condition(node: Expr) -> bool:
     """Whether a value can only be true or false, undefined or an error."""
     if isinstance(node, Binary):
         return node.operator in RELATIONS | IDENTITY | CONNECTIVES
-    if isinstance(node, Unary):
+    if isinstance(node, nodes.Unary):
         return node.operator == "!"
     return isinstance(node, Call) and result_of(node.function) == BOOLEAN
 
 
-_UNDECIDED: Final = UNFOLDABLE | {Trait.CHANCE}
-
-
 def bind() -> None:
     """Fill the table; ``matchmaker.classad`` does so once."""
-    METHODS.update(
+    nodes.METHODS.update(
         evaluate=evaluate,
         evaluate_attribute=evaluate_attribute,
         flatten=flatten,

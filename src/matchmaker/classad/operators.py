@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from matchmaker.classad.values import (
-    ERROR,
     MAX_INT,
     MIN_INT,
     UNDEFINED,
@@ -27,6 +26,16 @@ from matchmaker.classad.values import (
     type_name,
     wrap,
 )
+
+ORDER: Final = frozenset({"<", "<=", ">", ">="})
+RELATIONS: Final = ORDER | {"==", "!="}
+IDENTITY: Final = frozenset({"is", "isnt"})
+CONNECTIVES: Final = frozenset({"&&", "||"})
+
+MIRRORED: Final[Mapping[str, str]] = {
+    "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "is": "is", "isnt": "isnt",
+}  # fmt: skip
+"""The relation of ``b`` to ``a`` by that of ``a`` to ``b``."""
 
 
 def ascii_fold(text: str) -> str:
@@ -119,10 +128,6 @@ def identical(left: Value, right: Value) -> Value:
     return left == right
 
 
-def _not_identical(left: Value, right: Value) -> Value:
-    return logical_not(identical(left, right))
-
-
 def _kind(value: Value) -> type:
     for kind in (bool, int, float, str, list, datetime, timedelta):
         if isinstance(value, kind):
@@ -175,23 +180,20 @@ def _arithmetic(
         if isinstance(left, int) and isinstance(right, int):
             return integers(int(left), int(right))
         if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-            return _finite(reals(float(left), float(right)))
+            result = reals(float(left), float(right))
+            return ErrorType("real overflow") if result == math.inf else result
         if is_exceptional(left) or is_exceptional(right):
             return _exceptional(left, right)
         if isinstance(left, (datetime, timedelta)) or isinstance(right, (datetime, timedelta)):
             try:
-                result = times(left, right)
+                moved = times(left, right)
             except (OverflowError, ValueError):
                 return ErrorType("time out of range")
-            if result is not None:
-                return result
+            if moved is not None:
+                return moved
         return _mismatch(symbol, left, right)
 
     return calculate
-
-
-def _finite(value: Value) -> Value:
-    return ErrorType("real overflow") if value == math.inf else value
 
 
 def _divide_integers(left: int, right: int) -> Value:
@@ -219,14 +221,6 @@ def _remainder(left: int, right: int) -> Value:
     return int(math.copysign(1, left)) * (abs(left) % abs(right))
 
 
-def _multiply_reals(left: float, right: float) -> Value:
-    return left * right
-
-
-def _no_real_remainder(left: float, right: float) -> Value:
-    return ErrorType("% takes integers")
-
-
 def _add_times(left: Any, right: Any) -> Value | None:
     if isinstance(left, datetime) and isinstance(right, datetime):
         return None
@@ -246,16 +240,10 @@ def _times(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Value
     return None
 
 
-def _scaled(time: timedelta, factor: float) -> timedelta:
-    return time * factor
-
-
 def _scale_time(left: Any, right: Any) -> Value | None:
     if isinstance(left, timedelta) and is_number(right):
-        return _scaled(left, right)
-    if isinstance(right, timedelta) and is_number(left):
-        return _scaled(right, left)
-    return None
+        return left * right
+    return right * left if isinstance(right, timedelta) and is_number(left) else None
 
 
 def _shrink_time(left: Any, right: Any) -> Value | None:
@@ -263,10 +251,6 @@ def _shrink_time(left: Any, right: Any) -> Value | None:
         if not right:
             return ErrorType("division by zero")
         return timedelta() if math.isinf(right) else left / right
-    return None
-
-
-def _no_times(left: Any, right: Any) -> Value | None:
     return None
 
 
@@ -330,7 +314,7 @@ BINARY: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
     "||": logical_or,
     "?:": elvis,
     "is": identical,
-    "isnt": _not_identical,
+    "isnt": lambda a, b: logical_not(identical(a, b)),
     "==": _comparison("==", operator.eq),
     "!=": _comparison("!=", operator.ne),
     "<": _comparison("<", operator.lt),
@@ -339,9 +323,11 @@ BINARY: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
     ">=": _comparison(">=", operator.ge),
     "+": _arithmetic("+", lambda a, b: wrap(a + b), lambda a, b: a + b, _add_times),
     "-": _arithmetic("-", lambda a, b: wrap(a - b), lambda a, b: a - b, _subtract_times),
-    "*": _arithmetic("*", lambda a, b: wrap(a * b), _multiply_reals, _scale_time),
+    "*": _arithmetic("*", lambda a, b: wrap(a * b), lambda a, b: a * b, _scale_time),
     "/": _arithmetic("/", _divide_integers, _divide_reals, _shrink_time),
-    "%": _arithmetic("%", _remainder, _no_real_remainder, _no_times),
+    "%": _arithmetic(
+        "%", _remainder, lambda a, b: ErrorType("% takes integers"), lambda a, b: None
+    ),
     "&": _bitwise("&", operator.and_),
     "|": _bitwise("|", operator.or_),
     "^": _bitwise("^", operator.xor),
@@ -356,33 +342,3 @@ UNARY: Final[Mapping[str, Callable[[Value], Value]]] = {
     "!": logical_not,
     "~": invert,
 }
-
-ORDER: Final = frozenset({"<", "<=", ">", ">="})
-RELATIONS: Final = ORDER | {"==", "!="}
-IDENTITY: Final = frozenset({"is", "isnt"})
-CONNECTIVES: Final = frozenset({"&&", "||"})
-
-MIRRORED: Final[Mapping[str, str]] = {
-    "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "is": "is", "isnt": "isnt",
-}  # fmt: skip
-"""The relation of ``b`` to ``a`` by that of ``a`` to ``b``."""
-
-__all__ = [
-    "BINARY",
-    "CONNECTIVES",
-    "ERROR",
-    "IDENTITY",
-    "MIRRORED",
-    "ORDER",
-    "RELATIONS",
-    "UNARY",
-    "ascii_fold",
-    "choose",
-    "elvis",
-    "identical",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "subscript",
-    "truth",
-]

@@ -17,6 +17,13 @@ _WRITTEN: Final = {
     "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
     "\\": "\\\\",
 }  # fmt: skip
+_ESCAPE: Final = re.compile(
+    r"(?:\\[23][0-7]{2})++|\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL
+)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+LONGEST: Final = 64
+"""Of longer names the likeness is not sought: it takes its time."""
 
 
 def unparse_name(name: str) -> str:
@@ -91,16 +98,6 @@ def _character(match: re.Match[str]) -> str:
             raise ValueError("a string cannot hold the character \\0")
         return chr(code)
     return _ESCAPES.get(escape, escape)
-
-
-_ESCAPE: Final = re.compile(
-    r"(?:\\[23][0-7]{2})++|\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL
-)
-_ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
-
-
-LONGEST: Final = 64
-"""Of longer names the likeness is not sought: it takes its time."""
 
 
 def closest(name: str, candidates: Mapping[str, str], likeness: float = 0.8) -> str:

@@ -20,7 +20,7 @@ from matchmaker.classad.compile import Surroundings, compile_expression
 from matchmaker.classad.functions import FUNCTIONS, STEPS, unknown
 from matchmaker.classad.limits import LIMITS, LONG, OutOfBoundsError, bulk, cost
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, subscript, truth
+from matchmaker.classad.operators import BINARY, CONNECTIVES, UNARY, ascii_fold, subscript, truth
 from matchmaker.classad.state import Scope, State, Table
 from matchmaker.classad.values import (
     UNDEFINED,
@@ -174,31 +174,17 @@ def _binary(node: nodes.Binary, state: State, ad: ClassAd | None) -> Value:
 def apply_link(link: nodes.Binary, value: Value, state: State, ad: ClassAd | None) -> Value:
     """The value of an operator whose left side has a value; the right one may not be needed."""
     operator = link.operator
-    if operator in _DECIDED and _DECIDED[operator](value):
-        return value if operator == "?:" else truth(value)
+    if operator in CONNECTIVES:
+        value = truth(value)
+        if value is (operator == "||") or is_error(value):
+            return value
+    elif operator == "?:" and value is not UNDEFINED:
+        return value
     right = link.right
     other = state.table[type(right)](right, state, ad)
     if isinstance(value, str) and isinstance(other, str) and len(value) + len(other) > LONG:
         state.spend((len(value) + len(other)) >> 4)
     return BINARY[operator](value, other)
-
-
-def _no_and(left: Value) -> bool:
-    left = truth(left)
-    return left is False or is_error(left)
-
-
-def _no_or(left: Value) -> bool:
-    left = truth(left)
-    return left is True or is_error(left)
-
-
-# Whether the left value alone decides, so that the right side is not evaluated at all.
-_DECIDED: Final[Mapping[str, Callable[[Value], bool]]] = {
-    "&&": _no_and,
-    "||": _no_or,
-    "?:": lambda left: left is not UNDEFINED,
-}
 
 
 def _ternary(node: nodes.Ternary, state: State, ad: ClassAd | None) -> Value:
@@ -257,14 +243,12 @@ def _call(node: nodes.Call, state: State, ad: ClassAd | None) -> Value:
     return value
 
 
-def _unary(node: nodes.Unary, state: State, ad: ClassAd | None) -> Value:
-    return UNARY[node.operator](state.table[type(node.operand)](node.operand, state, ad))
-
-
 REFERENCE: Final[Table] = {
     nodes.Literal: lambda node, state, ad: node.value,
     nodes.Attr: _attribute,
-    nodes.Unary: _unary,
+    nodes.Unary: lambda node, state, ad: UNARY[node.operator](
+        state.table[type(node.operand)](node.operand, state, ad)
+    ),
     nodes.Binary: _binary,
     nodes.Ternary: _ternary,
     nodes.Call: _call,

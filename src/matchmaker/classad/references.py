@@ -13,22 +13,14 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad.nodes import (
-    MY_SCOPES,
-    TARGET_SCOPES,
-    AdExpr,
-    Attr,
-    Call,
-    Expr,
-    Literal,
-    References,
-)
+from matchmaker.classad import nodes
+from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import Trait, Traits, traits_of
 from matchmaker.classad.unparse import unparse
 from matchmaker.classad.walks import children, postorder
 
-SCOPES: Final = MY_SCOPES | TARGET_SCOPES
+SCOPES: Final = MY_SCOPES | nodes.TARGET_SCOPES
 
 SPECIAL: Final[Mapping[str, str]] = {
     "my": "MY", "target": "TARGET", "other": "other", "self": "self", "parent": "parent",
@@ -42,17 +34,22 @@ CLOCK: Final = "currenttime"
 WORDS: Final = frozenset(SPECIAL) - {CLOCK}
 """Those that stand for a whole ad."""
 
+NODE: Final = 800
+"""Bytes of a node: 350 to 450 with its place in the table of nodes, the rest for compiled code."""
+
+_FLAT: Final = frozenset({str, int, float, bool})
+_MANY: Final = frozenset({tuple, list, frozenset, set})
+_NODES: Final = frozenset(Expr.__subclasses__())
+_WORDS: Final = b"".join(bytes([code]) for code in range(128)
+                         if chr(code).isalnum() or chr(code) in " \t\r\n_")  # fmt: skip
+
 
 @attrs.frozen(slots=True, eq=False)
 class Path:
     """A name with all that is written before it, such as ``other.Disk.Free``.
 
-    Attributes:
-        base: the expression before the last name, or None.
-        names: the names as they are spelled, from the first.
-        folded: the names in small letters.
-        start: the expression before the first name, as in ``f(x).y``, or None.
-        absolute: whether the first name is one of the root ad, as in ``.x``.
+    ``base`` is the expression before the last name, ``start`` the one before the first, as in
+    ``f(x).y``; ``absolute`` whether the first name is one of the root ad, as in ``.x``.
     """
 
     base: Expr | None
@@ -68,7 +65,7 @@ class Path:
 
     @property
     def node(self) -> Attr:
-        """The expression. It is not kept, since it may keep the path itself."""
+        """The expression; not kept, since it may keep the path itself."""
         return Attr(self.base, self.names[-1], self.absolute and self.base is None)
 
     @property
@@ -80,23 +77,14 @@ class Path:
 
 @attrs.frozen(slots=True, eq=False)
 class Names:
-    """The names in an expression.
+    """The names in an expression, and the traits of all functions that it calls.
 
-    Attributes:
-        parts: all parts but constants and the whole, each before what it is a part of.
-        paths: each name with what is written before it, once.
-        spelled: all names, in each spelling.
-        my: the folded names after MY or self.
-        target: those after TARGET or other.
-        bare: those at the beginning of a path, scopes with a name after them excepted.
-        behind: those behind any other name or expression, or of the root ad.
-        defined: those that nested ads define.
-        nested: whether there is a nested ad.
-        traits: of all functions called.
-        whole: whether an ad as a whole is a value, as in ``size(other)``.
-        opaque: whether more may count than these names and the moment: other names, or chance.
-        volatile: whether the value may differ the next time.
-        bytes: what the expression takes; 0 until ``size_of`` asks.
+    ``parts`` are all but constants and the whole, each before what it is a part of; ``my`` the
+    folded names after MY or self, ``target`` those after TARGET or other, ``bare`` those at the
+    beginning of a path, ``behind`` those behind any other name or expression, or of the root ad,
+    ``defined`` those that nested ads define. ``whole`` says whether an ad as a whole is a value, as
+    in ``size(other)``, ``opaque`` whether other names or chance may count, ``volatile`` whether the
+    value may differ the next time. ``bytes`` is 0 until ``size_of`` asks.
     """
 
     parts: tuple[Expr, ...]
@@ -134,8 +122,8 @@ def names_of(root: Expr) -> Names:
 
 
 def _names_of(root: Expr) -> Names:
-    nodes = list(postorder(root))
-    paths = list(_paths(root, nodes))
+    inside = list(postorder(root))
+    paths = list(_paths(root, inside))
     my: set[str] = set()
     target: set[str] = set()
     bare: set[str] = set()
@@ -151,12 +139,12 @@ def _names_of(root: Expr) -> Names:
         behind.update(rest[1:])
         opaque = opaque or not WORDS.isdisjoint(rest)
     traits: Traits = frozenset()
-    for node in nodes:
+    for node in inside:
         if isinstance(node, Call):
             traits |= traits_of(node.function, len(node.arguments))
-    nested = [node for node in nodes if isinstance(node, AdExpr)]
+    nested = [node for node in inside if isinstance(node, AdExpr)]
     return Names(
-        tuple(node for node in nodes[:-1] if not isinstance(node, Literal)),
+        tuple(node for node in inside[:-1] if not isinstance(node, Literal)),
         tuple(paths),
         tuple(dict.fromkeys(name for path in paths for name in path.names)),
         *(frozenset(my), frozenset(target), frozenset(bare), frozenset(behind)),
@@ -170,11 +158,11 @@ def _names_of(root: Expr) -> Names:
     )
 
 
-def _paths(root: Expr, nodes: list[Expr]) -> Iterator[Path]:
+def _paths(root: Expr, inside: list[Expr]) -> Iterator[Path]:
     # Equal nodes are one, so that `other` may stand before a name here and alone there.
-    ends = {child for node in nodes if not isinstance(node, Attr) for child in children(node)}
+    ends = {child for node in inside if not isinstance(node, Attr) for child in children(node)}
     ends.add(root)
-    for node in nodes:
+    for node in inside:
         if isinstance(node, Attr) and node in ends:
             chain = [node]
             while isinstance(base := chain[-1].base, Attr):
@@ -184,7 +172,7 @@ def _paths(root: Expr, nodes: list[Expr]) -> Iterator[Path]:
             yield Path(node.base, names, folded, chain[0].base, chain[0].absolute)
 
 
-def references(root: Expr) -> References:
+def references(root: Expr) -> nodes.References:
     """See :meth:`Expr.references`. Names inside nested ads that the ad itself defines count too."""
     my: dict[str, str] = {}
     target: dict[str, str] = {}
@@ -195,11 +183,8 @@ def references(root: Expr) -> References:
             found.setdefault(path.folded[1], path.names[1])
         elif path.start is None:
             unscoped.setdefault(path.folded[0], path.names[0])
-    return References(tuple(my.values()), tuple(target.values()), tuple(unscoped.values()))
+    return nodes.References(tuple(my.values()), tuple(target.values()), tuple(unscoped.values()))
 
-
-NODE: Final = 800
-"""Bytes of a node: 350 to 450 with its place in the table of nodes, the rest for compiled code."""
 
 _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
     Literal: lambda node: (node.value,),
@@ -208,10 +193,6 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
     AdExpr: lambda node: node.names,
 }
 """What nodes hold beside other nodes."""
-
-_FLAT: Final = frozenset({str, int, float, bool})
-_MANY: Final = frozenset({tuple, list, frozenset, set})
-_NODES: Final = frozenset(Expr.__subclasses__())
 
 
 def size_of(thing: Any) -> int:
@@ -258,10 +239,6 @@ def size_of_text(text: str) -> int:
     """
     signs = text.encode("utf-8", "surrogatepass").translate(None, _WORDS)
     return NODE // 8 * len(text) + NODE * len(signs)
-
-
-_WORDS: Final = b"".join(bytes([code]) for code in range(128)
-                         if chr(code).isalnum() or chr(code) in " \t\r\n_")  # fmt: skip
 
 
 def _of_tree(root: Expr) -> int:

@@ -24,6 +24,10 @@ from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.values import ErrorType, Value, is_error, type_name
 
 _F = TypeVar("_F", bound=Callable[..., Value])
+BOOLEAN: Final = "boolean"
+NUMBER: Final = "number"
+STRING: Final = "string"
+FUNCTIONS: Final[dict[str, Function]] = {}
 
 
 class Trait(Enum):
@@ -65,10 +69,6 @@ INSIDE: Final[Traits] = frozenset({Trait.REFLECTIVE, Trait.GANG})
 UNFOLDABLE: Final[Traits] = INSIDE | {Trait.VOLATILE, Trait.LOCAL, Trait.ZONE}
 """With any of these a call is no constant, even if its arguments are constants."""
 
-BOOLEAN: Final = "boolean"
-NUMBER: Final = "number"
-STRING: Final = "string"
-
 
 @attrs.frozen(slots=True)
 class Function:
@@ -101,9 +101,6 @@ class Function:
         if self.least == self.most:
             return f"{self.least} argument(s)"
         return f"{self.least} to {self.most} arguments"
-
-
-FUNCTIONS: Final[dict[str, Function]] = {}
 
 
 def traits_of(name: str, count: int) -> Traits:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from traceback import walk_stack
 from typing import Final, ParamSpec, TypeVar
 
 from matchmaker._locks import Lock
@@ -43,7 +44,7 @@ def with_room(call: Callable[_P, _T], *args: _P.args, **more: _P.kwargs) -> _T:
 @contextmanager
 def room() -> Iterator[None]:
     """Raises Python's limit, for all threads, until the last one that has room has left."""
-    depth = _depth()
+    depth = sum(1 for _ in walk_stack(None))
     with _lock:
         before = sys.getrecursionlimit()
         if not _guests:
@@ -60,13 +61,3 @@ def room() -> Iterator[None]:
             if not _guests and sys.getrecursionlimit() == _limits[1]:
                 with suppress(RecursionError):
                     sys.setrecursionlimit(_limits[0])
-
-
-def _depth() -> int:
-    """How many calls stand in each other here."""
-    frame = sys._getframe()  # noqa: SLF001 - there is no public way
-    depth = 1
-    while frame.f_back is not None:
-        frame = frame.f_back
-        depth += 1
-    return depth

@@ -39,12 +39,6 @@ class UndefinedType:
     def __reduce__(self) -> str:
         return "UNDEFINED"
 
-    def __copy__(self) -> UndefinedType:
-        return self
-
-    def __deepcopy__(self, memo: object) -> UndefinedType:
-        return self
-
 
 @attrs.frozen(slots=True, eq=False, repr=False)
 class ErrorType:

@@ -10,24 +10,13 @@ from functools import partial, reduce
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from matchmaker.classad.nodes import (
-    FALSE,
-    TRUE,
-    AdExpr,
-    Attr,
-    Binary,
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    Subscript,
-    Ternary,
-    Unary,
-)
+from matchmaker.classad import nodes
+from matchmaker.classad.nodes import FALSE, TRUE, Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.values import Value
 
 _R = TypeVar("_R")
+_weight: Final = attrgetter("weight")
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
@@ -38,13 +27,13 @@ def children(node: Expr) -> tuple[Expr, ...]:
 _CHILDREN: Final[Mapping[type, Callable[[Any], tuple[Expr, ...]]]] = {
     Literal: lambda n: (),
     Attr: lambda n: (n.base,) if n.base is not None else (),
-    Unary: lambda n: (n.operand,),
+    nodes.Unary: lambda n: (n.operand,),
     Binary: attrgetter("left", "right"),
-    Ternary: attrgetter("condition", "then", "otherwise"),
+    nodes.Ternary: attrgetter("condition", "then", "otherwise"),
     Call: attrgetter("arguments"),
-    Subscript: attrgetter("base", "index"),
-    ListExpr: attrgetter("items"),
-    AdExpr: attrgetter("expressions"),
+    nodes.Subscript: attrgetter("base", "index"),
+    nodes.ListExpr: attrgetter("items"),
+    nodes.AdExpr: attrgetter("expressions"),
 }
 
 
@@ -57,13 +46,13 @@ def rebuild(node: Expr, parts: tuple[Expr, ...]) -> Expr:
 
 _REBUILD: Final[Mapping[type, Callable[[Any, tuple[Expr, ...]], Expr]]] = {
     Attr: lambda n, p: Attr(p[0], n.name, n.absolute),
-    Unary: lambda n, p: Unary(n.operator, *p),
+    nodes.Unary: lambda n, p: nodes.Unary(n.operator, *p),
     Binary: lambda n, p: Binary(n.operator, *p),
-    Ternary: lambda n, p: Ternary(*p),
+    nodes.Ternary: lambda n, p: nodes.Ternary(*p),
     Call: lambda n, p: Call(n.function, p),
-    Subscript: lambda n, p: Subscript(*p),
-    ListExpr: lambda n, p: ListExpr(p),
-    AdExpr: lambda n, p: AdExpr(n.names, p),
+    nodes.Subscript: lambda n, p: nodes.Subscript(*p),
+    nodes.ListExpr: lambda n, p: nodes.ListExpr(p),
+    nodes.AdExpr: lambda n, p: nodes.AdExpr(n.names, p),
 }
 
 
@@ -103,9 +92,6 @@ def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
     Expr('c && (b || c)')
     """
     return fold(root, lambda node, parts: new if node is old else rebuild(node, parts))
-
-
-_weight: Final = attrgetter("weight")
 
 
 def weight(root: Expr) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,12 @@ _SIZE: Final = 16
 
 _PIECE: Final = 8
 """What a piece of text counts as above its characters: each line, each entity is one."""
+
+_NOT_FINITE: Final = frozenset({"inf", "+inf", "-inf", "nan", "+nan", "-nan"})
+_NAMES: Final = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
+
+_FORBIDDEN: Final = re.compile("[\ufffe\uffff]")
+"""What may not stand in XML and has no escape in an ad."""
 
 
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
@@ -116,9 +123,9 @@ class _Reader:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
-        self.parser.EntityDeclHandler = self._entity
+        self.parser.EntityDeclHandler = partial(self._refuse, "entity")
         # A default value would be written once and be there as often as its element.
-        self.parser.AttlistDeclHandler = self._attributes
+        self.parser.AttlistDeclHandler = partial(self._refuse, "attribute")
         self._unread = 0
 
     def feed(self, text: str, *, last: bool) -> None:
@@ -136,11 +143,8 @@ class _Reader:
     def _line(self) -> int:
         return self.parser.CurrentLineNumber + self.skipped
 
-    def _entity(self, *_: object) -> None:
-        raise ParseError("entity declarations are not allowed", line=self._line())
-
-    def _attributes(self, *_: object) -> None:
-        raise ParseError("attribute declarations are not allowed", line=self._line())
+    def _refuse(self, what: str, *_: object) -> None:
+        raise ParseError(f"{what} declarations are not allowed", line=self._line())
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._open and tag not in ("classads", "c"):
@@ -249,14 +253,6 @@ def _tag(part: Expr) -> str:
     return _element(part)[1:].partition(">")[0].partition(" ")[0].rstrip("/")
 
 
-def _string(element: _Element) -> Expr:
-    return Literal(_plain(element.content()))
-
-
-def _expression(element: _Element) -> Expr:
-    return parse_expr(element.content())
-
-
 def _number(element: _Element) -> Expr:
     text = element.content().strip()
     if text.lower() in _NOT_FINITE:
@@ -288,13 +284,12 @@ def _unknown(element: _Element) -> Expr:
     )
 
 
-_NOT_FINITE: Final = frozenset({"inf", "+inf", "-inf", "nan", "+nan", "-nan"})
 _LEAVES: Final[Mapping[str, Callable[[_Element], Expr]]] = {
-    "s": _string,
+    "s": lambda element: Literal(_plain(element.content())),
     "i": _number,
     "r": _number,
     "n": _number,
-    "e": _expression,
+    "e": lambda element: parse_expr(element.content()),
     "b": _boolean,
     "at": _time,
     "rt": _time,
@@ -337,9 +332,6 @@ def _element(node: Expr) -> str:
     return f"<e>{_escaped(unparse(node))}</e>"
 
 
-_NAMES: Final = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
-
-
 def _named(name: str) -> str:
     return 'n="{}"'.format(_body(name).replace('"', "\\042"))
 
@@ -353,7 +345,3 @@ def _escaped(text: str) -> str:
     """Text between tags. What XML cannot hold is in quotes, where its bytes have numbers."""
     text = _FORBIDDEN.sub(lambda found: "".join(f"\\{b:03o}" for b in found[0].encode()), text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_FORBIDDEN: Final = re.compile("[\ufffe\uffff]")
-"""What may not stand in XML and has no escape in an ad."""

@@ -26,13 +26,19 @@ from matchmaker.classad.walks import weight
 if TYPE_CHECKING:
     from matchmaker.classad.state import Scope
 
+GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember"})
+"""These names, folded: HTCondor has no such functions."""
+
+_CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
+_ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
+
 
 @function("ifThenElse", 3, lazy=True)
 def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """ifThenElse(c, a, b): a where c is true (or a number other than 0), b where it is false.
 
     Undefined and error pass through c; a string as c is an error. Only the branch taken is
-    evaluated. (HTCondor manual, ClassAd functions.)
+    evaluated. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('ifThenElse(2 > 1, "yes", 1 / 0)').eval()
@@ -48,7 +54,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """eval(x): x as text, read as an expression and evaluated where the call stands.
 
-    Undefined, and text that is no expression, are an error. (HTCondor manual, ClassAd functions.)
+    Undefined, and text that is no expression, are an error. (HTCondor manual.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad('[a = 1; b = eval("a + 1")]').eval("b")
@@ -79,7 +85,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
-    HTCondor writes the evaluation of x to a log as well. (HTCondor manual, ClassAd functions.)
+    HTCondor writes the evaluation of x to a log as well. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("debug(1 + 1)").eval()
@@ -93,7 +99,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
 
     The attribute is not evaluated, so that it may be undefined. Anything but a name as the argument
-    is an error. (HTCondor manual, ClassAd functions.)
+    is an error. (HTCondor manual.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad("[a = b || c; t = unparse(a)]").eval("t")
@@ -115,7 +121,7 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
     The result is a list in text. With a pattern (see regexp(), without regard to case), whether one
     of the names matches it. Undefined where the attribute is missing; anything but a name is an
-    error. (HTCondor manual, ClassAd functions.)
+    error. (HTCondor manual.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad("[a = x + b + TARGET.y; b = z; t = unresolved(a)]").eval("t")
@@ -175,7 +181,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
     x that is the name of an attribute stands for its expression. Bare names in x that an ad lacks
     are looked up around it and then in its TARGET. What is no ad gives an error in its place, or
-    undefined. Undefined where L is; error where L is no list. (HTCondor manual, ClassAd functions.)
+    undefined. Undefined where L is; error where L is no list. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("evalInEachContext(a + 1, {[a = 1], [a = 2]})").eval()
@@ -191,7 +197,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 
-    0 where L is undefined; error where L is no list. (HTCondor manual, ClassAd functions.)
+    0 where L is undefined; error where L is no list. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("countMatches(a > 1, {[a = 1], [a = 2], [b = 3]})").eval()
@@ -225,25 +231,15 @@ def _named(node: Expr, scope: Scope) -> Expr:
         ad = ad.parent
     if ad is None and node.base is None and not node.absolute:
         # As with any bare name that an ad lacks.
-        ad = scope.budget.opposite(scope.ad) if _is_outermost(scope.ad) else None
+        outermost = scope.ad is None or scope.ad.parent is None
+        ad = scope.budget.opposite(scope.ad) if outermost else None
     return ad.expr(node.name) if ad is not None and node.name in ad else node
-
-
-def _is_outermost(ad: ClassAd | None) -> bool:
-    return ad is None or ad.parent is None
 
 
 def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
     if isinstance(ad, ClassAd):
         return scope.in_context(ad, node)
     return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)
-
-
-GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember"})
-"""These names, folded: HTCondor has no such functions."""
-
-_CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
-_ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
 
 
 @function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)

@@ -110,7 +110,7 @@ def to_text(value: Value, budget: Budget | None = None) -> str | UndefinedType |
         return value
     if not isinstance(value, list):
         text = _plain_text(value)
-        if budget is not None and _is_ad(value):
+        if budget is not None and isinstance(value, Ad):
             budget.spend(len(text))
         return text
     parts: list[str] = []
@@ -135,14 +135,8 @@ def _list_text(items: list[Value]) -> Iterator[str]:
         elif isinstance(item, float):
             yield _plain_text(item)
         else:
-            yield str(item) if _is_ad(item) else unparse_value(item)
+            yield str(item) if isinstance(item, Ad) else unparse_value(item)
     yield " }"
-
-
-def _is_ad(value: Value) -> bool:
-    from matchmaker.classad.ad import ClassAd
-
-    return isinstance(value, ClassAd)
 
 
 def _plain_text(value: Value) -> str:
@@ -168,11 +162,7 @@ def _absolute_text(time: datetime) -> str:
 
 
 def _relative_text(seconds: int) -> str:
-    """Seconds as "d+hh:mm:ss", without leading parts that are 0.
-
-    >>> _relative_text(5), _relative_text(-3700), _relative_text(93784)
-    ('05', '-01:01:40', '1+02:03:04')
-    """
+    """Seconds as "d+hh:mm:ss", without leading parts that are 0."""
     sign = "-" if seconds < 0 else ""
     minutes, second = divmod(abs(seconds), 60)
     hours, minute = divmod(minutes, 60)
@@ -189,7 +179,7 @@ def int_(value: Value) -> Value:
     """int(x): a number, a boolean, a time or a string that begins with a number, as an integer.
 
     The fraction is dropped. Undefined stays undefined; a string without a number, a list and an ad
-    give error. (HTCondor manual, ClassAd functions.)
+    give error. (HTCondor manual.)
 
     >>> int_(2.9), int_("12abc"), int_("0x10"), int_("")
     (2, 12, 16, ERROR(int() takes a number or text that begins with one, not string))
@@ -202,7 +192,7 @@ def real(value: Value) -> Value:
     """real(x): a number, a boolean, a time or a string that begins with a number, as a real.
 
     Undefined and error as in int(). ``real("INF")``, ``real("-INF")`` and ``real("NaN")`` are how
-    such numbers are written. (HTCondor manual, ClassAd functions.)
+    such numbers are written. (HTCondor manual.)
 
     >>> real("1e3"), real(True)
     (1000.0, 1.0)
@@ -217,9 +207,7 @@ def _number(name: str, value: Value, convert: Callable[[Value], int | float | No
 
 @function("string", 1, budgeted=True, result=STRING)
 def string(value: Value, *, budget: Budget | None = None) -> Value:
-    """string(x): any value as text; undefined and error stay.
-
-    (HTCondor manual, ClassAd functions.)
+    """string(x): any value as text; undefined and error stay (HTCondor manual).
 
     >>> string(1.5), string(True), string("a")
     ('1.500000000000000E+00', 'true', 'a')
@@ -231,8 +219,7 @@ def string(value: Value, *, budget: Budget | None = None) -> Value:
 def bool_(value: Value) -> Value:
     """bool(x): numbers other than 0 are true; the strings "true" and "false" in any case are too.
 
-    Any other string gives undefined; absolute times, lists and ads give error. (HTCondor manual,
-    ClassAd functions.)
+    Any other string gives undefined; absolute times, lists and ads give error. (HTCondor manual.)
 
     >>> bool_(0.5), bool_("FALSE"), bool_("yes")
     (True, False, UNDEFINED)
@@ -250,9 +237,7 @@ def bool_(value: Value) -> Value:
 
 @function("isUndefined", 1, traits={Trait.TYPE_TEST, Trait.ASKING}, result=BOOLEAN)
 def is_undefined(value: Value) -> Value:
-    """isUndefined(x): whether x is undefined; error is not. x is of any type.
-
-    (HTCondor manual, ClassAd functions.)
+    """isUndefined(x): whether x is undefined; error is not. x is of any type (HTCondor manual).
 
     >>> is_undefined(UNDEFINED), is_undefined(1)
     (True, False)
@@ -262,9 +247,7 @@ def is_undefined(value: Value) -> Value:
 
 @function("isError", 1, traits={Trait.TYPE_TEST, Trait.ASKING}, result=BOOLEAN)
 def is_error_(value: Value) -> Value:
-    """isError(x): whether x is error; undefined is not. x is of any type.
-
-    (HTCondor manual, ClassAd functions.)
+    """isError(x): whether x is error; undefined is not. x is of any type (HTCondor manual).
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f"isError({x})").eval() for x in ("1 / 0", "undefined")]
@@ -284,7 +267,7 @@ def _test(
 
     test.__doc__ = f"""{name}(x): whether x is {what}; undefined and error are not.
 
-    x is of any type. (HTCondor manual, ClassAd functions.)
+    x is of any type. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f"{name}({{x}})").eval() for x in {example}]

@@ -18,6 +18,9 @@ _DELIMITERS = frozenset("!#$%&*+,-/:;<>?@^`|~\x1f")
 _WORD = re.compile(r"(?:[^\s']++|'(?:[^']++|'')*+')++")
 _QUOTED = re.compile(r"'((?:[^']++|'')*+)'")
 
+LOOKUP: Final = 10_000
+"""The steps that an account costs: a site may keep its accounts in a database behind a network."""
+
 
 def _split(text: str, budget: Budget | None) -> list[str] | None:
     """The words of a text in new syntax, unquoted; None where a quote is left open."""
@@ -58,8 +61,7 @@ def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
     A punctuation mark at the beginning takes the place of the semicolon. What is no string, and an
-    entry that assigns no variable and has no macro ``$$``, is an error. (HTCondor manual, ClassAd
-    functions.)
+    entry that assigns no variable and has no macro ``$$``, is an error. (HTCondor manual.)
 
     >>> env_v1_to_v2("b=x y;a=1"), env_v1_to_v2("|b=2;3|a=1")
     ("a=1 b=x' 'y", 'a=1 b=2;3')
@@ -78,7 +80,7 @@ def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
     """mergeEnvironment(s, …): environments in new syntax as one; later ones win.
 
     Undefined arguments are passed over; another type, an open quote, and an entry that assigns no
-    variable and has no macro ``$$`` are errors. (HTCondor manual, ClassAd functions.)
+    variable and has no macro ``$$`` are errors. (HTCondor manual.)
 
     >>> merge_environment("a=1 b=2", "b='3 4'"), merge_environment("a=1 $$(VARIABLES)")
     ("a=1 b=3' '4", '$$(VARIABLES) a=1')
@@ -112,7 +114,7 @@ def list_to_args(items: Value, version: Value = 2) -> Value:
     """listToArgs(L[, version]): a list of strings as one line of arguments, in new syntax.
 
     Version 1 is the old syntax, which cannot write white space. Anything but a list of strings and
-    a 1 or 2, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    a 1 or 2, undefined too, is an error. (HTCondor manual.)
 
     >>> list_to_args(["a", "b c", ""])
     "a b' 'c ''"
@@ -139,7 +141,7 @@ def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = Non
     """argsToList(s[, version]): a line of arguments, in new syntax, as a list of strings.
 
     Version 1 is the old syntax, which has no quotes. Anything but a string and a 1 or 2, undefined
-    too, is an error, and so is an open quote. (HTCondor manual, ClassAd functions.)
+    too, is an error, and so is an open quote. (HTCondor manual.)
 
     >>> args_to_list("a 'b c'"), args_to_list("a 'b c'", 1)
     (['a', 'b c'], ['a', "'b", "c'"])
@@ -155,17 +157,12 @@ def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = Non
     return listed("argsToList", words)
 
 
-LOOKUP: Final = 10_000
-"""The steps that an account costs: a site may keep its accounts in a database behind a network."""
-
-
 @function("userHome", 1, 2, budgeted=True, traits={Trait.LOCAL})
 def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None = None) -> Value:
     """userHome(user[, default]): the home folder of an account of this machine.
 
     The default is a string, given where there is no such account; without one, undefined. A user
-    that is no string, undefined excepted, is an error if there is no default. (HTCondor manual,
-    ClassAd functions.)
+    that is no string, undefined excepted, is an error if there is no default. (HTCondor manual.)
 
     >>> user_home("no such user", "/tmp")
     '/tmp'
@@ -190,7 +187,7 @@ def user_map(*values: Value) -> Value:
     """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
 
     HTCondor looks the user up in a map of its configuration; there is no such configuration here.
-    The arguments are of any type; error where one is. (HTCondor manual, ClassAd functions.)
+    The arguments are of any type; error where one is. (HTCondor manual.)
 
     >>> user_map("groups", "alice", "atlas", "none"), user_map("groups", "alice")
     ('none', UNDEFINED)

@@ -14,6 +14,7 @@ from matchmaker.classad.registry import BOOLEAN, NUMBER, function, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 Number: TypeAlias = "int | float"
+_COMPARISONS: Final = frozenset({"<", "<=", "==", "!=", ">=", ">", "is", "isnt"})
 
 
 @function("member", 2, result=BOOLEAN)
@@ -21,7 +22,7 @@ def member(value: Value, items: Value) -> Value:
     """member(x, L): whether an element of the list L ``==`` x; strings without regard to case.
 
     Undefined where x or L is; elements that cannot be compared with x are passed over. Error where
-    L is no list, or x is a list, an ad or error. (HTCondor manual, ClassAd functions.)
+    L is no list, or x is a list, an ad or error. (HTCondor manual.)
 
     >>> member("A", ["b", "a"]), member(2, [UNDEFINED, 1])
     (True, False)
@@ -40,8 +41,7 @@ def member(value: Value, items: Value) -> Value:
 def identical_member(value: Value, items: Value) -> Value:
     """identicalMember(x, L): whether an element of the list L ``is`` x; undefined can be found too.
 
-    Undefined where L is; error where L is no list, or x is a list or an ad. (HTCondor manual,
-    ClassAd functions.)
+    Undefined where L is; error where L is no list, or x is a list or an ad. (HTCondor manual.)
 
     >>> identical_member("A", ["a"]), identical_member(UNDEFINED, [UNDEFINED])
     (False, True)
@@ -67,7 +67,7 @@ def _contains(name: str, symbol: str, value: Value, items: Value) -> Value:
 def size(value: Value) -> Value:
     """size(x): the characters of a string, the elements of a list, the attributes of an ad.
 
-    Undefined stays; anything else is an error. (HTCondor manual, ClassAd functions.)
+    Undefined stays; anything else is an error. (HTCondor manual.)
 
     >>> size("abc"), size([1, 2]), size(3)
     (3, 2, ERROR(size() takes a string, a list or an ad, not integer))
@@ -81,8 +81,7 @@ def size(value: Value) -> Value:
 def sum_(items: Value) -> Value:
     """sum(L): the sum of the numbers in a list; undefined elements are skipped, none gives 0.
 
-    Undefined where L is; error where L is no list or an element no number. (HTCondor manual,
-    ClassAd functions.)
+    Undefined where L is; error where L is no list or an element no number. (HTCondor manual.)
 
     >>> sum_([1, UNDEFINED, 2.5]), sum_([])
     (3.5, 0)
@@ -96,7 +95,7 @@ def avg(items: Value) -> Value:
     """avg(L): the mean of the numbers in a list as a real, but 0 of none.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
-    number. (HTCondor manual, ClassAd functions.)
+    number. (HTCondor manual.)
 
     >>> avg([1, 2]), avg([])
     (1.5, 0)
@@ -119,7 +118,7 @@ def min_(items: Value) -> Value:
     """min(L): the smallest number of a list; undefined without any.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
-    number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)
+    number. Of integers and reals it is a real. (HTCondor manual.)
 
     >>> min_([3, 1.0, UNDEFINED]), min_([])
     (1.0, UNDEFINED)
@@ -132,7 +131,7 @@ def max_(items: Value) -> Value:
     """max(L): the largest number of a list; undefined without any.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
-    number. Of integers and reals it is a real. (HTCondor manual, ClassAd functions.)
+    number. Of integers and reals it is a real. (HTCondor manual.)
 
     >>> max_([1, 3]), max_([1, 3, 2.0])
     (3, 3.0)
@@ -166,16 +165,13 @@ def _numbers(name: str, items: Value) -> list[Number] | UndefinedType | ErrorTyp
     return numbers
 
 
-_COMPARISONS: Final = frozenset({"<", "<=", "==", "!=", ">=", ">", "is", "isnt"})
-
-
 @function("anyCompare", 3, result=BOOLEAN)
 def any_compare(symbol: Value, items: Value, value: Value) -> Value:
     """anyCompare(op, L, x): whether ``element op x`` is true of any element of the list.
 
     op is one of ``< <= == != >= > is isnt`` as a string. The first element that cannot be compared
     ends the search: with false where the comparison is undefined, with error where it is error.
-    Undefined where op or L is. (HTCondor manual, ClassAd functions.)
+    Undefined where op or L is. (HTCondor manual.)
 
     >>> any_compare("<", [5, 3], 4), any_compare("==", [UNDEFINED, 1], 1)
     (True, False)
@@ -188,7 +184,7 @@ def all_compare(symbol: Value, items: Value, value: Value) -> Value:
     """allCompare(op, L, x): whether ``element op x`` is true of every element.
 
     op as in anyCompare(). False where a comparison is false or undefined, error where one before is
-    an error. Undefined where op or L is. (HTCondor manual, ClassAd functions.)
+    an error. Undefined where op or L is. (HTCondor manual.)
 
     >>> all_compare("<", [1, 3], 4), all_compare("<", [], 4)
     (True, True)

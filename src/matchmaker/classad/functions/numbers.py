@@ -20,62 +20,43 @@ from matchmaker.classad.values import (
     wrap,
 )
 
+_NOTHING: Final = 1e-8
 _A_NUMBER: Final = "a number or text that begins with one"
 
 
-@function("floor", 1, result=NUMBER)
-def floor(value: Value) -> Value:
-    """floor(x): the largest integer that is not above x. x is read as real() reads it.
+def _rounding(
+    name: str, what: str, examples: str, integral: Callable[[float], int], called: str = ""
+) -> Callable[[Value], Value]:
+    """Enter a function; the examples are what it makes of -2.5 and "1.9"."""
 
-    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
+    @function(name, 1, result=NUMBER)
+    def rounded(value: Value) -> Value:
+        if isinstance(value, int):
+            return int(value)
+        number = to_real(value)
+        if number is None:
+            return wrong(name, _A_NUMBER, value)
+        return saturated(integral(number) if math.isfinite(number) else number)
 
-    >>> floor(-2.5), floor("1.9")
-    (-3, 1)
+    rounded.__doc__ = f"""{called or f"{name}(x)"}: {what}. x is read as real() reads it.
+
+    Undefined is an error here, as all that is no number. (HTCondor manual.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}({{x}})').eval() for x in ("-2.5", '"1.9"')]
+    {examples}
     """
-    return _rounded("floor", value)
+    return rounded
 
 
-@function("ceil", 1, result=NUMBER)
-@function("ceiling", 1, result=NUMBER)
-def ceiling(value: Value) -> Value:
-    """ceiling(x), ceil(x): the smallest integer that is not below x. x is read as real() reads it.
-
-    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
-
-    >>> ceiling(-2.5)
-    -2
-    """
-    return _rounded("ceiling", value)
-
-
-@function("round", 1, result=NUMBER)
-def round_(value: Value) -> Value:
-    """round(x): the nearest integer, of two the even one. x is read as real() reads it.
-
-    Undefined is an error here, as all that is no number. (HTCondor manual, ClassAd functions.)
-
-    >>> round_(2.5), round_(3.5)
-    (2, 4)
-    """
-    return _rounded("round", value)
-
-
-_ROUNDING: Final[dict[str, Callable[[float], int]]] = {
-    "floor": math.floor,
-    "ceiling": math.ceil,
-    "round": round,
-}
-
-
-def _rounded(name: str, value: Value) -> Value:
-    if isinstance(value, int):
-        return int(value)
-    number = to_real(value)
-    if number is None:
-        return wrong(name, _A_NUMBER, value)
-    if math.isfinite(number):
-        number = _ROUNDING[name](number)
-    return saturated(number)
+floor = _rounding("floor", "the largest integer that is not above x", "[-3, 1]", math.floor)
+ceiling = function("ceil", 1, result=NUMBER)(
+    _rounding(
+        "ceiling", "the smallest integer that is not below x", "[-2, 2]", math.ceil,
+        "ceiling(x), ceil(x)",
+    )
+)  # fmt: skip
+round_ = _rounding("round", "the nearest integer, of two the even one", "[-2, 2]", round)
 
 
 @function("pow", 2)
@@ -83,7 +64,7 @@ def pow_(base: Value, exponent: Value) -> Value:
     """pow(a, b): a to the power of b; of integers an integer, unless b is negative.
 
     Both are read as real() reads them. An integer that does not fit 64 bits becomes the nearest one
-    that does. What is no number, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    that does. What is no number, undefined too, is an error. (HTCondor manual.)
 
     >>> pow_(2, 10), pow_(2, -1), pow_("2", 2), pow_(2, 100)
     (1024, 0.5, 4.0, 9223372036854775807)
@@ -110,8 +91,7 @@ def quantize(value: Value, step: Value) -> Value:
     """quantize(x, n), quantize(x, L): the next multiple of n that is not below x.
 
     Of a list, its first element that is not below x, or a multiple of the last one. 0 and an empty
-    list leave x as it is. What is no number, undefined too, is an error. (HTCondor manual,
-    ClassAd functions.)
+    list leave x as it is. What is no number, undefined too, is an error. (HTCondor manual.)
 
     >>> quantize(7, 4), quantize(7.5, 2), quantize(3, [1, 4, 8]), quantize(20, [1, 4, 8])
     (8, 8.0, 4, 24)
@@ -140,9 +120,6 @@ def quantize(value: Value, step: Value) -> Value:
     return (math.copysign(math.ceil(count), count) if math.isfinite(count) else count) * unit
 
 
-_NOTHING: Final = 1e-8
-
-
 def _multiple(value: int, step: int) -> int:
     """The multiple by the arithmetic of C, which drops the fraction of a negative quotient too."""
     if step == 0:
@@ -157,7 +134,7 @@ def random_(most: Value = 1.0) -> Value:
     """random([max]): a random number from 0 up to but not including max, of the type of max.
 
     Without an argument a real below 1. max is an integer or a real above 0; anything else,
-    undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    undefined too, is an error. (HTCondor manual.)
 
     >>> random_(1), 0 <= random_() < 1
     (0, True)

@@ -53,12 +53,11 @@ _patterns: Final[Cache[tuple[str, str], regex.Pattern[str] | ErrorType]] = Cache
 def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     import regex
 
-    size = expanded(pattern)
+    size, groups = expanded(pattern), nesting(pattern)
     if size > LIMITS.pattern_size:
         return ErrorType(
             f"the pattern repeats itself to a size of {size}, at most {LIMITS.pattern_size}"
         )
-    groups = nesting(pattern)
     if groups > LIMITS.pattern_depth:
         return ErrorType(f"the pattern has groups {groups} deep, at most {LIMITS.pattern_depth}")
     flags = regex.VERSION0 | regex.ASCII
@@ -149,7 +148,7 @@ def regexp(*values: Value, budget: Budget | None = None) -> Value:
 
     All strings; the options are letters: i without regard to case, m lines, s dot matches all, x
     extended. Undefined where an argument is; a broken pattern, or one that takes too long, is an
-    error. (HTCondor manual, ClassAd functions.)
+    error. (HTCondor manual.)
 
     >>> regexp("b+", "abba"), regexp("^B", "abba"), regexp("^A", "abba", "i")
     (True, False, True)
@@ -166,7 +165,7 @@ def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """regexpMember(p, L[, options]): whether the pattern p matches an element of the list L.
 
     Where none does, undefined if an element is, else false; an element of another type is an error.
-    (HTCondor manual, ClassAd functions.)
+    (HTCondor manual.)
 
     >>> regexp_member("^a", ["b", "ab"]), regexp_member("a", ["b", UNDEFINED])
     (True, UNDEFINED)
@@ -201,7 +200,7 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
     empty. Options as in regexp(), and f: the whole of s with the match replaced; g: all matches.
     Undefined where an argument is; another type, a broken pattern and a group that the match has
-    not are errors. (HTCondor manual, ClassAd functions.)
+    not are errors. (HTCondor manual.)
 
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
     ('<bb>', 'axxa')
@@ -213,8 +212,7 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 def replace(*values: Value, budget: Budget | None = None) -> Value:
     """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
-    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual, ClassAd
-    functions.)
+    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual.)
 
     >>> replace("b", "abba", "x"), replace("x", "abba", "y"), replace("b", UNDEFINED, "x")
     ('axba', 'abba', UNDEFINED)
@@ -227,7 +225,7 @@ def replace_all(*values: Value, budget: Budget | None = None) -> Value:
     """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 
     Arguments, and what gives undefined or error, as in regexps(); a pattern that matches nothing at
-    the end of s is an error too. (HTCondor manual, ClassAd functions.)
+    the end of s is an error too. (HTCondor manual.)
 
     >>> replace_all("b", "abba", "x")
     'axxa'

@@ -69,7 +69,7 @@ def _numbers(
 def string_list_size(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSize(s[, delimiters]): the number of elements of a list written as a string.
 
-    An argument that is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    An argument that is no string, undefined too, is an error. (HTCondor manual.)
 
     >>> string_list_size("a, b,,c"), string_list_size("a;b", ";")
     (3, 2)
@@ -102,7 +102,7 @@ def _number_of(
     number.__doc__ = f"""{name}(s[, delimiters]): {what} in a list written as a string.
 
     An argument that is no string, undefined too, is an error, and so is an element that is no
-    number. (HTCondor manual, ClassAd functions.)
+    number. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f"{name}('{{text}}')".replace("'", '"')).eval() for text in {[*examples]}]
@@ -168,8 +168,7 @@ def _member(
     member.__doc__ = f"""{name}(x, s[, delimiters]): whether the string x is an element of s.
 
     Letters count {case}. Undefined counts as an empty string, unless both are: then the result is
-    undefined. Any other argument that is no string is an error. (HTCondor manual, ClassAd
-    functions.)
+    undefined. Any other argument that is no string is an error. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f'{name}("{{x}}", "a, b")').eval() for x in ("b", "B")]
@@ -201,7 +200,7 @@ def _subset(
     subset.__doc__ = f"""{name}(a, b[, delimiters]): whether every element of a is one of b.
 
     Letters count {case}. An empty a is true, but one of nothing but delimiters is false. Undefined
-    and error as in stringListMember(). (HTCondor manual, ClassAd functions.)
+    and error as in stringListMember(). (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f'{name}("{{a}}", "c,b,a")').eval() for a in ("a,b", "", "A")]
@@ -221,8 +220,7 @@ def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Valu
     """stringListsIntersect(a, b[, delimiters]): whether the lists have an element in common.
 
     Undefined where an argument is; one that is no string is an error. White space belongs to the
-    elements unless it is a delimiter, as the space is by default. (HTCondor manual, ClassAd
-    functions.)
+    elements unless it is a delimiter, as the space is by default. (HTCondor manual.)
 
     >>> string_lists_intersect("a, b", "b c"), string_lists_intersect("a", "A")
     (True, False)
@@ -244,7 +242,7 @@ def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> V
     """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
 
     p and the options as in regexp(). Undefined where the list is empty; an argument that is no
-    string is an error. (HTCondor manual, ClassAd functions.)
+    string is an error. (HTCondor manual.)
 
     >>> string_list_regexp_member("^b", "a, bc"), string_list_regexp_member("B", "b", ",", "i")
     (True, True)

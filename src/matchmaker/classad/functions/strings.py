@@ -19,12 +19,14 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING, function, joined, listed, wrong
 from matchmaker.classad.values import UNDEFINED, Value, is_error, is_integer
 
+_DIGITS: Final = re.compile(r"[0-9]*")
+
 
 @function("strcat", 0, None, budgeted=True, result=STRING)
 def strcat(*values: Value, budget: Budget | None = None) -> Value:
     """strcat(x, …): the values as text, one after the other; any type.
 
-    The first undefined or error argument is the result. (HTCondor manual, ClassAd functions.)
+    The first undefined or error argument is the result. (HTCondor manual.)
 
     >>> strcat("a", 1, True), strcat("a", UNDEFINED)
     ('a1true', UNDEFINED)
@@ -43,7 +45,7 @@ def join(*values: Value, budget: Budget | None = None) -> Value:
     """join(sep, x, …), join(sep, L), join(L): the values as text, with sep between them.
 
     Undefined values are left out; if nothing else is there, the result is undefined. An error is
-    the result. (HTCondor manual, ClassAd functions.)
+    the result. (HTCondor manual.)
 
     >>> join(",", ["a", UNDEFINED, 2]), join(["a", "b"]), join("-", "a", "b")
     ('a,2', 'ab', 'a-b')
@@ -66,7 +68,7 @@ def join(*values: Value, budget: Budget | None = None) -> Value:
 def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
     """toUpper(x): the text of x with a-z made large; any type. Undefined and error stay.
 
-    (HTCondor manual, ClassAd functions.)
+    (HTCondor manual.)
 
     >>> to_upper("abc1")
     'ABC1'
@@ -83,7 +85,7 @@ def to_upper(value: Value, *, budget: Budget | None = None) -> Value:
 def to_lower(value: Value, *, budget: Budget | None = None) -> Value:
     """toLower(x): the text of x with A-Z made small; any type. Undefined and error stay.
 
-    (HTCondor manual, ClassAd functions.)
+    (HTCondor manual.)
 
     >>> to_lower("ABC1")
     'abc1'
@@ -97,8 +99,7 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
     """substr(s, offset[, length]): a part of a string; negative numbers count from the end.
 
     s is a string, the others integers. A negative length leaves out that many characters at the
-    end. Undefined where an argument is; any other type is an error. (HTCondor manual, ClassAd
-    functions.)
+    end. Undefined where an argument is; any other type is an error. (HTCondor manual.)
 
     >>> substr("abcdef", 1, -2), substr("abcdef", -2), substr("abc", 9)
     ('bcd', 'ef', '')
@@ -123,7 +124,7 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
     Values of other types are compared as text. Undefined where an argument is, else error where one
-    is. (HTCondor manual, ClassAd functions.)
+    is. (HTCondor manual.)
 
     >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
     (1, 0, UNDEFINED)
@@ -136,15 +137,13 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
 def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
 
-    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
+    Undefined where an argument is, else error where one is. (HTCondor manual.)
 
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
     """
     texts = two_texts(left, right, budget)
-    if not isinstance(texts, tuple):
-        return texts
-    return _order(ascii_fold(texts[0]), ascii_fold(texts[1]))
+    return _order(*map(ascii_fold, texts)) if isinstance(texts, tuple) else texts
 
 
 def two_texts(left: Value, right: Value, budget: Budget | None) -> tuple[str, str] | Value:
@@ -167,7 +166,7 @@ def split(text: Value, delimiters: Value = ", \t", *, budget: Budget | None = No
 
     delimiters is a string of characters that each end a word. Words are not empty, except between
     two of the same delimiter, and white space next to another delimiter counts with it. Any other
-    type, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    type, undefined too, is an error. (HTCondor manual.)
 
     >>> split("a, b c"), split("a,,b"), split("a;,b", ";,")
     (['a', 'b', 'c'], ['a', '', 'b'], ['a', 'b'])
@@ -210,37 +209,30 @@ def alike(text: str, chars: Sequence[str]) -> str:
     return text.translate(dict.fromkeys(map(ord, chars[1:]), chars[0])) if chars[1:] else text
 
 
-@function("splitUserName", 1)
-def split_user_name(name: Value) -> Value:
-    """splitUserName(s): {user, domain} of ``user@domain``; without an ``@`` the domain is empty.
+def _splitting(name: str, before: str, after: str, empty: int) -> Callable[[Value], Value]:
+    """Enter a function; `empty` is the place of the part that is empty without an ``@``."""
 
-    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
+    @function(name, 1)
+    def split_name(text: Value) -> Value:
+        if not isinstance(text, str):
+            return wrong(name, "a string", text)
+        parts = text.split("@", 1)
+        return parts if len(parts) == 2 else [*parts[:empty], "", *parts[empty:]]
 
-    >>> split_user_name("alice@example.org"), split_user_name("alice")
-    (['alice', 'example.org'], ['alice', ''])
+    split_name.__doc__ = f"""{name}(s): {{{before}, {after}}} of ``{before}@{after}``.
+
+    Without an ``@`` the {(before, after)[empty]} is empty. What is no string, undefined too, is an
+    error. (HTCondor manual.)
+
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}("{{text}}")[{empty}]').eval() for text in ("a@b", "a")]
+    ['{"ab"[empty]}', '']
     """
-    if not isinstance(name, str):
-        return wrong("splitUserName", "a string", name)
-    user, _, domain = name.partition("@")
-    return [user, domain]
+    return split_name
 
 
-@function("splitSlotName", 1)
-def split_slot_name(name: Value) -> Value:
-    """splitSlotName(s): {slot, host} of ``slot@host``; without an ``@`` the slot is empty.
-
-    What is no string, undefined too, is an error. (HTCondor manual, ClassAd functions.)
-
-    >>> split_slot_name("slot1@wn7"), split_slot_name("wn7")
-    (['slot1', 'wn7'], ['', 'wn7'])
-    """
-    if not isinstance(name, str):
-        return wrong("splitSlotName", "a string", name)
-    slot, at, host = name.partition("@")
-    return [slot, host] if at else ["", name]
-
-
-_DIGITS: Final = re.compile(r"[0-9]*")
+split_user_name = _splitting("splitUserName", "user", "domain", 1)
+split_slot_name = _splitting("splitSlotName", "slot", "host", 0)
 
 
 def natural_order(left: str, right: str) -> int:
@@ -256,25 +248,18 @@ def natural_order(left: str, right: str) -> int:
         start = min(len(left), len(right))
         if len(left) == len(right):
             return 0
-    difference = _code(left, start) - _code(right, start)
+    # Behind its end a text has the character 0, as in C.
+    difference = ord(left[start : start + 1] or "\0") - ord(right[start : start + 1] or "\0")
     first = start
     while first and left[first - 1] in "0123456789":
         first -= 1
-    if first == start and not (_is_digit(left, start) and _is_digit(right, start)):
-        return difference
     one, other = _digits(left, first), _digits(right, first)
+    if first == start and not (one and other):
+        return difference
     zeros, other_zeros = _leading_zeros(one), _leading_zeros(other)
     if zeros != other_zeros:
         return other_zeros - zeros
     return difference if zeros or len(one) == len(other) else len(one) - len(other)
-
-
-def _code(text: str, index: int) -> int:
-    return ord(text[index]) if index < len(text) else 0
-
-
-def _is_digit(text: str, index: int) -> bool:
-    return index < len(text) and text[index] in "0123456789"
 
 
 def _digits(text: str, index: int) -> str:
@@ -293,7 +278,7 @@ def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Va
     """versioncmp(a, b): below 0, 0 or above 0 as version a is older than, equal to or newer than b.
 
     Digits are compared by their value, all else by character. Undefined where an argument is, else
-    error where one is; other values are compared as text. (HTCondor manual, ClassAd functions.)
+    error where one is; other values are compared as text. (HTCondor manual.)
 
     >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2"), versioncmp("1", UNDEFINED)
     (-1, 0, UNDEFINED)
@@ -314,7 +299,7 @@ def _relation(
 
     compare.__doc__ = f"""{name}(a, b): whether version a {sign} b, by the order of versioncmp().
 
-    Undefined where an argument is, else error where one is. (HTCondor manual, ClassAd functions.)
+    Undefined where an argument is, else error where one is. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> [parse_expr(f'{name}("{{v}}", "1.10")').eval() for v in ("1.9", "1.10", "1.11")]
@@ -336,7 +321,7 @@ def version_in_range(
 ) -> Value:
     """version_in_range(v, lo, hi): whether version v is neither older than lo nor newer than hi.
 
-    Undefined where lo or hi is; an undefined v is an error. (HTCondor manual, ClassAd functions.)
+    Undefined where lo or hi is; an undefined v is an error. (HTCondor manual.)
 
     >>> version_in_range("1.10", "1.9", "1.11")
     True

@@ -1,7 +1,7 @@
 """Functions on times: now, the parts of a time, and conversion. Times as text are in ``times``.
 
-Parts of an absolute time are those on a local clock, except in splitTime and formatTime, which keep
-the time's own offset. (HTCondor manual, ClassAd functions.)
+Parts of an absolute time are those on a local clock, except in splitTime and formatTime, which
+keep the time's own offset. (HTCondor manual.)
 """
 
 # ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 
 _OUT_OF_RANGE: Final = ErrorType("time out of range")
 
+_PARTS: Final = 20
+"""The steps of taking a time apart into an ad, or of writing one."""
+
+_PARTS_OF_AD: Final = (
+    ("Year", 1900), ("Month", 1), ("Day", 0), ("Hours", 0), ("Minutes", 0), ("Seconds", 0)
+)  # fmt: skip
+_LONGEST_TIME: Final = 1 << 16
+
 
 def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0).astimezone()
@@ -42,9 +50,7 @@ def _now() -> datetime:
 
 @function("time", 0, traits={Trait.VOLATILE}, result=NUMBER)
 def time() -> Value:
-    """time(): the seconds since 1970 as an integer.
-
-    (HTCondor manual, ClassAd functions.)
+    """time(): the seconds since 1970 as an integer (HTCondor manual).
 
     >>> time() > 1_700_000_000
     True
@@ -54,9 +60,7 @@ def time() -> Value:
 
 @function("currentTime", 0, traits={Trait.VOLATILE})
 def current_time() -> Value:
-    """currentTime(): the present as an absolute time with the local offset.
-
-    (HTCondor manual, ClassAd functions.)
+    """currentTime(): the present as an absolute time with the local offset (HTCondor manual).
 
     >>> isinstance(current_time(), datetime)
     True
@@ -68,7 +72,7 @@ def current_time() -> Value:
 def time_zone_offset() -> Value:
     """timeZoneOffset(): how far local clocks are ahead of UTC, as a relative time.
 
-    (HTCondor manual, ClassAd functions.)
+    (HTCondor manual.)
 
     >>> isinstance(time_zone_offset(), timedelta)
     True
@@ -78,9 +82,7 @@ def time_zone_offset() -> Value:
 
 @function("dayTime", 0, traits={Trait.VOLATILE})
 def day_time() -> Value:
-    """dayTime(): the time since midnight on a local clock, as a relative time.
-
-    (HTCondor manual, ClassAd functions.)
+    """dayTime(): the time since midnight on a local clock, as a relative time (HTCondor manual).
 
     >>> timedelta() <= day_time() < timedelta(days=1)
     True
@@ -119,7 +121,7 @@ def _part(
     part.__doc__ = f"""{name}(t): {what}, of {wanted}, as an integer.
 
     Of an absolute time it is that on a local clock. Anything else, undefined too, is an error.
-    (HTCondor manual, ClassAd functions.)
+    (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('{name}({shown})').eval()
@@ -163,16 +165,12 @@ def _as_absolute(value: Value) -> datetime | None:
     return None
 
 
-_PARTS: Final = 20
-"""The steps of taking a time apart into an ad, or of writing one."""
-
-
 @function("splitTime", 1, budgeted=True, traits={Trait.ZONE})
 def split_time(value: Value, *, budget: Budget | None = None) -> Value:
     """splitTime(t): the parts of a time as an ad, of Type AbsoluteTime or RelativeTime.
 
     A number counts as seconds since 1970. Undefined stays; anything else is an error. (HTCondor
-    manual, ClassAd functions.)
+    manual.)
 
     >>> print(split_time(timedelta(days=1, seconds=2)))
     [ Type = "RelativeTime"; Days = 1; Hours = 0; Minutes = 0; Seconds = 2.0 ]
@@ -225,7 +223,7 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
     t is an absolute time, a number of seconds since 1970, or an ad such as splitTime gives; by
     default now. The clock is the time's own, the zone always UTC. Anything else, undefined too, is
-    an error. (HTCondor manual, ClassAd functions.)
+    an error. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('formatTime(absTime("2004-01-15T10:00:00Z"), "%Y-%m-%d %H h")').eval()
@@ -261,11 +259,6 @@ def _parts_of(ad: ClassAd, scope: Scope) -> list[int]:
         return _int32(value)
 
     return [part(*each) for each in _PARTS_OF_AD]
-
-
-_PARTS_OF_AD: Final = (
-    ("Year", 1900), ("Month", 1), ("Day", 0), ("Hours", 0), ("Minutes", 0), ("Seconds", 0)
-)  # fmt: skip
 
 
 def _day_number(year: int, month: int, day: int) -> int:
@@ -319,17 +312,14 @@ def _strftime() -> tuple[Any, Any]:
     return ctypes.CDLL(None).strftime, type("tm", (ctypes.Structure,), {"_fields_": fields})
 
 
-_LONGEST_TIME: Final = 1 << 16
-
-
 @function("absTime", 0, 2, traits={Trait.NOW, Trait.ZONE})
 def abs_time(*values: Value) -> Value:
     """absTime([x[, offset]]): x as an absolute time; without x, now.
 
     x is a string such as "2004-01-01T00:00:00+00:00", a number of seconds since 1970, or a time;
-    the offset from UTC is a number of seconds or a relative time, by default the local one, and
-    is ignored where x is a string or a time. Numbers lose their fractions. Undefined
-    stays as x; anything else is an error. (HTCondor manual, ClassAd functions.)
+    the offset from UTC is a number of seconds or a relative time, by default the local one, and is
+    ignored where x is a string or a time. Numbers lose their fractions. Undefined stays as x;
+    anything else is an error. (HTCondor manual.)
 
     >>> abs_time(0, 3600).isoformat()
     '1970-01-01T01:00:00+01:00'
@@ -339,7 +329,9 @@ def abs_time(*values: Value) -> Value:
     value, *more = values
     offset = to_integer(more[0]) if more and _is_span(more[0]) else None
     if more and offset is None:
-        return _not_an_offset(more[0])
+        if is_error(more[0]):
+            return more[0]
+        return ErrorType(f"absTime() takes an offset in seconds, not {type_name(more[0])}")
     if value is UNDEFINED:
         return UNDEFINED
     if isinstance(value, str):
@@ -356,19 +348,12 @@ def _is_span(value: Value) -> bool:
     return is_number(value) or isinstance(value, timedelta)
 
 
-def _not_an_offset(value: Value) -> ErrorType:
-    if is_error(value):
-        return value
-    return ErrorType(f"absTime() takes an offset in seconds, not {type_name(value)}")
-
-
 @function("relTime", 1)
 def rel_time(value: Value) -> Value:
     """relTime(x): x as a relative time.
 
     x is a string such as "1+02:03:04" or "1d 2h", a number of seconds, a relative time, or an
-    absolute one, taken since 1970. Undefined stays; anything else is an error. (HTCondor manual,
-    ClassAd functions.)
+    absolute one, taken since 1970. Undefined stays; anything else is an error. (HTCondor manual.)
 
     >>> rel_time("1+00:00:10"), rel_time(1.5)
     (datetime.timedelta(days=1, seconds=10), datetime.timedelta(seconds=1, microseconds=500000))
@@ -392,7 +377,7 @@ def rel_time(value: Value) -> Value:
 def interval(value: Value) -> Value:
     """interval(seconds): a number of seconds as "d+hh:mm:ss", without leading parts that are 0.
 
-    Read as int() reads it; undefined is an error. (HTCondor manual, ClassAd functions.)
+    Read as int() reads it; undefined is an error. (HTCondor manual.)
 
     >>> interval(100), interval(-3700), interval(93784)
     ('1:40', '-1:01:40', '1+02:03:04')
