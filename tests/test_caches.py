@@ -188,7 +188,7 @@ TABLES = {
     "_locks.py:_locks": "weak",
     "_locks.py:_taken": "threads that fork at this moment",
     "classad/nodes.py:METHODS": "what methods of expressions do",
-    "classad/stack.py:_guests": "evaluations that have room at this moment",
+    "_stack.py:_guests": "evaluations that have room at this moment",
     "cli/transfers.py:_said": "the ledgers and folders of this process",
     "delegation/together.py:_all": "weak",
     "glue/publish/writer.py:_NONE": "constant",

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
+from matchmaker._stack import room, with_room
 from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Unary
-from matchmaker.classad.stack import room, with_room
 from matchmaker.classad.values import is_error
 from matchmaker.matching.trace import trace
 from tests.classad.test_bounds import chain

@@ -2,7 +2,7 @@
 
 Depth and work are bounded (``bounds``); past a bound the value is ERROR with its reason. Where the
 caller's stack is too short for what the bounds allow, the evaluation is done once more with room
-for it (``stack``). What each kind of node comes to is in ``reference``.
+for it (``_stack``). What each kind of node comes to is in ``reference``.
 
 Every evaluation of the library begins here, so none escapes its bounds: those of one evaluation,
 those that its caller gives, or those of the question of which it is a part (``charged``).
@@ -15,11 +15,11 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
+from matchmaker._stack import room
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.limits import LIMITS, Budget, OutOfBoundsError, exhausted, too_many_steps
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import REFERENCE, admit, run
-from matchmaker.classad.stack import room
 from matchmaker.classad.state import State
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 

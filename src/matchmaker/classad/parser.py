@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any, Final, TypeVar
 
+from matchmaker._stack import with_room
 from matchmaker.classad.cache import Kept
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
@@ -34,7 +35,6 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.quoting import RESERVED, unescape
 from matchmaker.classad.references import NODE
-from matchmaker.classad.stack import with_room
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _R = TypeVar("_R")

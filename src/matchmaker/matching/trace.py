@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker._stack import with_room
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.given import an_expression
@@ -30,7 +31,6 @@ from matchmaker.classad.nodes import (
     scope_of,
 )
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
-from matchmaker.classad.stack import with_room
 from matchmaker.classad.state import State
 from matchmaker.classad.unparse import brief
 from matchmaker.classad.values import Value, is_error

@@ -3,13 +3,11 @@
 With those that the gLite broker added: matching with one more ad, and names of VOMS groups.
 """
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -20,11 +18,9 @@ from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.references import names_of
 from matchmaker.classad.registry import BOOLEAN, NUMBER, Trait, function, wrong
+from matchmaker.classad.state import Scope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import weight
-
-if TYPE_CHECKING:
-    from matchmaker.classad.state import Scope
 
 GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember"})
 """These names, folded: HTCondor has no such functions."""
@@ -242,33 +238,38 @@ def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
     return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)
 
 
-@function("anyMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
-def any_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """anyMatch(L, x): whether x is true of any ad of the list L, which is TARGET for x.
+def _quantified(name: str, which: str, *, decides: bool) -> Callable[..., Value]:
+    """Enter ``||`` (where true decides) or ``&&`` (where false does) of the condition's values."""
 
-    MY is the ad that the call stands in. An error where x is neither true, false nor undefined, or
-    where L holds what is no ad, unless x is true of an ad before it; else undefined where x is
-    undefined of one. Undefined where L is; error where it is no list. (gLite WMS, gang matching.)
+    @function(name, 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
+    def quantified(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+        ads = _ads(name, arguments, scope)
+        if not isinstance(ads, list):
+            return ads
+        result: Value = not decides
+        for _, value in _met(name, ads, arguments[1], scope):
+            if value is decides or is_error(value):
+                return value
+            if value is UNDEFINED:
+                result = UNDEFINED
+        return result
+
+    quantified.__doc__ = f"""{name}(L, x): whether x is true of {which} ad of the list L.
+
+    The ad is TARGET for x, MY the one that the call stands in. An error where x is neither true,
+    false nor undefined, or where L holds what is no ad, unless x is {str(decides).lower()} of an ad
+    before it; else undefined where x is undefined of one. Undefined where L is; error where it is
+    no list. (gLite WMS, gang matching.)
 
     >>> from matchmaker import parse_expr
-    >>> parse_expr("anyMatch({[free = 5], [free = 200]}, target.free > 100)").eval()
-    True
+    >>> parse_expr("{name}({{[free = 5], [free = 200]}}, target.free > 100)").eval()
+    {decides}
     """
-    return _quantified("anyMatch", arguments, scope, decides=True)
+    return quantified
 
 
-@function("allMatch", 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
-def all_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """allMatch(L, x): whether x is true of every ad of the list L, which is TARGET for x.
-
-    True of no ads at all. Undefined and error as in anyMatch(), with false for true.
-    (gLite WMS, gang matching.)
-
-    >>> from matchmaker import parse_expr
-    >>> parse_expr("allMatch({[free = 5], [free = 200]}, target.free > 100)").eval()
-    False
-    """
-    return _quantified("allMatch", arguments, scope, decides=False)
+any_match = _quantified("anyMatch", "any", decides=True)
+all_match = _quantified("allMatch", "every", decides=False)
 
 
 @function("whichMatch", 2, traits={Trait.GANG}, lazy=True, elsewhere=1)
@@ -293,20 +294,6 @@ def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         if value is True:
             found.append(ad)
     return found or UNDEFINED
-
-
-def _quantified(name: str, arguments: tuple[Expr, ...], scope: Scope, *, decides: bool) -> Value:
-    """``||`` (where true decides) or ``&&`` (where false does) of the condition's values."""
-    ads = _ads(name, arguments, scope)
-    if not isinstance(ads, list):
-        return ads
-    result: Value = not decides
-    for _, value in _met(name, ads, arguments[1], scope):
-        if value is decides or is_error(value):
-            return value
-        if value is UNDEFINED:
-            result = UNDEFINED
-    return result
 
 
 def _ads(name: str, arguments: tuple[Expr, ...], scope: Scope) -> Value:

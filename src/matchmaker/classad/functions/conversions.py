@@ -4,8 +4,6 @@ Numbers are read from the beginning of a string as C does. Numbers that do not f
 the nearest one that does, and NaN becomes 0, where C leaves the result open.
 """
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import math

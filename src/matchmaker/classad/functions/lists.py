@@ -1,7 +1,5 @@
 """Functions on lists: membership, size, sums, comparisons. String lists are in ``stringlists``."""
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import operator
@@ -113,44 +111,39 @@ def _total(numbers: list[Number]) -> Value:
     return total
 
 
-@function("min", 1)
-def min_(items: Value) -> Value:
-    """min(L): the smallest number of a list; undefined without any.
+def _extreme(
+    name: str, which: str, choose: Callable[[Number, Number], bool], examples: str
+) -> Callable[[Value], Value]:
+    """Enter a function; the examples are what it makes of three lists."""
+
+    @function(name, 1)
+    def extreme(items: Value) -> Value:
+        numbers = _numbers(name, items)
+        if not isinstance(numbers, list):
+            return numbers
+        if not numbers:
+            return UNDEFINED
+        best, *others = numbers
+        for number in others:
+            if isinstance(number, float) or isinstance(best, float):
+                best, number = float(best), float(number)  # noqa: PLW2901 - both count as reals
+            best = number if choose(number, best) else best
+        return int(best) if others and isinstance(best, bool) else best
+
+    extreme.__doc__ = f"""{name}(L): the {which} number of a list; undefined without any.
 
     Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
     number. Of integers and reals it is a real. (HTCondor manual.)
 
-    >>> min_([3, 1.0, UNDEFINED]), min_([])
-    (1.0, UNDEFINED)
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f"{name}({{{{{{x}}}}}})").eval() for x in ("1, 3", "1.0, 3, undefined", "")]
+    {examples}
     """
-    return _extreme("min", items, operator.lt)
+    return extreme
 
 
-@function("max", 1)
-def max_(items: Value) -> Value:
-    """max(L): the largest number of a list; undefined without any.
-
-    Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
-    number. Of integers and reals it is a real. (HTCondor manual.)
-
-    >>> max_([1, 3]), max_([1, 3, 2.0])
-    (3, 3.0)
-    """
-    return _extreme("max", items, operator.gt)
-
-
-def _extreme(name: str, items: Value, choose: Callable[[Number, Number], bool]) -> Value:
-    numbers = _numbers(name, items)
-    if not isinstance(numbers, list):
-        return numbers
-    if not numbers:
-        return UNDEFINED
-    best, *others = numbers
-    for number in others:
-        if isinstance(number, float) or isinstance(best, float):
-            best, number = float(best), float(number)  # noqa: PLW2901 - both count as reals
-        best = number if choose(number, best) else best
-    return int(best) if others and isinstance(best, bool) else best
+min_ = _extreme("min", "smallest", operator.lt, "[1, 1.0, UNDEFINED]")
+max_ = _extreme("max", "largest", operator.gt, "[3, 3.0, UNDEFINED]")
 
 
 def _numbers(name: str, items: Value) -> list[Number] | UndefinedType | ErrorType:
@@ -165,49 +158,42 @@ def _numbers(name: str, items: Value) -> list[Number] | UndefinedType | ErrorTyp
     return numbers
 
 
-@function("anyCompare", 3, result=BOOLEAN)
-def any_compare(symbol: Value, items: Value, value: Value) -> Value:
-    """anyCompare(op, L, x): whether ``element op x`` is true of any element of the list.
+def _comparing(name: str, which: str, *, decides: bool) -> Callable[..., Value]:
+    """Enter a function; the first comparison that gives `decides` ends the search."""
+
+    @function(name, 3, result=BOOLEAN)
+    def compare_all(symbol: Value, items: Value, value: Value) -> Value:
+        if symbol is UNDEFINED:
+            return UNDEFINED
+        if not isinstance(symbol, str):
+            return wrong(name, "an operator as a string", symbol)
+        if symbol not in _COMPARISONS:
+            return ErrorType(f"{name}() knows no operator {symbol[:20]!r}")
+        if not isinstance(items, list):
+            return items if items is UNDEFINED else wrong(name, "a list", items)
+        compare = BINARY[symbol]
+        for item in items:
+            result = compare(item, value)
+            if is_error(result):
+                return result
+            if result is UNDEFINED:
+                return False
+            if result is decides:
+                return decides
+        return not decides
+
+    compare_all.__doc__ = f"""{name}(op, L, x): whether ``element op x`` is true of {which} element.
 
     op is one of ``< <= == != >= > is isnt`` as a string. The first element that cannot be compared
     ends the search: with false where the comparison is undefined, with error where it is error.
     Undefined where op or L is. (HTCondor manual.)
 
-    >>> any_compare("<", [5, 3], 4), any_compare("==", [UNDEFINED, 1], 1)
-    (True, False)
+    >>> from matchmaker import parse_expr
+    >>> [parse_expr(f'{name}("<", {{{{{{n}}, 3}}}}, 4)').eval() for n in (5, 1, "undefined")]
+    [{decides}, True, False]
     """
-    return _compare_all("anyCompare", symbol, items, value, wanted=True)
+    return compare_all
 
 
-@function("allCompare", 3, result=BOOLEAN)
-def all_compare(symbol: Value, items: Value, value: Value) -> Value:
-    """allCompare(op, L, x): whether ``element op x`` is true of every element.
-
-    op as in anyCompare(). False where a comparison is false or undefined, error where one before is
-    an error. Undefined where op or L is. (HTCondor manual.)
-
-    >>> all_compare("<", [1, 3], 4), all_compare("<", [], 4)
-    (True, True)
-    """
-    return _compare_all("allCompare", symbol, items, value, wanted=False)
-
-
-def _compare_all(name: str, symbol: Value, items: Value, value: Value, *, wanted: bool) -> Value:
-    if symbol is UNDEFINED:
-        return UNDEFINED
-    if not isinstance(symbol, str):
-        return wrong(name, "an operator as a string", symbol)
-    if symbol not in _COMPARISONS:
-        return ErrorType(f"{name}() knows no operator {symbol[:20]!r}")
-    if not isinstance(items, list):
-        return items if items is UNDEFINED else wrong(name, "a list", items)
-    compare = BINARY[symbol]
-    for item in items:
-        result = compare(item, value)
-        if is_error(result):
-            return result
-        if result is UNDEFINED:
-            return False
-        if result is wanted:
-            return wanted
-    return not wanted
+any_compare = _comparing("anyCompare", "any", decides=True)
+all_compare = _comparing("allCompare", "every", decides=False)

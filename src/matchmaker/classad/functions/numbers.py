@@ -1,7 +1,5 @@
 """Functions on numbers: rounding, powers, multiples and chance."""
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import math

@@ -6,8 +6,6 @@ limit for all patterns of an evaluation together, since one from a stranger's ad
 and braces that PCRE takes literally.
 """
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import re

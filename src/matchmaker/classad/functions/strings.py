@@ -4,8 +4,6 @@ Strings are counted in characters, not in bytes. Letter case is ASCII's. Pattern
 ``patterns``, lists written as one string in ``stringlists``.
 """
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import re

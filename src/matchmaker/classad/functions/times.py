@@ -4,14 +4,13 @@ Parts of an absolute time are those on a local clock, except in splitTime and fo
 keep the time's own offset. (HTCondor manual.)
 """
 
-# ruff: noqa: D402 - a docstring begins with the signature that the function has in an ad.
-
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.functions.conversions import (
@@ -22,16 +21,11 @@ from matchmaker.classad.functions.conversions import (
     whole_seconds,
 )
 from matchmaker.classad.limits import LIMITS, Budget
-from matchmaker.classad.nodes import Attr
+from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.registry import NUMBER, Trait, function, wrong
+from matchmaker.classad.state import Scope
 from matchmaker.classad.times import parse_absolute, parse_relative
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_number, type_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matchmaker.classad.nodes import Expr
-    from matchmaker.classad.state import Scope
 
 _OUT_OF_RANGE: Final = ErrorType("time out of range")
 
