@@ -1,6 +1,6 @@
 """Room on Python's stack for what nests deep, however deep its caller stands already.
 
-How deep expressions may nest is bounded by what they are (``bounds``), and those bounds take more
+How deep expressions may nest is bounded by what they are (``limits``), and those bounds take more
 of the stack than a caller may have left. So whatever meets Python's own limit is done once more
 with room enough: what it gives depends neither on who asks nor on what was asked before.
 """

@@ -1,7 +1,7 @@
 """Caches that are bounded in bytes. Every cache of the library is one of these.
 
 Texts, names and expressions come from strangers, so a count of entries bounds nothing: an entry is
-charged for its key, its value and the trees that they hold (``footprint``). What has a small, fixed
+charged for its key, its value and the trees that they hold (``size_of``). What has a small, fixed
 domain may use ``functools.cache`` instead; docs/safety.md lists both kinds, and a test holds the
 list to the code.
 

@@ -1,6 +1,6 @@
 """The value of an expression: how an evaluation begins, and how it ends within its bounds.
 
-Depth and work are bounded (``bounds``); past a bound the value is ERROR with its reason. Where the
+Depth and work are bounded (``limits``); past a bound the value is ERROR with its reason. Where the
 caller's stack is too short for what the bounds allow, the evaluation is done once more with room
 for it (``_stack``). What each kind of node comes to is in ``reference``.
 

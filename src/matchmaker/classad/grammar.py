@@ -230,26 +230,18 @@ def _hint(rest: str, before: str, names: set[str]) -> str:
     if "SEMICOLON" in names and "NAME" not in names and re.match(r"\w+\s*=(?![=?!])", rest):
         return "a ; is missing before it"
     for pattern, operand, hint in _HINTS:
-        if operand is None or operand == ("INTEGER" in names):
-            match = pattern.search(around)
-            if match:
-                return hint
+        here = operand is None or operand == ("INTEGER" in names)
+        if here and re.search(pattern, around, re.IGNORECASE | re.DOTALL):
+            return hint
     if not rest and _COMMENT_AT_END.search(before[-_LINE:]):
         return "// begins a comment, up to the end of the line"
     opened = next((mark for name, mark in _OPENED.items() if name in names), "")
     return f"a '{opened}' is still open" if opened and (is_open or not rest) else ""
 
 
-def _hints(
-    *rows: tuple[str, bool | None, str],
-) -> tuple[tuple[re.Pattern[str], bool | None, str], ...]:
-    flags = re.IGNORECASE | re.DOTALL
-    return tuple((re.compile(pattern, flags), operand, hint) for pattern, operand, hint in rows)
-
-
 # What stands around the error, which is at \0; whether a value was expected there (None: either);
 # the hint.
-_HINTS: Final = _hints(
+_HINTS: Final[tuple[tuple[str, bool | None, str], ...]] = (
     (r"\0'", None, "this quoted name is not closed, or is empty; text takes double quotes"),
     (r"\0/\*", None, "this comment is not closed"),
     (r"\0[\u2018-\u201f\u00ab\u00bb\u2039\u203a\uff02]", None, 'text takes plain quotes: "text"'),

@@ -4,8 +4,8 @@ Here are scopes and laziness. What operators do is in ``operators``; an evaluati
 in ``evaluate``. A reference to an attribute that is being evaluated is UNDEFINED, as in HTCondor
 25. An expression that is evaluated often gets a function, the fast form (``compile``).
 
-An evaluation can be watched: ``State.table`` says what evaluates each kind of node, and ``trace``
-has its own table, which notes what it hands on to this one.
+An evaluation can be watched: ``State.table`` says what evaluates each kind of node, and
+``matching.trace`` has its own table, which notes what it hands on to this one.
 """
 
 from __future__ import annotations
