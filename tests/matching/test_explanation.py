@@ -18,8 +18,7 @@ from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.explanation import Explanation, PairExplanation
-from matchmaker.matching.explanation.conflicts import minimal_conflicts
-from matchmaker.matching.explanation.counts import Counts
+from matchmaker.matching.explanation.counts import Counts, minimal_conflicts
 from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.shards.across import Across
 from tests.property.test_columns import jobs, pools

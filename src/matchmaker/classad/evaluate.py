@@ -75,10 +75,7 @@ class Allowance:
         within = Budget()
         self.bound(within)
         if question is not None:
-            other = Budget()
-            question.bound(other)
-            within.limit = min(within.limit, other.limit)
-            within.seconds = min(within.seconds, other.seconds)
+            question.bound(within)
         value, used = evaluate_counted(node, my, target, inside, within)
         self.note(used)
         if question is not None:
@@ -86,14 +83,11 @@ class Allowance:
         return ErrorType(too_many_steps(self.most)) if exhausted(value) else value
 
     def bound(self, budget: Budget) -> None:
-        """Sets what the next evaluation may take."""
-        left = max(self.each, self.left)
-        if left < Budget.limit:
-            budget.limit = left
+        """Lower the bounds of the next evaluation to what is left."""
+        budget.limit = min(budget.limit, max(self.each, self.left))
         # Patterns that take all they may are rarely alone: the next ones shall have some as well.
         seconds = self.seconds / 4 if self.least else self.seconds
-        if seconds < Budget.seconds:
-            budget.seconds = max(seconds, self.least)
+        budget.seconds = min(budget.seconds, max(seconds, self.least))
 
     def note(self, used: Budget) -> None:
         """Takes off what an evaluation has used up."""

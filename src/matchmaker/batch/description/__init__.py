@@ -6,6 +6,7 @@ batch system has a module that reads its output; ``records`` has what they share
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
@@ -22,11 +23,11 @@ from matchmaker.batch.description import (
     slurm,
     torque,
 )
-from matchmaker.batch.description.asking import ask
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import unknown
+from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.classad import ClassAd
 
 Ask: TypeAlias = Callable[[Sequence[str]], str]
@@ -102,6 +103,38 @@ def formats(lrms: str) -> tuple[Format, ...]:
     [('2.5', '4.2', '6.1')]
     """
     return _system(lrms).FORMATS
+
+
+def ask(argv: Sequence[str]) -> str:
+    """Return the output of a command of a batch system, in the C locale.
+
+    Raises DescriptionError if it is not installed, fails, prints too much or takes too long.
+
+    >>> ask(["printf", "%s", "n1"])
+    'n1'
+    """
+    name = argv[0]
+    try:
+        ended = run(
+            argv,
+            seconds=LIMITS.describe_seconds,
+            most=LIMITS.describe_output,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except NoProgramError:
+        raise DescriptionError(
+            f"{name}: no such command here; save elsewhere what {shlex.join(argv)!r} and the"
+            " others print, and give the files (--saved)"
+        ) from None
+    except ProgramError as error:
+        raise DescriptionError(f"{name}: {error}") from None
+    if ended.status != 0:
+        lines = ended.complaint.decode("utf-8", "replace").split("\n")
+        said = "; ".join(line.strip() for line in lines if line.strip())[: LIMITS.complaint]
+        raise DescriptionError(
+            f"{' '.join(argv)}: it failed with status {ended.status}: {said or 'silent'}"
+        )
+    return ended.output.decode("utf-8", "replace")
 
 
 def describe(lrms: str, ask: Ask = ask) -> Description:

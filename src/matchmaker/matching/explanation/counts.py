@@ -24,7 +24,7 @@ from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import OverworkError, Work, stopped
 from matchmaker.matching.columns.vectors import Mask, truths
-from matchmaker.matching.explanation.conflicts import MOST_CONDITIONS, minimal_conflicts
+from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
 from matchmaker.matching.explanation.wanted import wanted
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _DEAD: Final = 1 << 30
+_MOST_CONDITIONS: Final = 64
+"""The bits of a signature."""
 
 
 @attrs.frozen(slots=True)
@@ -123,7 +125,7 @@ class Counts:
                 self._culprit += np.multiply(fails, number, dtype=np.int32)
             self._cumulative.append(self._count_of(self.failing == 0))
             # What all satisfy is in no conflict, and what none does is one by itself.
-            if 0 < alone < self.total and len(self._bits) < MOST_CONDITIONS - 1:
+            if 0 < alone < self.total and len(self._bits) < _MOST_CONDITIONS - 1:
                 self._signatures |= np.left_shift(
                     ~fails, np.uint64(len(self._bits)), dtype=np.uint64
                 )
@@ -274,3 +276,44 @@ class Counts:
                 free = more[State.FREE]
         sooner = 0 if self.later is None else self._count_of(self.later[rows])
         return Gain(gain, len(rows), free, job, sooner)
+
+
+def minimal_conflicts(signatures: npt.NDArray[np.uint64], conditions: int) -> list[tuple[int, ...]]:
+    """Find the smallest sets of conditions that no row satisfies, as places of bits.
+
+    The conditions that a row satisfies are the bits of its signature. A set conflicts if no
+    signature has all of its bits, and is minimal if each of its proper subsets is in some one.
+
+    All those of up to ``LIMITS.conflict`` conditions are found, unless that is more work than the
+    limits allow; what is found is minimal even then. `signatures` are those of the rows, in any
+    order and number; `conditions` is how many bits they have, 64 at most.
+
+    >>> rows = np.array([0b0011, 0b0101, 0b0110], np.uint64)
+    >>> minimal_conflicts(rows, 4)
+    [(3,), (0, 1, 2)]
+    """
+    rows = np.unique(signatures)
+    if not len(rows) or int(rows[-1]) == (1 << conditions) - 1:
+        return []
+    found: list[tuple[int, ...]] = []
+    known: list[int] = []
+    work = 0
+    # Sets that some row satisfies, as places and as bits.
+    level: list[tuple[tuple[int, ...], int]] = [((), 0)]
+    for size in range(1, LIMITS.conflict + 1):
+        larger = []
+        for members, bits in level:
+            work += len(rows) + conditions
+            if work > LIMITS.conflict_work or len(found) >= LIMITS.conflicts:
+                return found
+            having = rows[rows & np.uint64(bits) == np.uint64(bits)]
+            together = int(np.bitwise_or.reduce(having))
+            for place in range(members[-1] + 1 if members else 0, conditions):
+                joined = bits | 1 << place
+                if together >> place & 1:
+                    larger.append(((*members, place), joined))
+                elif not any(one & joined == one for one in known):
+                    found.append((*members, place))
+                    known.append(joined)
+        level = larger if size < LIMITS.conflict else []
+    return found
