@@ -33,7 +33,7 @@ _OTHER: Final = Attr(None, "other", False)
 
 @attrs.frozen(slots=True)
 class Unwound:
-    """What BLAH reads exactly of a condition, and the clauses that it cannot carry.
+    """The part of a condition that BLAH reads exactly, and the clauses that it cannot carry.
 
     ``requirements`` is true of every host that the condition is true of. If nothing is dropped, it
     is true of no other host whose bounded attributes are integers.
@@ -121,7 +121,7 @@ def _reason(clause: Clause, names: dict[str, str]) -> str:
 
 
 def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
-    """What BLAH reads of a constraint, one bound each."""
+    """Return the bounds that BLAH reads from a constraint."""
     if not has_variable(each.attribute):
         return
     subject = Attr(_OTHER, each.attribute, False)

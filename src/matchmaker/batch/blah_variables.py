@@ -92,7 +92,7 @@ def _unquoted(text: str) -> Value:
 
 @attrs.frozen(slots=True)
 class Demands:
-    """What BLAH's variables stand for.
+    """The demands that BLAH's variables express.
 
     Attributes:
         condition: the condition on hosts.

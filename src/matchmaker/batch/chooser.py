@@ -140,7 +140,7 @@ def _universe(table: Mapping, name: str) -> Domain:
 
 @attrs.frozen(slots=True)
 class _Task:
-    """What terms are chosen with: the arguments of ``choose``, and names as they are spelled."""
+    """The arguments of ``choose``, and names as they are spelled."""
 
     table: Mapping
     names: MappingType[str, str]

@@ -58,7 +58,7 @@ class Fit(StrEnum):
 
 
 class Strictness(StrEnum):
-    """What a site does if flags cannot be exact.
+    """The site's policy for flags that cannot be exact.
 
     ``strict``: refuse the job. ``lenient``: give necessary flags, and the condition that the job
     checks again on the node. ``reject-never``: give necessary flags and no such condition; refuse
@@ -356,7 +356,7 @@ def _why(reduction: Reduction) -> str:
 
 
 def _else(path: str) -> str:
-    """What to do about an attribute that neither the queue nor a host is known to have."""
+    """Advise on an attribute that neither the queue nor a host is known to have."""
     scope, _, rest = path.partition(".")
     name = rest.partition(".")[0]
     return f": {as_host_attribute(name)}" if name and scope.lower() in TARGET_SCOPES else ""

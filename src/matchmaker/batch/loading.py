@@ -267,7 +267,7 @@ def _replacing(entries: tuple[str, str], table: Mapping) -> str:
 
 
 def replaceable(table: Mapping) -> dict[str, tuple[str, ...]]:
-    """What a site's file may replace, by its name in the file, with the templates that it has.
+    """Return the entries that a site's file may replace, by name, with their templates.
 
     >>> replaceable(load_mapping("slurm"))["requests.cpus"]
     ('--cpus-per-task={value}',)

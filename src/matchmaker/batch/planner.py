@@ -29,7 +29,7 @@ from matchmaker.reduction.domains import Box, meet_all
 
 @attrs.frozen(slots=True)
 class FlagPlan:
-    """What a batch system is asked for, and what that leaves out.
+    """The terms that a batch system is asked for, and the clauses that they leave out.
 
     Attributes:
         table: the mapping of the batch system.

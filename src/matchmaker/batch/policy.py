@@ -42,7 +42,7 @@ class NoPolicyError(NoFlagsError):
 
 
 def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
-    """What a job requires of a queue's policy: true of every queue that can satisfy the job.
+    """Derive a job's condition on queues: true of every queue that can satisfy the job.
 
     Keeps clauses that name only attributes of the policy (by ``scope``). Other clauses are
     projected on the policy: the policies for which hosts can exist at all.
@@ -106,7 +106,7 @@ def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
 
 
 def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
-    """What a box demands of the policy."""
+    """Return the bounds of a box on attributes of the policy."""
     domains = {n: d for n, d in box.domains.items() if scope(names.get(n, n)) == POLICY}
     others = [part for part in box.others if _kinds(part, scope) == {True}]
     return Box(domains, others=tuple(others))

@@ -283,7 +283,7 @@ def check_once(flags: Iterable[Flag], table: Mapping) -> None:
 
 
 def parts(flag: Flag) -> list[str]:
-    """What a flag sets, each with its value: resources between commas, or the option itself.
+    """Return the settings of a flag with their values: resources between commas, or the option.
 
     >>> parts(("-l", "mem=3gb,walltime=60")), parts(("-W", "90"))
     (['mem=3gb', 'walltime=60'], ['-W 90'])

@@ -57,7 +57,7 @@ def _amount(_: object, attribute: attrs.Attribute[int], value: object) -> None:
 
 @attrs.frozen(slots=True)
 class Resources:
-    """What to set aside: memory and disk in MiB, wall time in seconds, numbers of CPUs and GPUs.
+    """The resources to set aside: memory and disk in MiB, wall time in seconds, CPUs, GPUs.
 
     0 requests nothing. Raises ValueError for anything but an integer from 0 on.
 
@@ -210,7 +210,7 @@ class Item:
 
     @property
     def setting(self) -> tuple[object, ...]:
-        """What the template is set to: the same for numbers of which the largest may count."""
+        """Return the key of the setting: the same for numbers of which the largest may count."""
         if isinstance(self.value, str):
             return (self.value,)
         return "min", self.subject, self.unit
@@ -249,7 +249,7 @@ class Requested:
 
     @property
     def needs(self) -> tuple[Expr, ...]:
-        """What hosts must have for the items."""
+        """Return the resources that hosts must have for the items."""
         return tuple(item.need for item in self.items if item.need is not None)
 
     def has_room(self, node: ClassAd) -> bool | None:
@@ -260,7 +260,7 @@ class Requested:
         return True if all(outcome is True for outcome in outcomes) else None
 
     def condition(self, residual: Expr) -> Expr:
-        """What a host must satisfy: a residual, and room for all that the job requests."""
+        """Join a residual and the room for all that the job requests."""
         lacking = (each.clause for each in self.lacking if not isinstance(each.clause, Attr))
         needs = (*self.needs, *lacking)
         return conjunction([*([] if residual is TRUE and needs else [residual]), *needs])

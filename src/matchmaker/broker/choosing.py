@@ -329,7 +329,7 @@ def _check(at: object, tie: object, rules: object) -> None:
 
 
 class _Room:
-    """What queues have left while jobs are given to them."""
+    """The free slots of queues while jobs are assigned to them."""
 
     def __init__(self, queues: Snapshot, rules: Rules) -> None:
         """Reads what queues publish, as far as the rules respect it; the unknown is infinite."""

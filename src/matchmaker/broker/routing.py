@@ -52,7 +52,7 @@ def _nodes(given: Iterable[ClassAd] | None) -> tuple[ClassAd, ...] | None:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Hosts:
-    """What is known of a queue's hosts, and how its batch system takes flags.
+    """The hosts of a queue, and the mapping of its batch system to flags.
 
     Attributes:
         nodes: the ads of the queue's worker nodes; None where nobody knows them.

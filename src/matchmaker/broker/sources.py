@@ -250,7 +250,7 @@ class _Described:
 
     @property
     def id(self) -> str:
-        """What the queue has in common with its views, in lower case."""
+        """Return the id that the queue shares with its views, in lower case."""
         return (first_text(self.queue.ad, ("GlueCEUniqueID",)) or self.queue.name).lower()
 
 
@@ -355,7 +355,7 @@ def _rules(ad: ClassAd) -> list[str] | None:
 def _described(
     given: Iterable[ClassAd], open_without_rules: bool
 ) -> tuple[Glue | None, list[ClassAd]]:
-    """What a source describes in GLUE's terms, if anything, and its ads of queues."""
+    """Return a source's GLUE description, if it has one, and its ads of queues."""
     if isinstance(given, Glue):
         return given, []
     ads = list(some_ads(given))

@@ -193,7 +193,7 @@ def evaluate_counted(
     inside: str = "",
     within: Budget | None = None,
 ) -> tuple[Value, Budget]:
-    """As ``evaluate``, with what the evaluation has used up, and perhaps other limits `within`.
+    """Evaluate an expression, and return the steps and seconds used; `within` sets bounds.
 
     >>> from matchmaker import parse_expr
     >>> value, used = evaluate_counted(parse_expr("1 + 2"), None, None)

@@ -130,7 +130,7 @@ _EXTRAS = {
 
 
 def _missing(error: ImportError) -> str:
-    """What to install, where a library of an extra is missing; empty for any other error."""
+    """Say which extra to install for a missing library; empty for any other error."""
     if "pip install" in str(error) and error.name != "sqlalchemy":
         return str(error)
     library = (error.name or "").partition(".")[0]

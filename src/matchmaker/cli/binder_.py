@@ -72,7 +72,7 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
 
 
 def _asked(place: Place, ask: Callable[[Binder], Awaitable[_T]], *, admin: bool = False) -> _T:
-    """What a binder answers, if need be to the owner of an admin's token."""
+    """Return a binder's answer, if need be to the owner of an admin's token."""
 
     async def asked() -> _T:
         from matchmaker.pilots import connect

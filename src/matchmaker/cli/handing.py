@@ -174,7 +174,7 @@ _AT_ONCE: Final = 8
 
 @attrs.frozen(slots=True)
 class Outcome:
-    """What became of one of many orders: its record, or why there is none; status 1 or 2.
+    """The result of one of many orders: its record, or the reason for none; status 1 or 2.
 
     Of one that is handed over now, also the owner's options, and what was left out.
     """

@@ -80,7 +80,7 @@ job_option = click.option(
 
 
 def id_of(job: ClassAd) -> str | None:
-    """What a job goes by: ``12.0`` for HTCondor's, or the first name that it has.
+    """Return a job's name: ``12.0`` for HTCondor's, or its first naming attribute.
 
     >>> id_of(ClassAd(ClusterId=12, ProcId=0)), id_of(ClassAd(Name="a")), id_of(ClassAd())
     ('12.0', 'a', None)

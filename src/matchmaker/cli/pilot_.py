@@ -305,7 +305,7 @@ async def _report(workers: Sequence[Worker], file: Path) -> None:
 
 
 def _stopping() -> asyncio.Event:
-    """What SIGINT and SIGTERM set."""
+    """Return the event that SIGINT and SIGTERM set."""
     import signal
 
     stop = asyncio.Event()

@@ -235,7 +235,7 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
 
 
 def no_match_hint(job: ClassAd, found: Queues, hosts: Hosts) -> str:
-    """What to do about names of the job that no queue has, and that nobody knows to be of hosts."""
+    """Advise on names of the job that no queue has and no schema gives to hosts."""
     from matchmaker.batch.clauses import as_host_attribute
 
     requirements = job.expr("Requirements", None)

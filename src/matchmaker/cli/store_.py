@@ -14,7 +14,7 @@ from matchmaker.cli.output import count, plain, print_json, printable, show, tab
 
 @contextmanager
 def storage() -> Iterator[None]:
-    """What a storage refuses, as bad input; of several errors at once the first."""
+    """Turn a storage's refusals into bad input; of several errors at once the first."""
     from matchmaker.pilots.store.protocol import StoreError
 
     try:

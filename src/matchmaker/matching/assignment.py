@@ -157,7 +157,7 @@ class Assignment:
         return arrow_table(columns)
 
     def to_pandas(self) -> Any:
-        """The same as a pandas ``DataFrame``."""
+        """Return a pandas ``DataFrame``."""
         return data_frame(self.to_arrow())
 
     def __str__(self) -> str:

@@ -107,7 +107,7 @@ class Each(Sequence[_T]):
 
 @attrs.frozen(slots=True)
 class Selection:
-    """What a job may run on, best first, and what refuses it, in the order of the resources.
+    """The resources a job may run on, best first, and those that refuse it, in their order.
 
     Elements are made when they are asked for: to say why one refuses takes longer than to decide
     it. ``error`` says why requirements or ranks are ERROR where they took too much to evaluate.
@@ -141,7 +141,7 @@ class Selection:
         )
 
     def to_pandas(self) -> Any:
-        """The same as a pandas ``DataFrame``."""
+        """Return a pandas ``DataFrame``."""
         return data_frame(self.to_arrow())
 
 
@@ -181,7 +181,7 @@ class Resources:
     def selection(
         self, decision: Decision, order: Sequence[int], refuse: Callable[[int], Refusal]
     ) -> Selection:
-        """What is decided, in an order of the places; ``refuse`` says why a row is refused."""
+        """Build the selection of a decision in a given order; ``refuse`` explains a refused row."""
         rows, ranks = decision.rows.tolist(), decision.ranks.tolist()
         others = self.rows(decision.by != 0)
         # A reason is found when it is asked for; all of them are one question.

@@ -126,7 +126,7 @@ class Matches:
         return arrow_table(columns)
 
     def to_pandas(self) -> Any:
-        """The same as a pandas ``DataFrame``."""
+        """Return a pandas ``DataFrame``."""
         return data_frame(self.to_arrow())
 
     def best(self, count: int, tie: random.Random | None = None) -> Matches:

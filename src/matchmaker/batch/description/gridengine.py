@@ -102,7 +102,7 @@ class _Limits:
 
 @attrs.frozen(slots=True)
 class _Said:
-    """What the outputs say, by host and by queue."""
+    """The values in the outputs, by host and by queue."""
 
     hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
     instances: dict[str, dict[str, dict[str, str]]] = attrs.Factory(dict)

@@ -175,7 +175,7 @@ def _node(name: str, facts: Facts) -> Node:
 
 
 def _chunk(queue: Facts) -> list[tuple[str, str]]:
-    """What a queue asks of a node for each chunk of a job; amounts are left to the job."""
+    """Return the conditions of a queue on the node of each chunk; amounts are the job's."""
     asked = _part(queue, _CHUNK).items()
     return [(f"{_AVAILABLE}{name}", value) for name, value in asked if not _AMOUNT.fullmatch(value)]
 
@@ -318,7 +318,7 @@ def _routes(queue: Facts) -> bool:
 
 
 def _damage(facts: Facts) -> str:
-    """What keeps a queue's access from being known; empty if nothing does."""
+    """Return why a queue's access cannot be known; empty if it is."""
     kind = facts.get("queue_type")
     if kind is None:
         return "it has no queue_type"

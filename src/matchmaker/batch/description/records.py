@@ -195,7 +195,7 @@ class Queue:
         )
 
     def policy(self) -> ClassAd:
-        """What decides which jobs the queue takes, as the ads of its nodes repeat it.
+        """Return the queue's limits as an ad, which the ads of its nodes repeat.
 
         >>> queue = Queue(name="long", lrms="slurm", status=PRODUCTION, max_wall=7200)
         >>> print(queue.policy())

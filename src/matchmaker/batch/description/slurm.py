@@ -323,7 +323,7 @@ def _access(facts: Facts, text: Text) -> Access:
 
 
 def _missing(facts: Facts) -> str:
-    """What of access is not there, though what Slurm prints beside it is; empty if nothing is."""
+    """Return the missing fields of access whose neighbours Slurm printed; empty if none is."""
     names = facts.keys() & _ACCESS
     said = {_ACCESS[name] for name in names}
     kinds = {name.removeprefix(ALLOWED).removeprefix(DENIED) for name in said}

@@ -52,7 +52,7 @@ FACTS: Final = frozenset({
 
 
 def other_choices(choices: Counter[tuple[type, Value]], now: Value) -> list[tuple[Value, int]]:
-    """What may stand for the present constant of an equality: what most have, with how many.
+    """Return other constants for an equality: the commonest values, with their numbers.
 
     What differs only in the case of letters comes first: where the case counts, it was meant.
     """

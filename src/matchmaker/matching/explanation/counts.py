@@ -1,4 +1,4 @@
-"""What each slot of a pool says to each clause of a job, and the slots' own clauses to the job.
+"""Count the slots of a pool by clause: those of a job, and the slots' own.
 
 This is counted once, row by row, for all that an explanation reports.
 """
@@ -105,7 +105,7 @@ class Counts:
         self._object(self.objecting, self.held, 1)
 
     def by(self, side: Side) -> Evaluator:
-        """What evaluates the clauses of the ads on a side."""
+        """Return the evaluator of the clauses of one side."""
         return self.evaluator if side is Side.JOB else self.policies.evaluator
 
     def _none_failing(self) -> npt.NDArray[np.int32]:
@@ -259,7 +259,7 @@ class Counts:
         return np.flatnonzero((failing == 0) & (objecting == 0))
 
     def gained(self, job: ClassAd) -> Gain | None:
-        """What a changed job gains, None where it matches no more. Raises OverworkError."""
+        """Count the slots a changed job gains; None if it gains none. Raises OverworkError."""
         self.work.count(0)
         masks = self.pool._masks(job, self.work)
         mask = masks.mine()

@@ -125,7 +125,7 @@ def _compared(outer: Call, call: Call, asked: Expr) -> Expr | None:
 
 @attrs.frozen(slots=True)
 class Asked:
-    """What an element says: of each condition its truth, and the values of a comparison's sides."""
+    """The truth of each condition for an element, and the values of a comparison's sides."""
 
     element: Value
     truths: tuple[Value, ...]
@@ -137,7 +137,7 @@ class Asked:
         return [place for place, value in enumerate(self.truths) if value is not True]
 
     def name(self, place: int) -> str:
-        """What it is called: by its id, or by its place in the list."""
+        """Return its id, or its place in the list."""
         if isinstance(self.element, ClassAd):
             for name in _NAMES:
                 held = self.element._held.get(name.lower())
@@ -171,7 +171,7 @@ def _each(node: Expr, listed: Expr) -> Expr:
 
 
 def answered(listing: Listing, value: Value) -> tuple[list[Asked], int]:
-    """What each element says, and how many must satisfy all conditions."""
+    """Return the answers of each element, and how many must satisfy all conditions."""
     if not isinstance(value, list) or not isinstance(value[0], list):
         return [], 1
     listed, needed, *columns = value
@@ -233,7 +233,7 @@ def facts(condition: Expr, sides: tuple[Value, Value] | None) -> tuple[tuple[str
 def of_pair(
     clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
 ) -> Iterator[tuple[Listing, list[Asked]]]:
-    """What the elements of each list in a clause say, for one ad and another."""
+    """Ask the elements of each list in a clause, for one ad and another."""
     for listing in listings(clause, ad):
         found, _ = answered(listing, allowance.value(question(listing), ad, other))
         if found:
@@ -256,7 +256,7 @@ class Promise:
 
 @attrs.frozen(slots=True, eq=False)
 class _Lists:
-    """What the lists of some slots say to a clause of the job."""
+    """The answers of the lists of some slots to a clause of the job."""
 
     clause: Wanted
     number: int
@@ -266,7 +266,7 @@ class _Lists:
 
 
 class Elements:
-    """What the lists say that clauses of a job ask about, for the slots that fail them.
+    """The lists that clauses of a job ask about, for the slots that fail them.
 
     Where that takes too much, ``counts.stopped`` is set, and the others are left out.
     """
@@ -293,7 +293,7 @@ class Elements:
         return tuple(_counted(one) for one in self._found if any(a for a, _ in one.asked))
 
     def notes(self) -> Iterator[str]:
-        """What is amiss with conditions: a name that no element has, an error of every element."""
+        """Report faults of conditions: a name that no element has, an error of every element."""
         for one in self._found:
             elements = [asked for found, _ in one.asked for asked in found]
             known: dict[str, str] = {}
@@ -501,7 +501,7 @@ def _lacking(condition: Expr, known: Container[str], job: ClassAd) -> Iterator[s
 
 
 def _nearest(condition: Expr, place: int, elements: list[Asked]) -> str:
-    """What the element has that comes nearest to a comparison, in words.
+    """Name the element's value that comes nearest to a comparison.
 
     Of numbers, the nearest; of other constants, the one that most elements have.
     """

@@ -1,4 +1,4 @@
-"""What an explanation looks at, tries and reports. Ads come from strangers, and people read it.
+"""Bounds of an explanation: ads come from strangers, and people read it.
 
 What matching with a pool may take is in ``matching.limits``.
 """

@@ -163,7 +163,7 @@ def page(title: str, parts: Iterable[Part], of: str = "") -> str:
 
 
 def fragment(title: str, parts: Iterable[Part], of: str = "") -> str:
-    """What stands in the page, with its style: for a notebook."""
+    """Return the page's body with its style, for a notebook."""
     made = [f"<style>{_STYLE}</style>", f"<h1>{_text(title)}</h1>"]
     if of:
         made.append(f'<p class="of">{_text(of)}</p>')

@@ -163,7 +163,7 @@ def _numbered(
 def _of_elements(
     listing: Listing, found: list[Asked], above: tuple[int, ...]
 ) -> Iterator[PairClause]:
-    """What each element of a list says: the conditions that it fails, or that it fails none."""
+    """List the conditions that each element of a list fails, or that it fails none."""
     for place, asked in enumerate(found[: LIMITS.elements]):
         number, name = ".".join(map(str, (*above, place + 1))), asked.name(place)
         if not asked.failing:

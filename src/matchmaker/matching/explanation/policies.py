@@ -90,7 +90,7 @@ class Policies:
     def _followed(
         self, clause: Expr, rows: Rows, via: tuple[str, ...]
     ) -> Iterator[tuple[tuple[Expr, tuple[str, ...]], Rows]]:
-        """What a name stands for, where the clause is one; any other clause is a leaf."""
+        """Follow a clause that is a name to its definition; any other clause is a leaf."""
         reaches = self.evaluator.reaches
         if (
             isinstance(clause, Attr)

@@ -218,7 +218,7 @@ class Joint:
 
 
 def _gained(change: Suggestion | Joint) -> str:
-    """What a change gains, in words: slots, free ones, and those that come anyway."""
+    """Say how many slots a change gains, how many are free, and how many come anyway."""
     words = counted(change.gain)
     if change.free is not None and change.free > change.gain:
         words += f", and {change.free:,} free ones more"
@@ -266,7 +266,7 @@ class Later:
 
 
 class Paged:
-    """What is a page too: for a notebook, and by itself."""
+    """A report that can also be shown as HTML, in a notebook or by itself."""
 
     __slots__ = ()
 
@@ -347,7 +347,7 @@ class Explanation(Paged):
         return (*((words,) if words else ()), *((str(self.later),) if self.later else ()))
 
     def advice(self) -> tuple[object, ...]:
-        """What would help: the suggestions, or else several changes together; and what lasts."""
+        """Return the suggestions, or else several changes together; then the lasting ones."""
         now = self.suggestions or (() if self.joint is None else (self.joint,))
         if self.later is None:
             return now

@@ -64,7 +64,7 @@ class Use:
 
 @attrs.define(slots=True, eq=False)
 class Lever:
-    """What may be changed: an attribute of the job by its name, or a comparison's constant."""
+    """Something to change: an attribute of the job by its name, or a comparison's constant."""
 
     name: str
     folded: str
@@ -95,7 +95,7 @@ class Lever:
         return changed
 
     def named(self) -> tuple[str, str]:
-        """What is changed, and what it is now, in words."""
+        """Name the thing to change, and its present value."""
         what, before = self.name, value_text(self.now)
         if self.constant is not None:
             what = f"{unparse(self.constant.slot)} {symbol_of(self.constant.operator)}"
