@@ -73,7 +73,7 @@ _values: Final = methodcaller("values")
 def column_of(contents: list[Any]) -> Column:
     """A column of contents, in a form that suits them."""
     # That 1, 1.0 and true count as one here makes no difference to speak of.
-    if len(contents) >= _SAMPLE and 4 * len(set(contents)) > len(contents):
+    if len(contents) >= _SAMPLE and 2 * len(set(contents)) > len(contents):
         found = _hardly_repeating(contents)
         if found is not None:
             return found
