@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from matchmaker import ParseError, parse_expr
-from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import Attr
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.quoting import quote
-from tests.oracle.cases import UNREPEATABLE
+from tests.oracle.cases import functions
 from tests.oracle.oracle import Case
 from tests.oracle.shrink import PRESENT
 from tests.oracle.vocabulary import ARGUMENTS, LEAVES, NAMES, PATTERN_PARTS, SIGNATURES, TOKENS
@@ -53,7 +52,7 @@ _SCOPES: Final = ("", "", "", "MY.", "TARGET.", "my.", "target.", "self.", "othe
 _TYPED: Final = {"evalineachcontext", "countmatches", "unresolved"}
 """Functions that are called with sensible arguments only: others make HTCondor crash."""
 _FUNCTIONS: Final = tuple(
-    function for name, function in FUNCTIONS.items() if name not in UNREPEATABLE | _TYPED
+    function for function in functions() if function.name.lower() not in _TYPED
 )
 
 

@@ -18,7 +18,7 @@ _VALUES: Final = {"Undefined": UNDEFINED, "Error": ErrorType()}
 
 def is_ad(given: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether something is an ad of the bindings."""
-    return _is(type(given), "ClassAd")
+    return _is(given, "ClassAd")
 
 
 def ours(value: Any) -> Any:
@@ -26,13 +26,11 @@ def ours(value: Any) -> Any:
 
     An expression is read from what it prints: ParseError, if it is none here.
     """
-    kind = type(value)
-    if _is(kind, "ExprTree"):
+    if _is(value, "ExprTree"):
         return parse_expr(str(value))
-    if _is(kind, "Value"):
-        return _VALUES.get(value.name, value)
-    return value
+    return _VALUES.get(value.name, value) if _is(value, "Value") else value
 
 
-def _is(kind: type, name: str) -> bool:
+def _is(given: object, name: str) -> bool:
+    kind = type(given)
     return kind.__name__ == name and kind.__module__.startswith(_MODULES)

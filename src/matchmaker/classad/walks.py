@@ -6,7 +6,7 @@ No walk recurses, since chains may be thousands long. The kinds of nodes are in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial, reduce
+from functools import reduce
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -143,12 +143,7 @@ def conjuncts(root: Expr) -> list[Expr]:
 
 
 def disjuncts(root: Expr) -> list[Expr]:
-    """The alternatives of a condition: the operands of its outermost ``||`` chain, in order.
-
-    >>> from matchmaker import parse_expr
-    >>> [str(c) for c in disjuncts(parse_expr("a > 1 || b && c || d"))]
-    ['a > 1', 'b && c', 'd']
-    """
+    """The alternatives of a condition: the operands of its outermost ``||`` chain, in order."""
     return _flattened(root, "||")
 
 
@@ -165,7 +160,7 @@ def _flattened(root: Expr, operator: str) -> list[Expr]:
 
 def conjunction(clauses: list[Expr]) -> Expr:
     """The clauses joined with ``&&``; no clause at all is ``true``."""
-    return _joined("&&", clauses) if clauses else TRUE
+    return reduce(lambda left, right: Binary("&&", left, right), clauses or [TRUE])
 
 
 def disjunction(alternatives: list[Expr]) -> Expr:
@@ -175,12 +170,7 @@ def disjunction(alternatives: list[Expr]) -> Expr:
     >>> print(disjunction(disjuncts(parse_expr("a > 1 || (b || c)"))))
     a > 1 || b || c
     """
-    return _joined("||", alternatives) if alternatives else FALSE
-
-
-def _joined(operator: str, operands: list[Expr]) -> Expr:
-    joined: Expr = reduce(partial(Binary, operator), operands)
-    return joined
+    return reduce(lambda left, right: Binary("||", left, right), alternatives or [FALSE])
 
 
 def compared(node: Expr) -> tuple[Expr, str, Value] | None:

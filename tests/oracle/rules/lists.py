@@ -391,7 +391,7 @@ def _without_parentheses(answer: Answer, case: Case) -> Answer:
 
 _TO_TEXT: Final = [
     f"matchmaker.classad.functions.{module}:to_text"
-    for module in ("conversions", "strings", "versions", "control")
+    for module in ("conversions", "strings", "control")
 ]
 
 TEXTS: Final = Rules(

@@ -231,9 +231,7 @@ def _format_given(arguments: tuple[Expr, ...], scope: Any) -> tuple[Any, Any]:
 
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "is", "isnt")
-_WHOLE: Final = {
-    name for name, function in FUNCTIONS.items() if function.call.__module__.endswith(".versions")
-} | {
+_WHOLE: Final = {name for name in FUNCTIONS if name.startswith("version")} | {
     "tolower", "toupper", "strcat", "join", "string", "stricmp", "strcmp",
     "member", "identicalmember", "anycompare", "allcompare",
 }  # fmt: skip
@@ -241,7 +239,7 @@ _WHOLE: Final = {
 _STRICT: Final = [name for name, function in FUNCTIONS.items() if not function.lazy]
 _TO_TEXT: Final = [
     f"matchmaker.classad.functions.{module}:to_text"
-    for module in ("conversions", "strings", "versions", "control")
+    for module in ("conversions", "strings", "control")
 ]
 
 LONG: Final = Rules(

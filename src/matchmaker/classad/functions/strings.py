@@ -246,8 +246,7 @@ def natural_order(left: str, right: str) -> int:
         start = min(len(left), len(right))
         if len(left) == len(right):
             return 0
-    # Behind its end a text has the character 0, as in C.
-    difference = ord(left[start : start + 1] or "\0") - ord(right[start : start + 1] or "\0")
+    difference = _code(left, start) - _code(right, start)
     first = start
     while first and left[first - 1] in "0123456789":
         first -= 1
@@ -258,6 +257,10 @@ def natural_order(left: str, right: str) -> int:
     if zeros != other_zeros:
         return other_zeros - zeros
     return difference if zeros or len(one) == len(other) else len(one) - len(other)
+
+
+def _code(text: str, index: int) -> int:
+    return ord(text[index]) if index < len(text) else 0
 
 
 def _digits(text: str, index: int) -> str:
