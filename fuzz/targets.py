@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -56,6 +57,9 @@ from tests.canonical import canonical
 
 TRIES: Final = 3
 """How often two values may differ before that counts: clocks go on, and time limits are close."""
+
+BRACKETED: Final = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
+"""Takes a part of a text that the parser keeps by itself."""
 
 FEW: Final = 4
 """How many ads of an input are looked at more closely."""
@@ -118,6 +122,8 @@ def parser(data: bytes) -> None:
 def syntax(data: bytes) -> None:
     """The fast parser takes nothing but what the grammar takes, and reads it alike."""
     text = decoded(data)
+    for part in BRACKETED.findall(text):
+        parsed(part)
     node = parsed(text)
     ad = ad_in(text)
     if node is not None:

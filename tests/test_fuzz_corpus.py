@@ -75,7 +75,6 @@ CE = "dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid"
 Defect: TypeAlias = tuple[str, str, str, Callable[..., Any], str]
 DEFECTS: list[Defect] = [
     ("parser", "a + b", "parse_again", lambda _: FALSE, "reads back as the same tree"),
-    ("syntax", "1", "value_of", lambda _: 1.0, "a value is that of its expression"),
     ("syntax", "1", "parsed", lambda _: FALSE, "both read an expression alike"),
     ("syntax", "[a = 1]", "ad_in", lambda _: mm.ClassAd(a=2), "both read an ad alike"),
     ("parser", "1 +", "parse_expr", far_away, "line 99 of 1"),

@@ -76,9 +76,11 @@ class Assignments(Kept[Assignment]):
         found: Assignment = (name, value) if isinstance(name, str) else (name[0], value, name[1])
         if len(text) <= _LONG and text.isascii():
             # As `keep` does, at a third of its time.
-            self.bytes += size + 2 * len(text)
+            size += 2 * len(text)
+            self.bytes += size
             if self.bytes > self.most:
-                self.forget()
+                self.clear()
+                self.bytes = size
             self[text] = found
         return found
 
@@ -115,10 +117,14 @@ def ad_of(texts: Sequence[str], read: Assignments) -> ClassAd:
         return ClassAd._of(dict(found))
     except ValueError:
         # One of three: a name that other ads spell otherwise.
-        held = {each[0]: each[1] for each in found}
-        # Of a name that comes twice the first spelling counts.
-        names = {each[0]: each[2] if len(each) > 2 else "" for each in reversed(found)}
-        return ClassAd._of(held, {folded: name for folded, name in names.items() if name})
+        held: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        for folded, value, *unusual in found:
+            # Of a name that comes twice the first spelling counts.
+            if unusual and folded not in held:
+                names[folded] = unusual[0]
+            held[folded] = value
+        return ClassAd._of(held, names or None)
 
 
 def _split(inside: str) -> list[str]:

@@ -1,7 +1,7 @@
 """From Lark to nodes: the parser made from ``grammars/classad.lark``, and its errors in words.
 
-Loading Lark takes its time, so that this module is imported when the first text is parsed. The way
-in is ``parser``.
+Loading Lark takes its time, so that this module is imported when the first text comes that
+``parser``, the way in, does not take.
 """
 
 from __future__ import annotations

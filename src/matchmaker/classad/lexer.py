@@ -49,7 +49,8 @@ def tokens_of(text: str) -> list[str]:
     """The tokens of a text, then an empty one, as also in place of what is no token.
 
     One token are: a minus sign and digits after it, also where the sign subtracts; two names with a
-    dot between them; strings side by side; brackets that hold no others.
+    dot between them; strings side by side; brackets that hold no others, and no comments or quoted
+    names, which could hide a bracket.
 
     >>> tokens_of("a.b -5 ? : (c + 1) // end")
     ['a.b', '-5', '? :', '(c + 1)', '']

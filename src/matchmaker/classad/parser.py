@@ -188,7 +188,8 @@ def _within(text: str, read: Callable[[str, _Tokens], _R]) -> tuple[_R, int]:
     # An empty token stands at the end, and in place of what is none.
     if next(tokens, None) is not None:
         raise MissError
-    return found, NODE * len(symbols)
+    # Constants of lists and ads stand within a token.
+    return found, NODE * (len(symbols) + text.count(",") + text.count(";"))
 
 
 def _until(end: str, tokens: _Tokens) -> Expr:
@@ -278,7 +279,8 @@ def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
     if symbol == "(":
         return call(_name(before), _items(")", tokens))
     if symbol[0] == "(":
-        whole = before + symbol
+        # With a name, or it would be the clause that such parentheses are by themselves.
+        whole = _name(before) + symbol
         node = _known.get(whole)
         if node is None:
             arguments, size = _within(symbol[1:-1], _items)

@@ -26,7 +26,7 @@ from matchmaker.classad.formats.stream import (
     text_of,
 )
 from matchmaker.classad.limits import LIMITS
-from matchmaker.classad.parser import parse_ad_expr
+from matchmaker.classad.parser import by_grammar
 from matchmaker.classad.unparse import unparse_ad
 
 SYNTAX: Final = Syntax(
@@ -75,11 +75,12 @@ def read_parts(parts: Iterator[Part], report: Report) -> Iterator[ClassAd]:
 
 
 def _ad(part: Part) -> ClassAd:
-    ad = ad_in(part.text)
+    text = without_comments(part.text)
+    ad = ad_in(text)
     if ad is not None:
         return ad
     try:
-        return ClassAd.from_expression(parse_ad_expr(without_comments(part.text)))
+        return ClassAd.from_expression(by_grammar(text, "ad"))
     except ParseError as error:
         raise placed(error, part.line, part.column) from None
 

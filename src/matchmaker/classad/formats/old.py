@@ -61,6 +61,7 @@ def ads_within(text: str, number: int, report: Report) -> Iterator[ClassAd]:
         if text[start] == "\n":
             start += 1
             continue
+        # -1, if there is no other empty line, becomes the end.
         end = text.find("\n\n", start) % (len(text) + 1)
         lines = text[start:end].rstrip("\n").split("\n")
         try:
