@@ -66,6 +66,7 @@ def truth(value: Value) -> Value:
 def logical_and(left: Value, right: Value) -> Value:
     """``left && right``. False decides; an error on the left wins over all.
 
+    >>> from matchmaker import ERROR
     >>> logical_and(False, ERROR), logical_and(ERROR, False), logical_and(UNDEFINED, False)
     (False, ERROR, False)
     """
@@ -79,6 +80,7 @@ def logical_and(left: Value, right: Value) -> Value:
 def logical_or(left: Value, right: Value) -> Value:
     """``left || right``. True decides; an error on the left wins over all.
 
+    >>> from matchmaker import ERROR
     >>> logical_or(UNDEFINED, True), logical_or(ERROR, True)
     (True, ERROR)
     """

@@ -24,7 +24,7 @@ from matchmaker.matching.columns.contents import ABSENT, OTHER
 from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.texts import Texts, greatest, without
-from matchmaker.matching.columns.views import Layout, Names
+from matchmaker.matching.columns.views import Layout, NumberedNames
 
 _SURE: Final = 256
 """The number of rows from which contents that hardly repeat are expected to go on so."""
@@ -35,7 +35,7 @@ _SAMPLE: Final = 64
 
 
 def by_attribute(
-    ads: Sequence[ClassAd], names: Names
+    ads: Sequence[ClassAd], names: NumberedNames
 ) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
     """The layouts of ads, and by folded name: the numbers of the ads that have it, and what.
 
@@ -57,7 +57,7 @@ def by_attribute(
 
 
 def _cut(
-    names: Names, sizes: Rows, rows: Rows, contents: Any
+    names: NumberedNames, sizes: Rows, rows: Rows, contents: Any
 ) -> Iterator[tuple[str, Rows, list[Any]]]:
     begin = 0
     for number, size in enumerate(sizes.tolist()):

@@ -23,7 +23,7 @@ from matchmaker.matching.columns.forms import repeating, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 from matchmaker.matching.columns.stored import Stored
-from matchmaker.matching.columns.views import Block, Layout, Names, Parts, View
+from matchmaker.matching.columns.views import Block, Layout, NumberedNames, Parts, View
 
 SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""
@@ -47,7 +47,7 @@ class Store:
         self._alive = np.zeros(0, np.bool_)
         self._layouts: list[Layout] = []
         self._known: dict[tuple[object, ...], int] = {}
-        self._names = Names()
+        self._names = NumberedNames()
         self._layout: npt.NDArray[Any] = np.zeros(0, np.uint8)
         self._size = self._dead = self._changes = 0
         self._due = SETTLE_EVERY

@@ -21,7 +21,7 @@ from matchmaker.matching.columns.stored import in_memory
 _BATCH: Final = 2048
 
 
-class Names(dict[str, int]):
+class NumberedNames(dict[str, int]):
     """Folded names of attributes, numbered as they come: of the ads of one pool, who share most."""
 
     __slots__ = ("by_number",)
@@ -49,14 +49,14 @@ class Layout:
     Hardly two ads of a pool have the same names, so that a layout is as small as can be.
     """
 
-    shared: Names
+    shared: NumberedNames
     order: npt.NDArray[Any]
     spellings: dict[str, str] | None
 
     @classmethod
-    def of(cls, names: Sequence[str], shared: Names | None = None) -> Layout:
+    def of(cls, names: Sequence[str], shared: NumberedNames | None = None) -> Layout:
         """The layout of an ad with these names as it spells them, no two of them the same."""
-        shared = Names() if shared is None else shared
+        shared = NumberedNames() if shared is None else shared
         order = shared.order(map(ascii_fold, names), len(names))
         return cls(shared, order, unusual_names(names))
 
