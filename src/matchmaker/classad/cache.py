@@ -132,7 +132,8 @@ class Kept(dict[str, _V]):
         """Enters what a text was read as; gives it back. `size` are the bytes beside the text."""
         # The text may be part of the value too.
         size += ENTRY + 2 * getsizeof(text)
-        if size * LARGEST <= self.most:
+        # A requirement that names a thousand machines comes again with each job of its owner.
+        if 2 * size <= self.most:
             self.bytes += size
             if self.bytes > self.most:
                 self.clear()
