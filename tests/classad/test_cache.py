@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import matchmaker as mm
-from matchmaker.classad.cache import LARGEST, Cache, caches, remembered
-from matchmaker.classad.references import size_of
+from matchmaker.classad.cache import LARGEST, Cache, caches, remembered, size_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd, spelling_of
-from matchmaker.classad.cache import ENTRY, Kept
+from matchmaker.classad.cache import ENTRY, NODE, Kept
 from matchmaker.classad.lexer import NAME, REAL, SPACES, inside_of, pieces_of
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import MissError, known, parsed, parsed_ad
 from matchmaker.classad.quoting import unescape
-from matchmaker.classad.references import NODE
 
 Assignment: TypeAlias = "tuple[str, Any] | tuple[str, Any, str]"
 """A folded name and what an ad holds for it; third a spelling that is not the name's first one."""

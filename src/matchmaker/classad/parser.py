@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from matchmaker._stack import with_room
-from matchmaker.classad.cache import Kept
+from matchmaker.classad.cache import NODE, Kept
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
 from matchmaker.classad.lexer import NAME, SEPARATORS, SPACES, STRING, begins_ad, tokens_of
@@ -34,7 +34,6 @@ from matchmaker.classad.nodes import (
     constant,
 )
 from matchmaker.classad.quoting import RESERVED, unescape
-from matchmaker.classad.references import NODE
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _R = TypeVar("_R")

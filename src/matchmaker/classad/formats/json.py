@@ -173,30 +173,6 @@ def _ad(part: Part) -> ClassAd:
     return ClassAd._of_values(list(content), held)
 
 
-def content(item: Any) -> Any:
-    """What an ad holds for a value that the decoder gave; None for one that cannot be read.
-
-    >>> content("x"), content("/Expr(a + 1)/"), content("/Expr(a +)/"), content([None])
-    ('x', Expr('a + 1'), None, Expr('{undefined}'))
-    """
-    try:
-        held = _held(item)
-        check_depth(held)
-    except (ParseError, RecursionError):
-        return None
-    return held
-
-
-def expression_in(text: str) -> str | None:
-    """The text of the expression that a string stands for, if it does.
-
-    >>> expression_in("/Expr(a + 1)/"), expression_in("/Expr(a")
-    ('a + 1', None)
-    """
-    match = _EXPR.fullmatch(text)
-    return match[1] if match else None
-
-
 def write(ad: ClassAd) -> str:
     """An ad as one JSON object on one line."""
     held = zip(ad, ad._held.values(), strict=True)

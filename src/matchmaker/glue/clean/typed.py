@@ -16,8 +16,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.classad.cache import Cache
-from matchmaker.classad.references import size_of
+from matchmaker.classad.cache import Cache, size_of
 from matchmaker.classad.values import MAX_INT
 from matchmaker.glue.clean.rules import DEFAULT_RULES, clean_entry, clean_text
 from matchmaker.glue.clean.texts import RULES_OF_ACCESS
