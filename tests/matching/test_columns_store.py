@@ -105,6 +105,7 @@ def test_what_is_no_longer_held_is_given_up() -> None:
     assert isinstance(load, Loose)
     assert len(columns) < 5000
     assert len(pool._store._layouts) < 3 * 5000
+    assert len(pool._store._names) < 3 * 5000
     assert pool["wn7"] == machine(7, Load=1.0, Owner="u7")
     assert pool["wn8"]["Owner"] == ClassAd({"x": "user 8 of round 11"})["x"]
 

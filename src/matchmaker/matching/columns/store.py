@@ -414,9 +414,11 @@ class Store:
     def _lay_out(self, layout: npt.NDArray[Any], room: int) -> None:
         """Numbers the layouts anew that rows have, and gives up the others."""
         used, codes = np.unique(layout, return_inverse=True)
-        self._layouts = [self._layouts[code] for code in used.tolist()]
-        self._known = {layout.key: code for code, layout in enumerate(self._layouts)}
-        self._layout = roomy(codes.astype(narrowest(len(used))), len(codes), room)
+        before, self._layouts, self._known = self._layouts, [], {}
+        # Numbered anew too: names that no ad has any more would be kept for good.
+        self._names = NumberedNames()
+        moved = np.array([self._number(before[code]) for code in used.tolist()], np.intp)
+        self._layout = roomy(moved[codes].astype(narrowest(len(used))), len(codes), room)
 
     def _compact(self) -> None:
         """Gives up the rows that are dead. Views keep what they show."""
