@@ -75,28 +75,39 @@ def queues_of(worker_node: ClassAd) -> tuple[str, ...] | None:
 
 
 @charged
-def with_policy(queue: ClassAd, name: str, worker_nodes: Iterable[ClassAd]) -> ClassAd:
-    """Return the ad of a queue with what its nodes say of its policy, beside what it says itself.
+def policies_of(worker_nodes: Iterable[ClassAd]) -> dict[str, ClassAd]:
+    """Return the policy of each queue that worker nodes tell of, by the name of the queue.
 
-    >>> from matchmaker import parse_ad, parse_ads
+    The first node that has a policy for a queue counts.
+
+    >>> from matchmaker import parse_ads
     >>> nodes = parse_ads('[ QueueAds = { [ Name = "gpu"; MaxCpusPerNode = 4 ] } ]')
-    >>> with_policy(parse_ad('[ QueueName = "gpu" ]'), "gpu", nodes).eval("MaxCpusPerNode")
+    >>> policies_of(nodes)["gpu"].eval("MaxCpusPerNode")
     4
     """
-    told = next(filter(None, (_policy_of(node, name) for node in worker_nodes)), None)
-    if told is None or all(attribute in queue for attribute in told):
-        return queue
-    found = queue.copy()
-    for attribute in told:
-        if attribute not in queue:
-            found[attribute] = told.eval(attribute)
+    found: dict[str, ClassAd] = {}
+    for node in worker_nodes:
+        listed = node.eval("QueueAds")
+        for ad in listed if isinstance(listed, list) else ():
+            if isinstance(ad, ClassAd) and isinstance(name := ad.eval("Name"), str):
+                found.setdefault(name, ad)
     return found
 
 
-def _policy_of(worker_node: ClassAd, queue: str) -> ClassAd | None:
-    listed = worker_node.eval("QueueAds")
-    ads = (ad for ad in listed if isinstance(ad, ClassAd)) if isinstance(listed, list) else ()
-    return next((ad for ad in ads if ad.eval("Name") == queue), None)
+@charged
+def with_policy(queue: ClassAd, policy: ClassAd | None) -> ClassAd:
+    """Return the ad of a queue with what another ad says of its policy, beside what it says itself.
+
+    >>> with_policy(ClassAd(QueueName="gpu"), ClassAd(QueueName="x", MaxCpusPerNode=4)).to_dict()
+    {'QueueName': 'gpu', 'MaxCpusPerNode': 4}
+    """
+    if policy is None or all(attribute in queue for attribute in policy):
+        return queue
+    found = queue.copy()
+    for attribute in policy:
+        if attribute not in queue:
+            found[attribute] = policy.eval(attribute)
+    return found
 
 
 def named(worker_nodes: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:

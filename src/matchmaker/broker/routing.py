@@ -189,11 +189,17 @@ def route(
     hosts = hosts if hosts is not None else Hosts()
     if queue is not None:
         named = _named(ces, queue)
-        return _route_to(attrs.evolve(named, ad=_with_policy(named.ad, hosts)), job, hosts)
+        told = local.policies_of(hosts.nodes or ()).get(local_name(named.ad))
+        ad = local.with_policy(named.ad, told)
+        return _route_to(attrs.evolve(named, ad=ad), job, hosts)
     listed = [ad for ad in hosts.nodes or () if local.queues_of(ad) is not None]
     described: dict[str, ClassAd] = {}
     if listed:
-        described = {name: _with_policy(ad, hosts) for name, ad in _described(ces).items()}
+        policies = local.policies_of(hosts.nodes or ())
+        described = {
+            name: local.with_policy(ad, policies.get(local_name(ad)))
+            for name, ad in _described(ces).items()
+        }
         ces = [_as_seen(ad, job, hosts) for ad in described.values()]
     selection = choose(job, ces, at=at, tie=tie, rules=rules)
     second: tuple[Route, int] | None = None
@@ -218,10 +224,6 @@ def route(
     found, before = second
     over = tuple(passed[:before]) if found.submission is not None else ()
     return attrs.evolve(found, selection=selection, passed_over=over)
-
-
-def _with_policy(ad: ClassAd, hosts: Hosts) -> ClassAd:
-    return local.with_policy(ad, local_name(ad), hosts.nodes or ())
 
 
 def _described(ces: Iterable[ClassAd] | Pool) -> dict[str, ClassAd]:

@@ -23,7 +23,7 @@ from matchmaker.glue.issues import issue as made
 from matchmaker.glue.linking import site_of
 from matchmaker.glue.records import ComputingElement, texts
 from matchmaker.glue.snapshot import joined
-from matchmaker.nodes import queues_of, with_policy
+from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
 
@@ -164,7 +164,8 @@ def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
     [('gpu', 4), ('up', 12)]
     """
     behind: dict[str, list[ClassAd]] = {}
-    for node in worker_nodes:
+    given = list(worker_nodes)
+    for node in given:
         for name in dict.fromkeys(queues_of(node) or ()):
             behind.setdefault(name, []).append(node)
 
@@ -172,6 +173,7 @@ def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
         return sum(n for ad in nodes if is_integer(n := ad.eval(attribute)))
 
     made = []
+    policies = policies_of(given)
     for name, nodes in sorted(behind.items()):
         ad = ClassAd({"Name": name, "QueueName": name})
         systems = {text for node in nodes if isinstance(text := node.eval("LRMSType"), str)}
@@ -181,7 +183,7 @@ def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
         takes = [node for node in nodes if node.eval("Available") is not False]
         if any("FreeCpus" in node for node in takes):
             ad["GlueCEStateFreeCPUs"] = total(takes, "FreeCpus")
-        made.append(with_policy(ad, name, nodes))
+        made.append(with_policy(ad, policies.get(name)))
     return made
 
 

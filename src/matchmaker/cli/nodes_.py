@@ -186,13 +186,14 @@ def _choose(
         policy = chosen.ad
         if name := local_name(policy):
             inventory = nodes.in_queue(inventory, name)
-            policy = nodes.with_policy(policy, name, inventory)
+            policy = nodes.with_policy(policy, nodes.policies_of(inventory).get(name))
     elif places.at:
         raise click.UsageError("--at needs descriptions of queues: --ldif, --ce or --ldap")
     elif queue:
         inventory = _of_queue(inventory, queue)
         page.say("queue", f"{queue}, with {count(len(inventory), 'worker node')}")
-        policy = nodes.with_policy(ClassAd({"QueueName": queue}), queue, inventory)
+        told = nodes.policies_of(inventory).get(queue)
+        policy = nodes.with_policy(ClassAd({"QueueName": queue}), told)
     refusal = policy_refusal(job, policy)
     if refusal:
         page.data["refusal"] = refusal
