@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
+from fuzz.targets import BRACKETED
 from matchmaker import ClassAd, Expr, ParseError, parse_ad
 from matchmaker.classad import parser
 from matchmaker.classad.assignments import ad_in
@@ -86,9 +87,6 @@ texts = good | spoiled(good) | soup | soup.map(lambda text: f"[{text}]")
 # What the fast parser leaves to the grammar: a number with a word or a selection at its end, and a
 # word for an operator with one.
 LEFT = re.compile(r"[0-9](?:is|\.\s*[a-z_'])|is(?:nt)?\.", re.IGNORECASE)
-
-
-BRACKETED = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
 
 
 def wanted_of(text: str, start: str) -> Any:

@@ -11,7 +11,7 @@ from sys import intern
 from typing import Any, Final, TypeVar, overload
 
 from matchmaker.classad.bindings import is_ad, ours
-from matchmaker.classad.cache import Kept
+from matchmaker.classad.cache import TextCache
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
@@ -37,7 +37,7 @@ FIRST: Final[dict[str, str]] = {}
 """How each folded name was spelled first. Nothing is ever dropped from it, since ads rest on it."""
 
 
-class _Spellings(Kept[str | tuple[str, str]]):
+class _Spellings(TextCache[str | tuple[str, str]]):
     """By name: the folded name, with the name where that is spelled otherwise than first."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class _Spellings(Kept[str | tuple[str, str]]):
         first = FIRST.get(folded)
         if first is None and len(FIRST) < LIMITS.spellings and len(name) <= LIMITS.spelling:
             first = FIRST.setdefault(folded, name)
-        return self.keep(name, folded if first == name else (folded, name))
+        return self.put(name, folded if first == name else (folded, name))
 
 
 spelling_of: Final = _Spellings("names of attributes", 1 << 22).__getitem__

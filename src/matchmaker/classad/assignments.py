@@ -7,29 +7,28 @@ assignment to a plain name raises MissError: the reader of the format decides, w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd, spelling_of
-from matchmaker.classad.cache import ENTRY, NODE, Kept
-from matchmaker.classad.lexer import NAME, REAL, SPACES, inside_of, pieces_of
+from matchmaker.classad.cache import ENTRY, NODE, TextCache
+from matchmaker.classad.lexer import NAME, ONE_STRING, REAL, SPACES, assignments_in, inside_of
 from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
-from matchmaker.classad.parser import MissError, known, parsed, parsed_ad
+from matchmaker.classad.parser import MissError, parsed, parsed_ad
 from matchmaker.classad.quoting import unescape
 
-Assignment: TypeAlias = "tuple[str, Any] | tuple[str, Any, str]"
+NameAndValue: TypeAlias = "tuple[str, Any] | tuple[str, Any, str]"
 """A folded name and what an ad holds for it; third a spelling that is not the name's first one."""
 
 
-class Assignments(Kept[Assignment]):
-    """What assignments say, by their texts, in a format with strings of its own.
+class AssignmentTable(TextCache[NameAndValue]):
+    """Map the texts of assignments to names and values, in a format with strings of its own.
 
     `unescape` gives the string of a text that begins with a quote and may have escapes, or None if
     it is more than a string; `convert` makes an expression's text one of the syntax.
 
-    >>> _pieces["Cpus = 4"]
+    >>> BRACKETED["Cpus = 4"]
     ('cpus', 4)
     """
 
@@ -46,8 +45,8 @@ class Assignments(Kept[Assignment]):
         self._unescape = unescape
         self._convert = convert
 
-    def __missing__(self, text: str) -> Assignment:
-        """Reads an assignment that was not met before. Raises MissError."""
+    def __missing__(self, text: str) -> NameAndValue:
+        """Read an assignment that is not in the table. Raises MissError."""
         head, _, rest = text.partition("=")
         rest = rest.strip(SPACES)
         name = _names.get(head) or _name(head)
@@ -64,17 +63,15 @@ class Assignments(Kept[Assignment]):
         elif REAL(rest):
             value = float(rest)
         if value is None:
-            node = known(rest) if "\\" not in rest else None
-            if node is None:
-                node = parsed(self._convert(rest))
+            node = parsed(self._convert(rest))
             # What stands in an ad is one deeper.
             if node is None or node.depth >= LIMITS.nesting:
                 raise MissError
             value = node.value if type(node) is Literal else node
             size += len(rest) * NODE // 8
-        found: Assignment = (name, value) if isinstance(name, str) else (name[0], value, name[1])
+        found: NameAndValue = (name, value) if isinstance(name, str) else (name[0], value, name[1])
         if len(text) <= _LONG and text.isascii():
-            # As `keep` does, at a third of its time.
+            # As `put` does, at a third of its time.
             size += 2 * len(text)
             self.bytes += size
             if self.bytes > self.most:
@@ -90,7 +87,7 @@ _PLAIN: Final = ENTRY + 150
 _DIGITS: Final = 19
 """Integers of fewer digits fit 64 bits."""
 
-_names: Final[Kept[str | tuple[str, str]]] = Kept("names before signs", 1 << 21)
+_names: Final[TextCache[str | tuple[str, str]]] = TextCache("names before signs", 1 << 21)
 """Of the texts before the signs of assignments: the folded name, and an unusual spelling of it."""
 
 
@@ -100,15 +97,15 @@ def _name(head: str) -> str | tuple[str, str]:
     if found is None:
         if NAME(name) is None:
             raise MissError
-        found = _names.keep(name, spelling_of(name))
+        found = _names.put(name, spelling_of(name))
     # With one space behind it, as most are written; of all other ways there would be no end.
-    return _names.keep(head, found) if len(head) == len(name) + 1 and head[-1] == " " else found
+    return _names.put(head, found) if len(head) == len(name) + 1 and head[-1] == " " else found
 
 
-def ad_of(texts: Sequence[str], read: Assignments) -> ClassAd:
-    """The ad of the texts of assignments. Raises MissError.
+def ad_of(texts: Sequence[str], read: AssignmentTable) -> ClassAd:
+    """Make an ad of the texts of assignments. Raises MissError.
 
-    >>> print(ad_of(["a = 1", "b=a+1"], _pieces))
+    >>> print(ad_of(["a = 1", "b=a+1"], BRACKETED))
     [ a = 1; b = a + 1 ]
     """
     found: list[Any] = list(map(read.__getitem__, texts))
@@ -127,25 +124,25 @@ def ad_of(texts: Sequence[str], read: Assignments) -> ClassAd:
 
 
 def _split(inside: str) -> list[str]:
-    """The pieces between semicolons: right if each is an assignment and there are no comments."""
+    """Cut at each semicolon: right if each part is an assignment and there are no comments."""
     if not inside:
         return []
     return inside.split(";") if "//" not in inside and "/*" not in inside else [""]
 
 
-_CUTS: Final = (_split, pieces_of)
+_CUTS: Final = (_split, assignments_in)
 """Ways to cut assignments, the fastest first: it serves if no string or inner ad has semicolons."""
 
 
 def ad_in(text: str) -> ClassAd | None:
-    """The ad of a text in brackets, None if only the grammar may take it."""
+    """Read an ad in brackets; None if only the grammar may take the text."""
     if len(text) > LIMITS.text:
         return None
     inside = inside_of(text)
     if inside is not None:
         for cut in _CUTS:
             try:
-                return ad_of(cut(inside), _pieces)
+                return ad_of(cut(inside), BRACKETED)
             except MissError:
                 pass
     node = parsed_ad(text)
@@ -154,10 +151,9 @@ def ad_in(text: str) -> ClassAd | None:
 
 def _unescaped(text: str) -> str | None:
     try:
-        return unescape(text[1:-1]) if _STRING(text) else None
+        return unescape(text[1:-1]) if ONE_STRING(text) else None
     except ValueError:
         return None
 
 
-_STRING: Final = re.compile(r'"[^"\\\0]*+(?:\\[^\0][^"\\\0]*+)*+"', re.DOTALL).fullmatch
-_pieces: Final = Assignments("assignments in brackets", 1 << 22, _unescaped, str)
+BRACKETED: Final = AssignmentTable("assignments in brackets", 1 << 22, _unescaped, str)

@@ -34,7 +34,7 @@ ENTRY: Final = 200
 """Bytes of an entry beside its key and value: its place in the table, and a tuple or two."""
 
 _lock: Final = Lock()
-_caches: Final[WeakSet[Cache[Any, Any] | Kept[Any]]] = WeakSet()
+_caches: Final[WeakSet[Cache[Any, Any] | TextCache[Any]]] = WeakSet()
 
 
 class Cache(dict[_K, _V | None]):
@@ -106,14 +106,14 @@ class Cache(dict[_K, _V | None]):
         self._taken = 0
 
 
-class Kept(dict[str, _V]):
-    """What texts were read as, up to about `most` bytes; all is dropped when that is reached.
+class TextCache(dict[str, _V]):
+    """Keep the results of reading texts, up to about `most` bytes, and drop all when it is full.
 
-    For texts that come by the million: an order of use would cost more than to read them again. Any
-    thread may use it; what two enter at one moment may be counted once.
+    It serves texts that come by the million: an order of use would cost more than to read some of
+    them again. Any thread may use it; two entries of one moment may be counted once.
 
-    >>> lengths = Kept[int]("lengths", 1 << 20)
-    >>> lengths.keep("abc", 3), lengths["abc"]
+    >>> lengths = TextCache[int]("lengths", 1 << 20)
+    >>> lengths.put("abc", 3), lengths["abc"]
     (3, 3)
     """
 
@@ -130,8 +130,8 @@ class Kept(dict[str, _V]):
     __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 
-    def keep(self, text: str, value: _V, size: int = 0) -> _V:
-        """Enters what a text was read as; gives it back. `size` are the bytes beside the text."""
+    def put(self, text: str, value: _V, size: int = 0) -> _V:
+        """Enter the result for a text, and return it. `size` is the bytes beside the text."""
         # The text may be part of the value too.
         size += ENTRY + 2 * getsizeof(text)
         # A requirement that names a thousand machines comes again with each job of its owner.
@@ -187,7 +187,7 @@ def forget() -> None:
     tidy()
 
 
-def caches() -> Iterable[Cache[Any, Any] | Kept[Any]]:
+def caches() -> Iterable[Cache[Any, Any] | TextCache[Any]]:
     """All caches that there are, in no order."""
     with _lock:
         return list(_caches)

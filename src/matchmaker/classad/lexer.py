@@ -17,9 +17,8 @@ _GAP: Final = rf"{_SPACE}(?:(?://[^\n]*+|{_LONG_COMMENT}){_SPACE})*+"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+(?!\w)"
 _STRING: Final = r'"[^"\\\0]*+(?:\\[^\0][^"\\\0]*+)*+"'
 _QUOTED: Final = r"'(?:[^'\\\0]++|\\[^\0])++'"
-_NUMBER: Final = (
-    r"-?(?:[0-9]*+\.[0-9]++(?:[eE][+-]?[0-9]++)?|[0-9]++[eE][+-]?[0-9]++|0|[1-9][0-9]*+)(?![\w.])"
-)
+_REAL: Final = r"[0-9]*+\.[0-9]++(?:[eE][+-]?[0-9]++)?|[0-9]++[eE][+-]?[0-9]++"
+_NUMBER: Final = rf"-?(?:{_REAL}|0|[1-9][0-9]*+)(?![\w.])"
 _SYMBOL: Final = (
     r"[(){}\[\],;:~^*%+]|/(?![/*])|\|\|?|&&?|=(?:[?!]?=)?|!=?|<[<=]?|>(?:>>?|=)?|\?(?:\s*+:)?"
 )
@@ -37,10 +36,11 @@ _TOKEN: Final = re.compile(
 STRING: Final = re.compile(rf"(?://[^\n]*+|{_LONG_COMMENT})|({_STRING})")
 """Takes the strings of a token, as its group, and the comments between them."""
 
-REAL: Final = re.compile(
-    r"-?(?:[0-9]*+\.[0-9]++(?:[eE][+-]?[0-9]++)?|[0-9]++[eE][+-]?[0-9]++)"
-).fullmatch
+REAL: Final = re.compile(rf"-?(?:{_REAL})").fullmatch
 """Takes a number that is a real."""
+
+ONE_STRING: Final = re.compile(_STRING).fullmatch
+"""Takes a string alone."""
 
 _LEADING: Final = re.compile(_GAP)
 
@@ -102,10 +102,12 @@ def inside_of(text: str) -> str | None:
     )
 
 
-def pieces_of(inside: str) -> list[str]:
-    """Assignments without the semicolons between them. A piece may be none, too.
+def assignments_in(inside: str) -> list[str]:
+    """Cut what stands between the brackets of an ad at its semicolons.
 
-    >>> pieces_of('a = "x;y"; b = [c = 1; d = 2]')
+    Some of the texts may be empty, or no assignments.
+
+    >>> assignments_in('a = "x;y"; b = [c = 1; d = 2]')
     ['a = "x;y"', ' b = [c = 1; d = 2]']
     """
     return _PIECES.findall(inside + ";") if inside else []

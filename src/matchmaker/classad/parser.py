@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from matchmaker._stack import with_room
-from matchmaker.classad.cache import NODE, Kept
+from matchmaker.classad.cache import NODE, TextCache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
 from matchmaker.classad.lexer import NAME, SEPARATORS, SPACES, STRING, begins_ad, tokens_of
@@ -39,11 +39,8 @@ from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 _R = TypeVar("_R")
 
 # Larger tables make long streams slower: with 32 MB, 20,000 slots took 1.4 times as long.
-_known: Final[Kept[Expr]] = Kept("expressions by text", 1 << 21)
+_known: Final[TextCache[Expr]] = TextCache("expressions by text", 1 << 21)
 """The expressions of texts that were met: whole ones, clauses in parentheses, names, constants."""
-
-known: Final = _known.get
-"""The expression of a text that was met before, or None."""
 
 
 def parse_expr(text: str) -> Expr:
@@ -177,7 +174,7 @@ def _whole(text: str, key: str = "") -> Expr:
 
 def _kept(text: str, node: Expr, size: int) -> Expr:
     # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
-    return _known.keep(text, node, size) if node.depth <= LIMITS.nesting else node
+    return _known.put(text, node, size) if node.depth <= LIMITS.nesting else node
 
 
 def _within(text: str, read: Callable[[str, _Tokens], _R]) -> tuple[_R, int]:
@@ -280,11 +277,12 @@ def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
         return call(_name(before), _items(")", tokens))
     if symbol[0] == "(":
         # With a name, or it would be the clause that such parentheses are by themselves.
-        whole = _name(before) + symbol
+        name = _name(before)
+        whole = name + symbol
         node = _known.get(whole)
         if node is None:
             arguments, size = _within(symbol[1:-1], _items)
-            node = _kept(whole, call(_name(before), arguments), size)
+            node = _kept(whole, call(name, arguments), size)
         return node
     for name in _names(next(tokens)):
         base = Attr(base, name, False)
@@ -302,7 +300,7 @@ def _word(symbol: str, tokens: _Tokens) -> Expr:
     node = Attr(None, _name(first), False) if constant is None else constant
     if second:
         node = Attr(node, _name(second), False)
-    return _known.keep(symbol, node, 2 * NODE)
+    return _known.put(symbol, node, 2 * NODE)
 
 
 def _absolute(symbol: str, tokens: _Tokens) -> Expr:

@@ -17,7 +17,7 @@ from matchmaker.classad.formats import new, stream
 from matchmaker.classad.formats.jdl import in_brackets, without_comments
 from matchmaker.classad.formats.old import BANNER, LINE, rewritten
 from matchmaker.classad.formats.stream import beginning
-from matchmaker.classad.lexer import inside_of, pieces_of
+from matchmaker.classad.lexer import assignments_in, inside_of
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
 from matchmaker.linting.limits import LIMITS
@@ -138,7 +138,7 @@ def _ad(piece: Piece) -> Iterator[Read]:
     if (
         flat is None
         or inside is None
-        or len(flat) != len(pieces_of(inside))
+        or len(flat) != len(assignments_in(inside))
         or not all(map(_is_constant, flat._held.values()))
     ):
         for found in _mended(piece, place_ad):

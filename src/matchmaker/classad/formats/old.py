@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import Assignments, ad_of
+from matchmaker.classad.assignments import AssignmentTable, ad_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict, text_of
 from matchmaker.classad.limits import LIMITS
@@ -248,7 +248,7 @@ def _unescaped(text: str) -> str | None:
     return plain.replace('\\"', '"')
 
 
-LINES: Final = Assignments("lines of ads", 1 << 22, _unescaped, _new_text)
+LINES: Final = AssignmentTable("lines of ads", 1 << 22, _unescaped, _new_text)
 """Assignments of the old format that were met."""
 
 

@@ -118,7 +118,7 @@ _texts: Final[Cache[Expr, str]] = Cache("texts of expressions", 1 << 22)
 
 
 def text_of(node: Expr) -> str:
-    """The text of an expression that an ad holds: the ads of a stream share most of them."""
+    """Return the text of an expression. It is kept, as the ads of a stream share most of them."""
     text = _texts[node]
     return _texts.put(node, unparse(node)) if text is None else text
 

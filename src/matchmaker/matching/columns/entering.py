@@ -37,10 +37,11 @@ _SAMPLE: Final = 64
 def by_attribute(
     ads: Sequence[ClassAd], names: NumberedNames
 ) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
-    """The layouts of ads, and by folded name: the numbers of the ads that have it, and what.
+    """Sort the contents of ads by attribute.
 
-    Ads of one pool have hundreds of attributes, and hardly two ads the same ones: so all that the
-    ads hold is sorted by name at once.
+    Returns the layout of each ad, and for each folded name the numbers of the ads that have the
+    attribute, with their contents. Ads of one pool have hundreds of attributes, and hardly two ads
+    the same ones: so the contents of all ads are sorted at once.
     """
     held = [ad._held for ad in ads]
     counts = np.fromiter(map(len, held), np.intp, len(held))
@@ -71,7 +72,7 @@ _values: Final = methodcaller("values")
 
 
 def column_of(contents: list[Any]) -> Column:
-    """A column of contents, in a form that suits them."""
+    """Make a column of contents, in the form that takes the least room."""
     # That 1, 1.0 and true count as one here makes no difference to speak of.
     if len(contents) >= _SAMPLE and 2 * len(set(contents)) > len(contents):
         found = _hardly_repeating(contents)

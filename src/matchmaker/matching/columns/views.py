@@ -22,7 +22,7 @@ _BATCH: Final = 2048
 
 
 class NumberedNames(dict[str, int]):
-    """Folded names of attributes, numbered as they come: of the ads of one pool, who share most."""
+    """Number the folded names of attributes, in the order in which ads of a pool bring them."""
 
     __slots__ = ("by_number",)
 
