@@ -1,18 +1,20 @@
-"""No damage to GLUE 2.0 opens a queue that a site describes in GLUE 1.3 too.
+"""A queue that a site describes in GLUE 1.3 and in 2.0 admits whom both admit, and no other.
 
-A case is a queue with its views in both trees, and the same with a service, a manager, an endpoint
-or a key of GLUE 2.0 that is lost, renamed or empty. `access` damages dumps at random, and so meets
-these links too seldom.
+A case is the queue with its views in both trees, whose rules are divided among them at random, and
+entries that are there twice.
 """
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterable
 from typing import Final
 
+import attrs
+
 from matchmaker.glue.access import RULES
-from tests.attack.access import Case, judge, show, smaller
+from tests.attack.access import more, of_ads, read
 from tests.attack.run import Attack, main
 from tests.attack.sites import some_rules
 
@@ -93,54 +95,56 @@ def new_tree(chance: random.Random) -> list[Entry]:
     return made
 
 
-LINES: Final = (
-    ("ShareEndpointForeignKey: urn:e", "ShareEndpointForeignKey: urn:lost"),
-    ("ShareServiceForeignKey: urn:s", "ShareServiceForeignKey: urn:lost"),
-    ("ProductName: slurm", "ProductName:"),
-    ("ProductName: slurm", "ProductNam: slurm"),
-    (f"URL: https://{HOST}:443/x", "URL: nowhere"),
-    (f"URL: https://{HOST}:443/x", "URL:"),
-    ("InterfaceName: rest", "InterfaceName:"),
-    ("GLUE2EndpointInterfaceName: rest\n", ""),
-    ("\nobjectClass: GLUE2ComputingShare", "\n\nobjectClass: GLUE2ComputingShare"),
-    ("objectClass: GLUE2ComputingManager", "objectClass: GLUE2Manager"),
-    ("objectClass: GLUE2ComputingEndpoint", "objectClass: GLUE2Endpoint"),
-    ("objectClass: GLUE2ComputingService", "objectClass: x"),
-    ("dn: GLUE2EndpointID=urn:e,", "dn: GLUE2EndpointID=urn:lost,"),
-    ("GLUE2EndpointID: urn:e", "GLUE2EndpointID: urn:lost"),
-    ("GLUE2ManagerID: urn:m", "GLUE2ManagerID:"),
-    ("dn: GLUE2ManagerID=urn:m,GLUE2ServiceID=urn:s", "dn: GLUE2ManagerID=urn:m,GLUE2ServiceID=x"),
-    ("GLUE2ServiceID: urn:s", "GLUE2ServiceID: urn:lost"),
-)
-"""What becomes of a line, in one place of the dump."""
+@attrs.frozen(slots=True)
+class Case:
+    """The entries of each tree, as text."""
 
-WHOLE: Final = ("dn: GLUE2ServiceID", "dn: GLUE2ManagerID")
-"""Entries that are lost; what stands below them still names them."""
+    old: tuple[str, ...]
+    new: tuple[str, ...]
 
 
-def broken(chance: random.Random, entries: list[Entry]) -> Case:
-    """Entries, and the same damaged once or twice."""
-    whole = "\n\n".join("\n".join(each) for each in entries) + "\n\n"
-    damaged = whole
-    for _ in range(chance.choice((1, 1, 2))):
-        if chance.random() < 0.15:
-            head = chance.choice(WHOLE)
-            damaged = "\n\n".join(e for e in damaged.split("\n\n") if not e.startswith(head))
-            continue
-        was, becomes = chance.choice(LINES)
-        parts = damaged.split(was)
-        at = chance.randrange(len(parts))
-        if at:
-            damaged = was.join(parts[:at]) + becomes + was.join(parts[at:])
-    return Case(whole.encode(), damaged.encode())
+def text(*trees: Iterable[str]) -> bytes:
+    """Entries of trees as LDIF."""
+    return ("\n\n".join(each for tree in trees for each in tree) + "\n\n").encode()
 
 
 def make(chance: random.Random) -> Case:
-    """A queue in both trees, damaged."""
-    return broken(chance, [*old_tree(chance), *new_tree(chance)])
+    """A queue in both trees."""
+    found = []
+    for tree in (old_tree(chance), new_tree(chance)):
+        entries = ["\n".join(each) for each in tree]
+        if chance.random() < 0.3:
+            entries.insert(chance.randrange(len(entries)), chance.choice(entries))
+        found.append(tuple(entries))
+    return Case(*found)
 
 
-ATTACK = Attack("two_trees", make, judge, smaller, show, nightly=20_000, smoke=500)
+def judge(case: Case) -> str | None:
+    """Says whom the queue admits whom a tree refuses, or refuses whom both admit."""
+    found = [read(text(*trees)) for trees in ((case.old,), (case.new,), (case.old, case.new))]
+    old, new, together = (of_ads(each.computing_elements()) for each in found if each is not None)
+    both = {ident: old.get(ident, jobs) & new.get(ident, jobs) for ident, jobs in together.items()}
+    if wrong := more(both, together):
+        return wrong
+    if wrong := more(together, both):
+        return f"both trees, but not together: {wrong}"
+    return None if old.keys() | new.keys() == together.keys() else "a queue is called otherwise"
+
+
+def smaller(case: Case) -> Iterable[Case]:
+    """Without an entry."""
+    for number in range(len(case.old)):
+        yield Case(case.old[:number] + case.old[number + 1 :], case.new)
+    for number in range(len(case.new)):
+        yield Case(case.old, case.new[:number] + case.new[number + 1 :])
+
+
+def show(case: Case) -> str:
+    """The dump."""
+    return text(case.old, case.new).decode()
+
+
+ATTACK = Attack("two_trees", make, judge, smaller, show, nightly=20_000, smoke=300)
 
 if __name__ == "__main__":
     sys.exit(main(ATTACK))

@@ -74,11 +74,14 @@ def test_what_came_before_a_break_is_listed_and_the_break_is_told(classad: Run) 
         peer.close()
 
     with server(half) as url:
-        done = classad("ces", "--ldap", f"{url}/o=grid")
+        refused = classad("ces", "--ldap", f"{url}/o=grid")
+        assert (refused.status, refused.out) == (2, "")
+        assert "left out whole: read it again" in refused.err
+        done = classad("ces", "--ldap", f"{url}/o=grid", "--accept-partial")
         assert done.status == 0
         assert "h:1/jm-pbs-one" in done.out
         assert "the answer is not whole" in done.err
-        published = classad("publish", "--ldap", f"{url}/o=grid")
+        published = classad("publish", "--ldap", f"{url}/o=grid", "--accept-partial")
         assert (published.status, published.out) == (1, "")
 
 

@@ -188,7 +188,9 @@ def test_an_answer_that_breaks_off_may_lack_a_view_that_denies(ending: str) -> N
 
     found = read(broken, Bounds(timeout=2, total=4, entries=1 if ending == "bound" else 9))
     assert rules(found) == ["ldap.partial"]
-    assert not broker.choose(CMS, found).ranked
+    with pytest.raises(ValueError, match="broke off, so it is left out whole"):
+        broker.choose(CMS, found)
+    assert broker.choose(CMS, broker.merged([("l", found)], accept_partial=True)).ranked
 
 
 def test_a_second_server_goes_on_where_the_first_ends() -> None:
@@ -226,8 +228,8 @@ def test_a_second_server_mends_only_what_it_describes_too(others: list[str]) -> 
     with server(broken) as first, server(whole) as second:
         found = glue.read_ldap([first, second], "o=grid", bounds=QUICK)
     assert ("ldap.partial" in rules(found)) == ("q" not in others)
-    ranked = broker.choose(CMS, found).ranked
-    assert len(ranked) == (len(others) if "q" in others else 0)
+    accepted = broker.merged([("l", found)], accept_partial=True)
+    assert len(broker.choose(CMS, accepted).ranked) == (len(others) if "q" in others else 2)
 
 
 @pytest.mark.parametrize("servers", [1, 2])
@@ -265,16 +267,18 @@ def test_a_name_that_is_lost_within_an_answer_breaks_it_off() -> None:
     with server(lost) as url:
         found = glue.read_ldap(url, bounds=QUICK)
     assert "ldap.partial" in rules(found)
-    assert not broker.choose(CMS, found).ranked
+    with pytest.raises(ValueError, match="broke off"):
+        broker.choose(CMS, found)
 
 
-def test_what_is_elsewhere_may_deny() -> None:
+def test_what_is_elsewhere_is_missing() -> None:
     def parts(peer: socket.socket, number: int) -> None:
         said = queue(number, GlueCEAccessControlBaseRule=b"VO:cms")
         elsewhere = message(number, ber(0x73, ber(0x04, b"ldap://h.grid/o=grid")))
         peer.sendall(said + elsewhere + done(number))
 
-    assert not broker.choose(CMS, read(parts)).ranked
+    with pytest.raises(ValueError, match="a part is elsewhere"):
+        broker.choose(CMS, read(parts))
 
 
 def test_referrals_are_not_followed() -> None:

@@ -588,7 +588,7 @@ def test_a_share_that_admits_nobody_stays_closed_beside_others() -> None:
         ad.eval("QueueName"): ad.eval("GlueCEAccessControlBaseRule")
         for ad in glue.read_ldif(lines).computing_elements()
     }
-    assert rules == {"a": ["VO:cms"], "b": []}
+    assert rules == {"a": ["VO:cms"], "b": ["DENY:ALL"]}
 
 
 @pytest.mark.parametrize(

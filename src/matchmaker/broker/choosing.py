@@ -12,7 +12,7 @@ import random
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import attrs
 
@@ -23,7 +23,8 @@ from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import expires
-from matchmaker.glue.access import RULES, authorised, not_denied
+from matchmaker.glue.access import IGNORED, RULES, Access, authorised, not_denied
+from matchmaker.glue.flatten import CHECKS
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
@@ -47,12 +48,14 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
 """The requirements of a job without any: a queue in production, or one without a status."""
 
 AUTHORISED: Final = authorised("MY", f"other.{RULES}")
-"""A rule of access admits everybody, as GLUE 2.0 writes it, or the job's certificate, organisation,
-or one of its VOMS groups and roles. An ad without the attribute is open: its author set no rule. A
-queue of a dump always has it."""
+"""A rule of access names the job's certificate, VO, or one of its VOMS groups and roles, or
+everybody. Whom a queue without rules admits is unknown: it passes (see ``Rules.access``)."""
 
 NOT_DENIED: Final = not_denied("MY", f"other.{RULES}")
-"""No rule denies everybody, or the job's certificate, organisation, or VOMS group or role."""
+"""No rule denies the job's certificate, VO, or VOMS group or role, or everybody."""
+
+KNOWN: Final = f"other.{RULES} isnt undefined"
+"""The queue publishes rules of access, so that whom it admits is known."""
 
 NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
     || other.GlueCEPolicyMaxTotalJobs == 0
@@ -107,7 +110,10 @@ class Rules:
 
     ``admission`` are its own conditions, expressions with the job as MY, as text. ``both_ways``
     says whether the requirements of queues count. Queues in ``tried`` had this job before: they
-    come after all others, the one that was tried first before the next. With ``fuzzy``, a number
+    come after all others, the one that was tried first before the next. ``access`` says which
+    queues a job may use: those that are ``known`` to admit it by the rules that they publish; with
+    ``published`` those too that publish none, which come after all that are known; ``any`` ignores
+    rules. With ``fuzzy``, a number
     above 0, queues are drawn by lot, better ranks sooner (:func:`matchmaker.Pool.top` says how).
     ``free_slots`` is an expression, as text, for the free slots of a queue, which
     :func:`choose_many` does not give away twice; with None it chooses for each job as if no other
@@ -124,6 +130,7 @@ class Rules:
 
     admission: Sequence[str] = attrs.field(default=ADMISSION)
     both_ways: bool = True
+    access: Access = attrs.field(default="published")
     tried: Sequence[str] = attrs.field(default=())
     fuzzy: float | None = attrs.field(default=None)
     free_slots: str | None = attrs.field(default=FREE_SLOTS)
@@ -135,6 +142,11 @@ class Rules:
             raise TypeError(
                 f"{field.name} takes several texts, such as a list of them: [{texts!r}]"
             )
+
+    @access.validator
+    def _one(self, _: object, access: object) -> None:
+        if access not in get_args(Access):
+            raise ValueError(f"access is one of {', '.join(get_args(Access))}; not {access!r}")
 
     @free_slots.validator
     def _text(self, _: object, text: object) -> None:
@@ -190,13 +202,13 @@ def choose(
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
     _check(at, tie, rules)
-    queues, asking, conditions = _loaded(ces), _asking(job), _conditions(rules)
+    queues, asking, conditions = _loaded(ces), _asking(job, rules), _conditions(rules)
     decision = queues.snapshot.decide(
         asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
     )
     return queues.selection(
         decision,
-        _order(queues, decision, tie, rules, _defaults(queues.snapshot)),
+        _order(queues, decision, tie, rules, _Marked.of(queues.snapshot)),
         lambda row: _refusal(queues, decision, row, asking, conditions),
     )
 
@@ -285,18 +297,18 @@ def choose_many(
     loaded = attrs.evolve(loaded, names=list(loaded.names))
     now, conditions = loaded.snapshot, _conditions(rules)
     room, clusters = _Room(now, rules), now.clusters(conditions)
-    expired, defaults = _expired(now, at), _defaults(now)
+    expired, marked = _expired(now, at), _Marked.of(now)
     drawn = tie is not None or rules.fuzzy is not None
     known: dict[Hashable, tuple[Decision | None, Rows, Choice]] = {}
     found = []
-    for asking in map(_asking, some_ads(jobs)):
+    for asking in (_asking(job, rules) for job in some_ads(jobs)):
         cluster = clusters.of(asking)
         decision, rows, choice = known.get(cluster, (None, None, None))
         if rows is None or choice is None or drawn:
             decision = decision or now.decide(
                 asking, conditions, expired, both_ways=rules.both_ways
             )
-            rows, choice = _choice(loaded, decision, _order(loaded, decision, tie, rules, defaults))
+            rows, choice = _choice(loaded, decision, _order(loaded, decision, tie, rules, marked))
             known[cluster] = decision if drawn else None, rows, choice
         row, waits = room.take(rows, asking)
         chosen = None if row is None else loaded.names[row]
@@ -424,10 +436,11 @@ def _refusal(
 def _meant() -> dict[Expr, str]:
     """Short words for the broker's own conditions when they are not true."""
     return {
+        parse_expr(KNOWN): "the queue publishes no rule of access",
         parse_expr(AUTHORISED): "no rule of access covers the job",
-        parse_expr(authorised("other", RULES)): "no rule of access covers the job",
+        parse_expr(CHECKS["AuthorizationCheck"]): "no rule of access covers the job",
         parse_expr(NOT_DENIED): "a rule of access denies the job",
-        parse_expr(not_denied("other", RULES)): "a rule of access denies the job",
+        parse_expr(CHECKS["DenialCheck"]): "a rule of access denies the job",
         parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
         parse_expr(SHORT_ENOUGH): "the job asks for more wall time than the queue allows",
         parse_expr(SMALL_ENOUGH): "the job asks for more on a node than the queue allows",
@@ -448,9 +461,12 @@ def policy_refusal(job: ClassAd, queue: ClassAd) -> str:
 
 
 @charged
-def _asking(job: ClassAd) -> ClassAd:
+def _asking(job: ClassAd, rules: Rules) -> ClassAd:
     """The job to match: with default requirements and rank, and the user's attributes evaluated."""
     asking = an_ad(job).copy()
+    asking.pop(IGNORED, None)
+    if rules.access == "any":
+        asking[IGNORED] = True
     for name in IDENTITY:
         if name in asking:
             asking[name] = job.eval(name)
@@ -459,16 +475,28 @@ def _asking(job: ClassAd) -> ClassAd:
     return asking
 
 
-def _defaults(queues: Snapshot) -> frozenset[int]:
-    """The rows of queues that are their batch system's default."""
-    if "isdefault" not in queues._view.columns:
-        return frozenset()
-    told = zip(queues._view.rows().tolist(), queues._own_values("IsDefault"), strict=True)
-    return frozenset(row for row, value in told if value is True)
+@attrs.frozen(slots=True)
+class _Marked:
+    """The rows of queues that are their batch system's default, and of those with rules."""
+
+    default: frozenset[int]
+    known: frozenset[int]
+
+    @classmethod
+    def of(cls, queues: Snapshot) -> _Marked:
+        def rows(name: str, expression: str) -> frozenset[int]:
+            if name.lower() not in queues._view.columns:
+                return frozenset()
+            told = zip(queues._view.rows().tolist(), queues._own_values(expression), strict=True)
+            return frozenset(row for row, value in told if value is True)
+
+        return cls(rows("IsDefault", "IsDefault"), rows(RULES, f"{RULES} isnt undefined"))
 
 
 def _conditions(rules: Rules) -> list[Expr]:
-    return [parse_expr(text) for text in rules.admission]
+    ignored = (AUTHORISED, NOT_DENIED) if rules.access == "any" else ()
+    needed = (KNOWN,) if rules.access == "known" else ()
+    return [parse_expr(text) for text in (*needed, *rules.admission) if text not in ignored]
 
 
 @charged
@@ -477,18 +505,22 @@ def _order(
     decision: Decision,
     tie: random.Random | None,
     rules: Rules,
-    defaults: frozenset[int],
+    marked: _Marked,
 ) -> list[int]:
     """The places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)
-    if tie is None and defaults:
+    if tie is None and marked.default:
         # Of equal queues the batch system's own default comes first, then names decide.
         ranks, rows = decision.ranks.tolist(), decision.rows.tolist()
-        order.sort(key=lambda at: (-ranks[at], rows[at] not in defaults))
+        order.sort(key=lambda at: (-ranks[at], rows[at] not in marked.default))
     if rules.fuzzy is not None:
         chance = tie if tie is not None else random.Random()  # noqa: S311 - spreads jobs only
         drawn = fuzzy(decision.ranks[order], len(order), chance, rules.fuzzy)
         order = [order[place] for place in drawn]
+    if rules.access == "published" and marked.known:
+        # A queue that publishes no rule may refuse the job: it comes after those that admit it.
+        rows = decision.rows.tolist()
+        order.sort(key=lambda at: rows[at] not in marked.known)
     tried = {name: number for number, name in enumerate(rules.tried, 1)}
     if tried:
         rows = decision.rows.tolist()

@@ -12,7 +12,7 @@ from matchmaker import ClassAd, Expr
 from matchmaker.broker import Queues
 from matchmaker.cli import picking, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
-from matchmaker.glue.access import RULES, admits
+from matchmaker.glue.access import RULES, Access, admits
 from matchmaker.glue.clean.rules import VALIDATORS
 from matchmaker.glue.clean.typed import doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
@@ -34,8 +34,9 @@ ATTRIBUTES = (
 @click.option(
     "--vo",
     metavar="VO",
-    help="Only queues that are open to this VO.",
+    help="Only queues that admit this VO, or publish no rule of access.",
 )
+@queues.access_option
 @click.option(
     "--attrs",
     default=ATTRIBUTES,
@@ -52,6 +53,7 @@ def command(
     query: str | None,
     constraint: Expr | None,
     vo: str | None,
+    access: Access,
     attrs: str,
     list_attrs: bool,
     check: bool,
@@ -99,7 +101,7 @@ def command(
     for name in (*names, *(condition.name for condition in conditions)):
         check_name(name, known.ads)
     tests: dict[str, Callable[[ClassAd], bool]] = {str(each): each.holds for each in conditions}
-    tests |= _narrowed(constraint, vo)
+    tests |= _narrowed(constraint, vo, access)
     rows = [
         (queue.name, [value_of(queue.ad, name) for name in names])
         for queue in known.all
@@ -128,13 +130,17 @@ def command(
     return 0 if rows else 1
 
 
-def _narrowed(wanted: Expr | None, vo: str | None) -> dict[str, Callable[[ClassAd], bool]]:
-    """The tests of --constraint and --vo, by how they are written."""
+def _narrowed(
+    wanted: Expr | None, vo: str | None, access: Access
+) -> dict[str, Callable[[ClassAd], bool]]:
+    """The tests of --constraint, --vo and --access, by how they are written."""
     tests: dict[str, Callable[[ClassAd], bool]] = {}
     if wanted is not None:
         tests[f"--constraint {wanted}"] = lambda ad: picking.holds(wanted, ad)
-    if vo is not None:
+    if vo is not None and access != "any":
         tests[f"--vo {vo}"] = lambda ad: admits(ad.eval(RULES), vo)
+    if access == "known":
+        tests["--access known"] = lambda ad: RULES in ad
     return tests
 
 

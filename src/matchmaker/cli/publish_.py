@@ -14,8 +14,7 @@ from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import print_json, warn
-from matchmaker.glue.access import denies
-from matchmaker.glue.admission import all_rules
+from matchmaker.glue.access import all_rules, denies
 from matchmaker.glue.snapshot import joined
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matchmaker.batch import Submission
     from matchmaker.broker import Hosts, Queue, Queues
     from matchmaker.glue import Glue
+    from matchmaker.glue.access import Access
     from matchmaker.reduction import Reduction
 
 
@@ -41,8 +42,7 @@ class Sources:
         start_tls: whether to ask ``ldap://`` servers for TLS first.
         ca_file: certificates to trust in place of the system's.
         timeout: seconds to wait for a server to connect, and for each piece of its answer.
-        open_without_rules: whether a queue that publishes no rule of access admits everybody.
-        accept_partial: whether queues are what their sources say, though others lost a part.
+        accept_partial: whether a source that was not read to its end counts as far as it goes.
         max_size: bytes of a dump that are read at most; None for the usual bound.
     """
 
@@ -53,7 +53,6 @@ class Sources:
     start_tls: bool
     ca_file: str | None
     timeout: float
-    open_without_rules: bool
     accept_partial: bool
     max_size: int | None
 
@@ -76,7 +75,6 @@ def _read_ldap(places: Sources, url: str, rules: frozenset[str]) -> Glue:
             rules=rules,
             at=places.at,
             progress=lambda entries: say(f"reading {url}, entries so far: {entries}"),
-            open_without_rules=places.open_without_rules,
         )
 
 
@@ -111,12 +109,8 @@ options = gathered(
         " or JSON.",
     ),
     click.option(
-        "--open-without-rules", is_flag=True,
-        help="A queue that publishes no rule of access admits everybody, not nobody.",
-    ),
-    click.option(
         "--accept-partial", is_flag=True,
-        help="Use the queues of other sources as they are where one was not read to its end.",
+        help="Use what came of a source that was not read to its end, instead of leaving it out.",
     ),
     click.option(
         "--at", metavar="TIME", callback=_moment,
@@ -145,6 +139,15 @@ options = gathered(
 """The options for descriptions of queues; the command gets them as ``places``."""
 
 
+access_option = click.option(
+    "--access", type=click.Choice(["known", "published", "any"]), default="published",
+    show_default=True,
+    help="Queues that are known to admit the job; those too that publish no rule of access, last;"
+    " or any, whatever their rules.",
+)  # fmt: skip
+"""The option for whom queues must admit; the command gets it as ``access``."""
+
+
 def choice_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
 
@@ -152,6 +155,7 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
     def chosen(
         *,
         one_way: bool,
+        access: Access,
         tried: tuple[str, ...],
         fuzzy: float | None,
         seed: int | None,
@@ -161,7 +165,7 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
 
         from matchmaker.broker import Rules
 
-        rules = Rules(both_ways=not one_way, tried=tried, fuzzy=fuzzy)
+        rules = Rules(both_ways=not one_way, access=access, tried=tried, fuzzy=fuzzy)
         tie = None if seed is None else random.Random(seed)  # noqa: S311 - spreads jobs only
         return command(rules=rules, tie=tie, **values)
 
@@ -178,6 +182,7 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
             "--tried", multiple=True, metavar="CE",
             help="A queue that had this job before; it comes last.",
         ),
+        access_option,
         click.option("--one-way", is_flag=True, help="Ignore the requirements of queues."),
     )(chosen)  # fmt: skip
 
@@ -201,7 +206,6 @@ def read(
         )
     found = broker.merged(
         _described(places, also) if places.any else [("--nodes", listed)],
-        open_without_rules=places.open_without_rules,
         accept_partial=places.accept_partial,
     )
     for source, issue in found.issues:
@@ -222,7 +226,6 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
                     file,
                     rules=rules,
                     at=places.at,
-                    open_without_rules=places.open_without_rules,
                     max_size=places.max_size,
                 )
             except ValueError as error:

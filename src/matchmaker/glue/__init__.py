@@ -3,7 +3,7 @@
 This module has the functions that users call. The rooms: `readers` give entries, `clean` gives
 their values types and sets aside what is no fact, `v1` and `v2` link the entries of the two schemas
 into the same `records`, `flatten` makes ads of the records, and `publish` writes records as
-entries. `access` and `admission` decide who may use a queue.
+entries. `access` predicts who may use a queue.
 """
 
 from __future__ import annotations
@@ -136,19 +136,17 @@ def read_ldif(
     *,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
-    open_without_rules: bool = False,
     max_size: int | None = None,
 ) -> Glue:
     """Read a dump of an information system: GLUE 1.3, GLUE 2.0 or both.
 
-    A queue that publishes no rule of access admits nobody, and one with a rule that cannot be read
-    neither; an issue says so.
+    Whom a queue admits that publishes no rule of access is unknown: its ad has no rules, and
+    ``AccessUnknown``. A rule that cannot be read makes its policy admit nobody; an issue says so.
 
     Args:
         source: a path, an open file or lines of LDIF; broken parts are mended or skipped.
         rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
-        open_without_rules: whether a queue that publishes no rule of access admits everybody.
         max_size: bytes that are read at most, counted after unpacking; 256 MB if not given.
 
     Raises:
@@ -164,9 +162,7 @@ def read_ldif(
     >>> [issue.rule for issue in glue.issues]
     ['clean.default-number', 'access.none', 'link.no-cluster']
     """
-    return _gather(
-        lambda report: read_all(source, report, max_size), rules, at, open_=open_without_rules
-    )
+    return _gather(lambda report: read_all(source, report, max_size), rules, at)
 
 
 def read(
@@ -174,7 +170,6 @@ def read(
     *,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
-    open_without_rules: bool = False,
     max_size: int | None = None,
 ) -> Glue:
     """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
@@ -186,7 +181,6 @@ def read(
         source: a path, or a file open for bytes.
         rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
-        open_without_rules: whether a queue that publishes no rule of access admits everybody.
         max_size: bytes that are read at most, counted after unpacking; 256 MB of LDIF and 64 MB of
             a document if not given.
 
@@ -205,26 +199,21 @@ def read(
     """
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            return read(
-                file, rules=rules, at=at, open_without_rules=open_without_rules, max_size=max_size
-            )
+            return read(file, rules=rules, at=at, max_size=max_size)
     from matchmaker.glue.readers import documents
 
     begun = Begun(Unpacked(source))
     first = begun.first()
     reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
     make = reader.get(first, read_all)
-    return _gather(
-        lambda report: make(begun, report, max_size), rules, at, open_=open_without_rules
-    )
+    return _gather(lambda report: make(begun, report, max_size), rules, at)
 
 
-def read_osg(ads: Iterable[ClassAd], *, open_without_rules: bool = False) -> Glue:
+def read_osg(ads: Iterable[ClassAd]) -> Glue:
     """The queues of the OSG's CEs, from the ads that its collector has of them.
 
     Args:
         ads: with an ``OSG_ResourceCatalog`` each, in whatever format they were read from.
-        open_without_rules: whether a queue without ``AllowedVOs`` admits everybody.
 
     >>> from matchmaker import parse_ad
     >>> ce = parse_ad('''[ Name = "ce.t2.edu"; OSG_ResourceGroup = "T2"; OSG_ResourceCatalog = {
@@ -237,7 +226,7 @@ def read_osg(ads: Iterable[ClassAd], *, open_without_rules: bool = False) -> Glu
     from matchmaker.glue.readers import osg
 
     issues = Issues()
-    snapshot = osg.snapshot(ads, issues.report, open_=open_without_rules)
+    snapshot = osg.snapshot(ads, issues.report)
     return Glue(snapshot, issues.all())
 
 
@@ -253,7 +242,6 @@ def read_ldap(
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
     progress: Callable[[int], None] | None = None,
-    open_without_rules: bool = False,
 ) -> Glue:
     """Read a live information system, such as a BDII at ``ldap://host:2170``.
 
@@ -275,7 +263,6 @@ def read_ldap(
         rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
         at: the time by which entries are fresh or stale, now if not given.
         progress: called after each page with the number of entries that have come.
-        open_without_rules: whether a queue that publishes no rule of access admits everybody.
 
     Raises:
         ConnectionError: where no server can be reached, or none gives an answer.
@@ -297,7 +284,6 @@ def read_ldap(
         ),
         rules,
         at,
-        open_=open_without_rules,
     )
 
 
@@ -351,16 +337,7 @@ def _gather(
     entries: Callable[[Report], Iterator[Entry]],
     rules: Iterable[str],
     at: datetime | None,
-    *,
-    open_: bool,
 ) -> Glue:
     issues = Issues()
-    snapshot = build(
-        entries(issues.report),
-        issues.report,
-        frozenset(rules),
-        at,
-        open_=open_,
-        broken_off=issues.partial,
-    )
+    snapshot = build(entries(issues.report), issues.report, frozenset(rules), at)
     return Glue(snapshot, issues.all())

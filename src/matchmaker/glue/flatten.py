@@ -17,7 +17,16 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import ListExpr
-from matchmaker.glue.access import RULES, authorised, denials, denies, not_denied, vo_of
+from matchmaker.glue.access import (
+    IGNORED,
+    RULES,
+    UNKNOWN,
+    authorised,
+    denies,
+    not_denied,
+    views,
+    vo_of,
+)
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
     Bind,
@@ -35,8 +44,8 @@ from matchmaker.glue.weighing import CE_KEY
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
-    "AuthorizationCheck": authorised("other", RULES),
-    "DenialCheck": not_denied("other", RULES),
+    "AuthorizationCheck": f"{authorised('other', RULES)} || other.{IGNORED} is true",
+    "DenialCheck": f"{not_denied('other', RULES)} || other.{IGNORED} is true",
     "CloseOutputSECheck": "isUndefined(other.OutputSE)"
     " || member(other.OutputSE, GlueCESEBindGroupSEUniqueID)",
 }
@@ -77,7 +86,7 @@ def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
 def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[ClassAd]:
     """The CE ads of a snapshot, in the order its queues were published, the first of each name.
 
-    Queues of one id admit whom all of them admit (`agreement`), so the first stands for all.
+    Queues of one id admit whom all of them admit (`access`), so the first stands for all.
     """
     shared = _Shared()
     known: set[str] = set()
@@ -94,27 +103,21 @@ def _of_queue(
     """The ads of one queue: one for each VOView with rules of access, and itself if rules remain.
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
-    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. The rules of views leave the queue's; but
-    whom the queue denies, each of its views denies too, and whom a view denies, the queue does.
+    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. Whom each admits is `access.views`'s part.
     """
     common = _common(ce, choose, shared)
-    own = texts(ce.values.get(RULES))
-    denied = denials(own)
-    views = [(view, rules) for view in ce.views if (rules := texts(view.values.get(RULES)))]
-    taken = {rule.lower() for _, rules in views for rule in rules}
-    remaining = [rule for rule in own if not denies(rule) and rule.lower() not in taken]
-    if remaining or not views:
-        ad = common.copy()
-        if RULES in common:
-            all_denied = [*denied, *(rule for _, rules in views for rule in denials(rules))]
-            ad[RULES] = list(dict.fromkeys([*remaining, *all_denied]))
-        yield ce.id, _finished(ad, ce, ce.id, remaining, shared)
-    for view, rules in views:
-        ad = common.copy()
-        _add_view(ad, view, ce, shared)
-        ad[RULES] = list(dict.fromkeys([*rules, *denials(rules), *denied]))
-        name = f"{ce.id}/{view.id}"
-        yield name, _finished(ad, ce, name, rules, shared)
+    for view, rules in views(ce):
+        ad, name = common.copy(), ce.id
+        if view is not None:
+            _add_view(ad, view, ce, shared)
+            name = f"{ce.id}/{view.id}"
+        if rules is not None:
+            ad[RULES] = list[Value](rules)
+        else:
+            ad.pop(RULES, None)
+            ad[UNKNOWN] = True
+        admitting = [rule for rule in rules or () if not denies(rule)]
+        yield name, _finished(ad, ce, name, admitting, shared)
 
 
 @attrs.define(slots=True)

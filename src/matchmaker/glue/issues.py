@@ -28,7 +28,7 @@ ERRORS: Final = _rules({
     "osg": "no-catalog entry",
     "typed": "mismatch",
     "clean": "access-rule stale",
-    "access": "conflict damaged none",
+    "access": "conflict damaged",
     "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
     "source": "duplicate partial",
 })  # fmt: skip

@@ -93,19 +93,12 @@ class ComputingElement(Described):
 
 @attrs.frozen(slots=True, repr=False)
 class GlueRecords:
-    """The records of an information system, in the order they were published.
-
-    Attributes:
-        adrift: shares and endpoints of GLUE 2.0, and queues of GLUE 1.3, that lost what says of
-            which queue they are, and queues that a bound left out. The queues that they may be of
-            admit nobody.
-    """
+    """The records of an information system, in the order they were published."""
 
     sites: tuple[Site, ...]
     clusters: tuple[Cluster, ...]
     computing_elements: tuple[ComputingElement, ...]
     storage_elements: tuple[StorageElement, ...]
-    adrift: tuple[ComputingElement, ...] = ()
 
     @property
     def summary(self) -> str:

@@ -7,36 +7,21 @@ in both, as a BDII does, the description of GLUE 1.3 stays: it says more about a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-import attrs
-
 from matchmaker.classad import Value
-from matchmaker.glue.admission import (
-    HOLDERS,
-    POLICIES,
-    agreeing,
-    closed,
-    contradicted,
-    damage,
-    kind_of_damaged,
-    may_take_jobs,
-    unplaced,
-)
-from matchmaker.glue.agreement import agreeing_queues
+from matchmaker.glue.access import HOLDERS, Policies, agreed_queues, agreeing, damaged
 from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
 from matchmaker.glue.clean.typed import values
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.linking import Record, duplicate, finding, normal_name, rdns
+from matchmaker.glue.linking import Record, duplicate, normal_name, rdns
 from matchmaker.glue.records import ComputingElement, Described, GlueRecords
 from matchmaker.glue.schema import ancestry, classes
 from matchmaker.glue.v1 import link as glue13
 from matchmaker.glue.v2 import link as glue20
-from matchmaker.glue.v2.adrift import adrift
-from matchmaker.glue.v2.policies import Policies
 from matchmaker.glue.weighing import fitting
 
 _IDS = {**glue13.IDS, **glue20.IDS}
@@ -49,9 +34,6 @@ def build(
     report: Report,
     rules: frozenset[str] = DEFAULT_RULES,
     now: datetime | None = None,
-    *,
-    open_: bool = False,
-    broken_off: Callable[[], bool] = lambda: False,
 ) -> GlueRecords:
     """Clean and link the entries of an information system.
 
@@ -60,8 +42,6 @@ def build(
         report: called with an `Issue` for each value cleaned and each link that fails.
         rules: ids of the cleaning rules that are on.
         now: the time by which entries are fresh or stale, now if not given.
-        open_: whether a queue that publishes no rule of access is open to all.
-        broken_off: asked behind the last entry: whether the source ended too early.
 
     Raises:
         ValueError: for an id that no cleaning rule has.
@@ -70,25 +50,20 @@ def build(
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
     described: Counter[str] = Counter()
     seen: dict[str, tuple[str, int]] = {}
-    others: set[tuple[str, str]] = set()
-    unclassed: set[str] = set()
     now = now or datetime.now(UTC)
     if tools := rules & VALIDATORS:
         from matchmaker.glue.clean.validators import validated
 
         entries = validated(entries, tools, now, report)
-    for entry, kind in map(_classed, entries):
+    for entry in entries:
+        kind = _kind(entry)
         if (class_ := _class(entry, kind)) is not None:
             described[class_] += 1
         if kind is None:
-            if (other := _other(entry)) is not None:
-                others.add(other)
-                if entry.dn.lower().lstrip().startswith("glue2endpointid") and may_take_jobs(entry):
-                    unclassed.add(other[0])
             continue
         # The id of a policy, and so its name in a flat document, may be that of others too. Of
         # two entries whose names are lost neither is the other.
-        name = normal_name(entry.dn) if entry.dn and kind not in POLICIES else ""
+        name = normal_name(entry.dn) if entry.dn and not kind.endswith("policy") else ""
         came = seen.get(name) if name else None
         again = came is not None and kind not in HOLDERS
         record = _record(entry, kind, (lambda _: None) if again else report, rules, now)
@@ -96,16 +71,13 @@ def build(
             first = kinds[came[0]][came[1]]
             report(duplicate(record, first, "an entry of this name came before, skipped"))
             if kind == came[0] and not again:
-                kinds[kind][came[1]] = agreeing(first, record, kind, report)
+                kinds[kind][came[1]] = agreeing(first, record, HOLDERS[kind], report)
             if kind == came[0] or again:
                 continue
         seen[name] = kind, len(kinds[kind])
         kinds[kind].append(record)
-    ended = broken_off()
-    policies = Policies.of(kinds, others, report, broken_off=ended, open_=open_)
-    old = glue13.link(kinds, report, broken_off=ended, open_=open_)
-    new, short = glue20.link(kinds, policies, report, rules)
-    new = attrs.evolve(new, adrift=tuple(adrift(kinds, others, unclassed, short)))
+    old = glue13.link(kinds, report)
+    new = glue20.link(kinds, Policies.of(kinds, report), report, rules)
     linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
@@ -113,28 +85,16 @@ def build(
     return fitting(linked, sum(map(len, kinds.values())), report)
 
 
-def _classed(entry: Entry) -> tuple[Entry, str | None]:
-    """An entry with its class; it is damaged where classes and name contradict each other."""
-    kind = _kind(entry)
-    if kind is not None and not contradicted(entry, kind, _IDS[kind]):
-        return entry, kind
-    meant = kind_of_damaged(entry) or kind
-    return (attrs.evolve(entry, damaged=True) if meant in HOLDERS else entry), meant
-
-
 def _record(
     entry: Entry, kind: str, report: Report, rules: frozenset[str], now: datetime
 ) -> Record:
-    """An entry with its values; one that decides on access and is damaged denies everybody."""
+    """An entry with its values; one that has rules of access and lost a part admits nobody."""
     found = values(entry, report, rules, now)
     ident = _ident(entry, found.get(_IDS[kind]), kind)
     place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
     record = Record(place, ident, found)
-    if kind in HOLDERS and (wrong := damage(entry, found, kind, _IDS[kind])):
-        said = f"{wrong}; what is lost might deny, so nobody is admitted"
-        report(finding(record, "access.damaged", said, ident))
-        record = attrs.evolve(record, values=unplaced(entry, found))
-        return closed(record, HOLDERS[kind])
+    if entry.damaged and kind in HOLDERS:
+        return damaged(record, HOLDERS[kind], report)
     return record
 
 
@@ -147,15 +107,6 @@ def _class(entry: Entry, kind: str | None) -> str | None:
     )
     found = [made for made in named if made is not None and made.kind == "structural"]
     return max(found, key=lambda made: len(ancestry(made.name))).name if found else None
-
-
-def _other(entry: Entry) -> tuple[str, str] | None:
-    """The service and id of a share or an endpoint that is of no class that is linked."""
-    first = entry.dn.partition("=")[0].strip().lower()
-    if first not in ("glue2endpointid", "glue2shareid"):
-        return None
-    placed = rdns(entry.dn)
-    return placed.get("glue2serviceid", "").lower(), placed[first].lower()
 
 
 def joined(
@@ -183,13 +134,12 @@ def joined(
     queues: Sequence[ComputingElement] = first.computing_elements
     others: Sequence[ComputingElement] = second.computing_elements
     if agree is not None:
-        queues, others = agreeing_queues(first, second, agree)
+        queues = agreed_queues(queues, others, agree)
     return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),
         _both(queues, others, report),
         _both(first.storage_elements, second.storage_elements, report),
-        (*first.adrift, *second.adrift),
     )
 
 
@@ -218,13 +168,10 @@ def _ident(entry: Entry, published: Value | None, kind: str) -> str:
 
 
 def _kind(entry: Entry) -> str | None:
-    """The class of an entry that is linked, from its objectClass or else from its name.
-
-    None too for several classes, one of which holds rules of access.
-    """
+    """The class of an entry that is linked, from its objectClass or else from its name."""
     named = {name.strip().lower() for name in entry.attributes.get("objectClass", ())}
     found = [kind for kind in _IDS if kind in named]
     if found:
-        return found[0] if len(found) == 1 or HOLDERS.keys().isdisjoint(found) else None
+        return found[0]
     attribute = entry.dn.partition("=")[0].strip().lower()
     return None if named else _NAMED_BY.get(attribute)

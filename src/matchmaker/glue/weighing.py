@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import CLOSED, RULES
+from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
@@ -45,15 +45,7 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
     return attrs.evolve(
         snapshot,
         computing_elements=tuple(ce for n, ce in enumerate(all_of) if n not in dropped),
-        adrift=(*snapshot.adrift, *(_left_out(all_of[n]) for n in sorted(dropped))),
     )
-
-
-def _left_out(ce: ComputingElement) -> ComputingElement:
-    """What other sources must know of a queue: where it is, and that it admits nobody here."""
-    known = ("GlueCEInfoHostName", "GlueCEName", "GLUE2")
-    values = {name: ce.values[name] for name in known if name in ce.values}
-    return ComputingElement(ce.id, {**values, RULES: [CLOSED]})
 
 
 def _weigher() -> Callable[[ComputingElement], int]:

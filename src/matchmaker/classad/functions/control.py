@@ -6,8 +6,8 @@ With those that the gLite broker added: matching with one more ad, and names of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
@@ -22,11 +22,16 @@ from matchmaker.classad.state import Scope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import weight
 
-GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember"})
+GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember", "accessby"})
 """These names, folded: HTCondor has no such functions."""
 
 _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
+_NAME: Final = re.compile(
+    r"(?:/[\w.-]+)+(?:/role=[\w.-]+)?(?:/capability=[\w.-]+)?", re.IGNORECASE | re.ASCII
+)
+AND: Final = " && "
+"""What stands between the parts of a rule of access each of which must admit."""
 
 
 @function("ifThenElse", 3, lazy=True)
@@ -361,6 +366,99 @@ def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | No
         if any(other == before and _covers(pattern, path) for other, pattern in wanted):
             return True
     return False
+
+
+@function("accessBy", 4, budgeted=True, result=BOOLEAN)
+def access_by(
+    rules: Value, subject: Value, vo: Value, fqan: Value, budget: Budget | None = None
+) -> Value:
+    """accessBy(L, subject, vo, fqan): whether the rules of access in the list L admit a user.
+
+    True where a rule names the user and none denies; false where one denies; undefined where none
+    names. The user has the subject of a certificate, a VO and a VOMS group or role, or a list of
+    them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as in FQANmember(), a
+    subject, ``ALL``, ``DENY:`` and one of these, or several with `` && `` between them, all of
+    which must hold. Names compare without case; a group is also of its VO. What is no name of a
+    group or role is named by no rule, and denied by each rule that denies a VO, group or role.
+    Undefined where L is; an error where it is no list. (gLite WMS, access control.)
+
+    >>> from matchmaker import parse_expr
+    >>> text = 'accessBy({"VO:cms", "DENY:/cms/Role=bad"}, undefined, "CMS", "/cms/Role=pilot")'
+    >>> parse_expr(text).eval(), parse_expr(text.replace("pilot", "BAD")).eval()
+    (True, False)
+    >>> parse_expr(text.replace("CMS", "atlas").replace("/cms/Role=pilot", "/atlas")).eval()
+    UNDEFINED
+    """
+    if is_exceptional(rules):
+        return rules
+    if not isinstance(rules, list):
+        return wrong("accessBy", "a list of rules", rules)
+    names = fqan if isinstance(fqan, list) else [] if fqan is UNDEFINED else [fqan]
+    for value in (subject, vo, *names):
+        if is_error(value):
+            return value
+    texts = [rule for rule in rules if isinstance(rule, str)]
+    paths = [name if isinstance(name, str) else "" for name in names]
+    if budget is not None:
+        text = sum(1 + (len(rule) >> FOUR) for rule in texts)
+        budget.spend(text * (2 + len(paths)) + len(texts) * sum(len(p) >> FOUR for p in paths))
+    who, of = (value if isinstance(value, str) else "" for value in (subject, vo))
+    user = _User.of(who, of, paths)
+    if any(user.denied(rule) for rule in texts):
+        return False
+    return True if any(user.named(rule) for rule in texts) else UNDEFINED
+
+
+class _User(NamedTuple):
+    """A user as rules of access name one, in lower case."""
+
+    subject: str
+    vos: frozenset[str]
+    groups: tuple[str, ...]
+    odd: bool
+
+    @classmethod
+    def of(cls, subject: str, vo: str, names: Sequence[str]) -> _User:
+        paths = [name.strip().lower() for name in names]
+        sound = [path for path in paths if _NAME.fullmatch(path)]
+        vos = {vo.strip().lower(), *(path.split("/", 2)[1] for path in sound)} - {""}
+        groups = tuple(_with_role(path).lower() for path in sound)
+        return cls(subject.strip().lower(), frozenset(vos), groups, len(sound) < len(paths))
+
+    def denied(self, rule: str) -> bool:
+        """Whether a rule denies; one that also names somebody denies nobody else."""
+        kind, colon, whom = rule.strip().lower().partition(":")
+        if not colon or kind.strip() != "deny":
+            return False
+        whom = whom.strip()
+        if whom.startswith("/"):
+            if self.subject == whom or self._in(whom) or whom[1:].removesuffix("/*") in self.vos:
+                return True
+            return self.odd and "/cn=" not in whom
+        if not whom.startswith(("vo:", "voms:")) and whom != "all":
+            whom = f"vo:{whom}"
+        return self._is(whom) or (self.odd and whom != "all")
+
+    def named(self, rule: str) -> bool:
+        """Whether each part of a rule names the user, or denies another."""
+        parts = rule.lower().split(AND)
+        if parts[0].lstrip().startswith("deny:"):
+            return False
+        return all(
+            not self.denied(part) if part.lstrip().startswith("deny:") else self._is(part.strip())
+            for part in parts
+        )
+
+    def _is(self, whom: str) -> bool:
+        if whom.startswith("vo:"):
+            return whom.removeprefix("vo:").strip() in self.vos
+        if whom.startswith("voms:"):
+            return self._in(whom.removeprefix("voms:").strip())
+        return whom == "all" or bool(self.subject and whom == self.subject)
+
+    def _in(self, group: str) -> bool:
+        pattern = _with_role(group).lower()
+        return any(_covers(pattern, path) for path in self.groups)
 
 
 def _parts(name: str) -> tuple[str, str]:

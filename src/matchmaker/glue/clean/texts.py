@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import CLOSED, POLICY_RULE, RULES, everybody, is_rule
+from matchmaker.glue.access import POLICY_RULE, RULES, UNREADABLE, is_rule
 from matchmaker.glue.schema import attribute
 
 UNLIMITED: Final = 999_999_999
@@ -184,14 +184,12 @@ def status(name: str, text: str) -> str | None:
 
 
 def access_rule(name: str, text: str) -> str | None:
-    """A rule of access that cannot be read might have denied anybody: then it denies everybody.
+    """What is no rule of access is marked, so that its policy admits nobody.
 
     >>> access_rule("GlueCEAccessControlBaseRule", "EGEE")
-    'DENY:ALL'
+    'unreadable'
     """
-    if name not in RULES_OF_ACCESS or is_rule(text):
-        return text
-    return text if name == POLICY_RULE and everybody(text) else CLOSED
+    return text if name not in RULES_OF_ACCESS or is_rule(text) else UNREADABLE
 
 
 def _texts(name: str) -> bool:
@@ -237,7 +235,7 @@ TEXT_RULES: Final = (
     TextRule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
     TextRule(
         "clean.access-rule",
-        "not a rule of access; it might deny, so nobody is admitted",
+        "not a rule of access; the policy or queue that has it admits nobody by its own rules",
         access_rule,
         RULES_OF_ACCESS.__contains__,
     ),

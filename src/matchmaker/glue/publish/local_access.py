@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue.access import CLOSED, RULES, denies, rule, vo_of
+from matchmaker.glue.access import CLOSED, RULES, denies, is_rule, is_vo, vo_of
 
 LOCAL: Final = "LocalAccess"
 """The attribute of a described queue that does not admit everybody: alternatives of lists."""
@@ -93,3 +93,31 @@ def _passes(kind: str, listed: Value, names: frozenset[str]) -> bool:
     held = bool(names.intersection(map(str, listed)))
     allows, denied = (kind.lower().startswith(word) for word in ("allowed", "denied"))
     return held if allows else denied and not held
+
+
+def rule(vo: str) -> str:
+    """The rule that admits a virtual organisation, or a VOMS group and role; a rule is itself.
+
+    Raises ValueError for what names none of them, and for what GLUE 1.3 cannot publish.
+
+    >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
+    ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
+    """
+    text = vo.strip()
+    if not text.upper().startswith(("VO:", "VOMS:", "DENY:")) and not (
+        text.startswith("/") and "/CN=" in text
+    ):
+        text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
+    kind, _, name = text.partition(":")
+    refused = f"{vo!r} names no virtual organisation, group, role or subject"
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError(refused)
+    if kind.upper() == "VO" and name and not is_vo(name):
+        raise ValueError(
+            f"{vo!r} is not the name of a virtual organisation; give each name separately"
+        )
+    if not is_rule(text):
+        raise ValueError(refused)
+    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
+        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
+    return text

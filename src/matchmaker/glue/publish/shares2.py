@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import CLOSED, RULES, agreed, denies
+from matchmaker.glue.access import CLOSED, RULES, both, denies, views
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import left, nested, renamed, state
@@ -76,10 +76,12 @@ def shares(writer: Writer, queues: Sequence[ComputingElement], place: Place) -> 
 def _levels(ce: ComputingElement) -> Iterator[tuple[str, Values]]:
     """What a queue is published as: itself, unless it is but its views, and each of its views."""
     common = {name: value for name, value in ce.values.items() if name != "GLUE2"}
-    if texts(ce.values.get(RULES)) or not any(texts(view.values.get(RULES)) for view in ce.views):
-        yield "", ce.values
-    for view in ce.views:
-        yield view.id, {**common, **view.values}
+    for view, rules in views(ce):
+        values = dict(ce.values) if view is None else {**common, **view.values}
+        values.pop(RULES, None)
+        if rules is not None:
+            values[RULES] = list[Value](rules)
+        yield view.id if view is not None else "", values
 
 
 def _states(queues: Sequence[ComputingElement], place: Place) -> Mapping[str, str]:
@@ -133,16 +135,16 @@ def _mapping_policies(
     writer: Writer, queues: Sequence[ComputingElement], place: Place
 ) -> Iterator[Entry]:
     """The policy of each share: of one that is several queues, what all of them agree on."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str] | None] = {}
     for ce in queues:
         for view, values in _levels(ce):
-            ident, rules = _share_id(ce, view, values), texts(values.get(RULES))
-            first = found.setdefault(ident, rules)
-            if first is not rules:
-                found[ident] = agreed(first, rules) or [CLOSED]
-    for ident, rules in found.items():
-        dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
-        yield from policy(writer, dn, ident, rules)
+            ident = _share_id(ce, view, values)
+            rules = texts(values[RULES]) if RULES in values else None
+            found[ident] = both(found.get(ident), rules)
+    for ident, known in found.items():
+        if known is not None:
+            dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
+            yield from policy(writer, dn, ident, known or [CLOSED])
 
 
 def _share_id(ce: ComputingElement, view: str, values: Values) -> str:
@@ -155,17 +157,20 @@ def _access_policies(
 ) -> Iterator[Entry]:
     """The policy of each endpoint: it admits all whom a share at it admits, which decides itself.
 
-    Shares without a rule admit nobody, also where their endpoint has a policy, as others of their
-    service have one. Where none has, the endpoint has none either.
+    An endpoint with a share of which it is not known whom it admits has none.
     """
     found: dict[str, dict[str, None]] = {}
+    unknown: set[str] = set()
     for ce in queues:
         for _, values in _levels(ce):
             own = nested(values, ENDPOINT) or _endpoint(ce, place)
-            rules = found.setdefault(or_else(own.get("GLUE2EndpointID"), ce.id), {})
+            ident = or_else(own.get("GLUE2EndpointID"), ce.id)
+            rules = found.setdefault(ident, {})
             rules |= {r: None for r in texts(values.get(RULES)) if not denies(r)}
+            if RULES not in values:
+                unknown.add(ident)
     for ident, admitting in found.items():
-        if admitting:
+        if admitting and ident not in unknown:
             dn = f"{rdn('GLUE2EndpointID', ident)},{place.service}"
             yield from policy(writer, dn, ident, list(admitting), "Access")
 

@@ -16,8 +16,7 @@ from unicodedata import category, normalize
 
 import attrs
 
-from matchmaker.glue.access import RULES, denies
-from matchmaker.glue.admission import with_denials
+from matchmaker.glue.access import RULES, denies, with_denials
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import cut, key_values

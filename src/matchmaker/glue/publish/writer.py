@@ -116,7 +116,8 @@ class Writer:
                 continue
             if name == RULES:
                 self.access(dn, value)
-            if texts := self._texts(dn, name, value):
+            shown = [CLOSED] if name == RULES and value == [] else value
+            if texts := self._texts(dn, name, shown):
                 pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
         self._complete(kind, pairs)
         named = object_classes(kind, pairs)
@@ -130,13 +131,11 @@ class Writer:
         return Entry(dn, Attributes(found))
 
     def access(self, dn: str, rules: Value) -> None:
-        """Reports rules of access that no rule can say, so that a reader will take none."""
+        """Report rules of access that no rule of GLUE can say."""
         if rules == []:
-            said = (
-                "it admits nobody: published without a rule, which some readers take as open to all"
-            )
+            said = f"it admits nobody: published with {CLOSED}, which readers other than a WMS skip"
         elif rules is UNDEFINED:
-            said = "whom it admits is not known: published without a rule, to admit nobody"
+            said = "whom it admits is not known: published without a rule"
         else:
             return
         self.report(issue("publish.access", said, dn=dn, attribute=RULES))

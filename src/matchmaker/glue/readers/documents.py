@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from matchmaker.glue.admission import HOLDERS
+from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.readers.objects import (
-    KEPT,
     RULE,
     Object,
     add,
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _ASSOCIATIONS = "associations"
-_NAMING = {*HOLDERS, "glue2computingservice"}
+_NAMING = {
+    *HOLDERS, "glue2computingservice", "glue2computingshare", "glue2computingendpoint",
+}  # fmt: skip
 """The classes, in lower case, by whose names there is an object or a list of them."""
 
 
@@ -121,7 +122,7 @@ class _Walker:
         if self.length > LIMITS.text:
             text = ""
         linked = bool(self.open) and self.open[-1][0].lower() == _ASSOCIATIONS
-        add(inside, name, [text], self.found, linked=linked)
+        add(inside, name, [text], linked=linked)
 
     def refuse(self, *_: object) -> None:
         """An entity is declared: no document may swell, and none reads files."""
@@ -188,17 +189,15 @@ def _gather(value: Any, inside: Object | None, into: _Objects, depth: int) -> No
                 again = name.lower() in twice
                 _objects(kind, content, inside, into, depth, damaged=again)
             elif inside is not None and name.lower() == _ASSOCIATIONS:
-                for part in _items(content) or [None]:
-                    if not isinstance(part, _Fields):
-                        inside.damaged = True
+                for part in _items(content):
                     for other, ids in part if isinstance(part, _Fields) else ():
-                        add(inside, other, _each(ids), into.found, linked=True)
+                        add(inside, other, _each(ids), linked=True)
             elif name.lower() == RULE:
-                add(inside, name, _each(content) or [""], into.found)
-            elif name.lower() in KEPT or (inside is not None and names_others(inside.kind, name)):
-                add(inside, name, _each(content), into.found)
+                add(inside, name, _each(content) or [""])
+            elif inside is not None and names_others(inside.kind, name):
+                add(inside, name, _each(content))
             elif inside is not None and (texts := _texts(content)):
-                add(inside, name, texts, into.found)
+                add(inside, name, texts)
             else:
                 _gather(content, inside, into, depth + 1)
 

@@ -22,7 +22,6 @@ from typing import IO, TypeAlias, cast
 import attrs
 
 from matchmaker.classad.quoting import shorten
-from matchmaker.glue.access import like_a_rule
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.limits import LIMITS
@@ -261,7 +260,7 @@ class _Group:
                 said = "belongs to no entry, skipped"
                 self.report(_issue("ldif.no-dn", said, number, "", name, value))
             self.line = self.line or number
-            self.damaged = self.damaged or name[:4].lower() == "glue" or like_a_rule(value)
+            self.damaged = self.damaged or name[:4].lower() == "glue"
             if not decides_access(name) and name.lower() not in _IDENTIFYING:
                 return
         if name.lower() == "changetype":

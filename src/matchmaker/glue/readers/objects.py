@@ -7,15 +7,12 @@ An object is named after its class (``ComputingShare``) and has its attributes u
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from operator import attrgetter
 
 import attrs
 
-from matchmaker.glue.access import like_a_rule
-from matchmaker.glue.admission import APART, HOLDERS, like_a_capability
+from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.limits import LIMITS
@@ -24,11 +21,6 @@ from matchmaker.glue.schema import ancestry, classes, short_names
 from matchmaker.glue.v2 import link as glue20
 
 RULE = "rule"
-CAPABILITY = "capability"
-_ALONE = {"mappingqueue": "GLUE2ComputingShare", "interfacename": "GLUE2ComputingEndpoint"}
-"""The fields, in lower case, that are of a share or an endpoint wherever they stand."""
-KEPT = {CAPABILITY, "url", "otherinfo", *_ALONE}
-"""Fields, in lower case, of which a text that cannot be read counts."""
 _NAMED_BY = {
     **glue20.IDS,
     "glue2endpoint": "GLUE2EndpointID",
@@ -36,10 +28,6 @@ _NAMED_BY = {
 }
 """The classes that become entries, and the attribute that names each. The last are not linked."""
 _SHORT = {"environment": "executionenvironment"}
-
-_NEVER_EMPTY = ("Endpoint", "Policy")
-"""The ends of classes whose ids are left out where there are none: ipf has ``ShareID: []``, but no
-empty list of endpoints or policies."""
 
 Field = tuple[str, str]
 
@@ -54,18 +42,12 @@ class Object:
     fields: list[Field] = attrs.Factory(list)
     associations: list[Field] = attrs.Factory(list)
     ident: str = ""
-    named: bool = False
     damaged: bool = False
-
-    @property
-    def nameless(self) -> bool:
-        """Whether it is a share or an endpoint that lost its id."""
-        return not self.named and self.kind.lower() in APART
 
     @property
     def dn(self) -> str:
         """A name as the LDAP rendering of GLUE 2.0 would have it."""
-        own = rdn("object" if self.nameless else _NAMED_BY[self.kind.lower()], self.ident)
+        own = rdn(_NAMED_BY[self.kind.lower()], self.ident)
         return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
 
 
@@ -97,46 +79,23 @@ def _key(kind: str, other: str) -> str | None:
     return None
 
 
-def add(
-    inside: Object | None,
-    name: str,
-    texts: Iterable[str],
-    found: list[Object],
-    *,
-    linked: bool = False,
-) -> None:
-    """Adds the texts of a field to the object that it is in.
-
-    A rule and the id of another object count also where they are empty or stand in a wrong place:
-    whatever held them may restrict. So does what says where a share or an endpoint is.
+def add(inside: Object | None, name: str, texts: Iterable[str], *, linked: bool = False) -> None:
+    """Add the texts of a field to the object that it is in.
 
     Args:
         inside: the object, or None.
         name: of the field.
-        texts: of the field, empty where they cannot be read.
-        found: the objects so far. A rule that stands in no policy becomes a damaged one, and what
-            stands in no share or endpoint becomes one without an id.
+        texts: of the field, empty where they cannot be read, which counts for a rule.
         linked: whether the field stands in ``Associations``.
     """
-    if name.lower() == RULE and (inside is None or not inside.kind.endswith("Policy")):
-        found.append(Object("GLUE2AccessPolicy", 0, inside, damaged=True))
-        return
-    if (kind := _ALONE.get(name.lower())) and (
-        inside is None or name.lower() not in short_names(inside.kind)
-    ):
-        found.append(Object(kind, 0, inside, [(name, text) for text in texts]))
     if inside is None:
         return
     other = _association(name)
-    if linked and other is None:
-        inside.damaged = True
-    elif other is not None and (linked or names_others(inside.kind, name)):
-        ids = [text.strip() for text in texts]
-        inside.damaged |= not all(ids) or (not ids and other.endswith(_NEVER_EMPTY))
-        inside.associations += [(other, ident) for ident in ids]
-    else:
-        kept = name.lower() in (RULE, *KEPT)
-        inside.fields += [(name, text) for text in texts if text or kept]
+    if other is not None and (linked or names_others(inside.kind, name)):
+        inside.associations += [(other, text.strip()) for text in texts if text.strip()]
+    elif not linked:
+        rule = name.lower() == RULE and inside.kind.endswith("Policy")
+        inside.fields += [(name, text) for text in texts if text or rule]
 
 
 def holds(kind: str) -> bool:
@@ -171,34 +130,17 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         named = {name.lower(): text for name, text in reversed(made.fields)}
         known_by = named.get("id") or named.get("localid")
         made.ident = known_by or f"{made.kind}-{number}"
-        made.named = bool(known_by)
-    for made in filter(attrgetter("nameless"), known[:]):
-        made.damaged = True
-        # Its policies are lost with its id. One of nothing closes what they could restrict.
-        ident = f"{made.ident}-policy"
-        known.append(Object("GLUE2AccessPolicy", 0, made.above, ident=ident, damaged=True))
-    policies = Counter(place for made in known for place in _governed(made))
-    idents = {made.ident.lower() for made in known}
     keys = _keys(known, room)
     for made in known:
         dn = made.dn
-        if made.above is not None and (made.above.kind.endswith("Policy") or not made.above.named):
-            made.damaged = True
-        if sum(name.lower() == "id" for name, _ in made.fields) > 1:
-            made.damaged = True
-        if not made.named and any(policies[place] > 1 for place in _governed(made)):
-            made.damaged = True  # it may be another of the same thing
         if not room.take(dn):
             break
         pairs = [("objectClass", kind.name) for kind in ancestry(made.kind)]
         named_by = _NAMED_BY[made.kind.lower()]
-        pairs += [(named_by, made.ident)] if not made.nameless else []
+        pairs.append((named_by, made.ident))
         for name, text in made.fields:
             found = short_names(made.kind).get(name.lower())
-            if found is None:
-                linked = text.lower() in idents and text != made.ident
-                made.damaged |= linked or like_a_rule(text) or like_a_capability(text)
-            elif found != named_by and name.lower() != "id":
+            if found is not None and found != named_by and name.lower() != "id":
                 pairs.append((found, text))
         pairs += list(dict.fromkeys(keys.get(id(made), ())))
         yield Entry(dn, Attributes(pairs), made.line, made.damaged)
@@ -207,14 +149,6 @@ def entries(objects: Iterable[Object], size: int, report: Report) -> Iterator[En
         report(issue("document.partial", said))
     if not known:
         report(issue("document.empty", "the document holds no object of GLUE 2.0"))
-
-
-def _governed(made: Object) -> set[str]:
-    """The ids, in lower case, of what a policy is of; nothing for an object of another class."""
-    if not made.kind.endswith("Policy"):
-        return set()
-    above = {made.above.ident.lower()} if made.above is not None else set()
-    return above | {ident.lower() for _, ident in made.associations}
 
 
 def _keys(known: Iterable[Object], room: _Room) -> dict[int, list[Field]]:

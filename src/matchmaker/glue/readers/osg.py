@@ -16,8 +16,7 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_number
-from matchmaker.glue.access import CLOSED, RULES, is_vo
-from matchmaker.glue.admission import restricted
+from matchmaker.glue.access import RULES, is_vo, restricted
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
@@ -51,7 +50,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 }
 
 
-def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> GlueRecords:
+def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
     """The records of CEs; ads without a catalogue, and entries that are no ads, are reported."""
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
@@ -67,11 +66,12 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
         site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
         if site_id:
             sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
-        for queue, sub in _queues(ad, host, listed, report, open_=open_):
+        for queue, sub in _queues(ad, host, listed, report):
             if (before := queues.get(queue.id.lower())) is not None:
                 said = "a queue of this id came before; what only one admits is refused"
                 report(issue("link.duplicate", said, raw=queue.id))
-                queues[queue.id.lower()] = restricted(before, texts(queue.values[RULES]))
+                if RULES in queue.values:
+                    queues[queue.id.lower()] = restricted(before, texts(queue.values[RULES]))
                 continue
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
@@ -80,7 +80,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report, *, open_: bool = False) -> 
 
 
 def _queues(
-    ad: ClassAd, host: str, listed: Iterable[Value], report: Report, *, open_: bool
+    ad: ClassAd, host: str, listed: Iterable[Value], report: Report
 ) -> Iterator[tuple[ComputingElement, SubCluster]]:
     systems = ad.eval("OSG_BatchSystems")
     lrms = systems.split(",")[0].strip().lower() if isinstance(systems, str) else "condor"
@@ -105,14 +105,15 @@ def _queues(
         vos = entry.eval("AllowedVOs")
         if isinstance(vos, str):
             vos = [vo.strip() for vo in vos.split(",")]
-        if isinstance(vos, list):
-            values[RULES] = [f"VO:{vo}" if is_vo(vo) else CLOSED for vo in vos]
-        elif open_ and vos is UNDEFINED:
-            values[RULES] = ["ALL"]
+        if vos is UNDEFINED:
+            said = "no AllowedVOs: whom it admits is unknown"
+            report(issue("access.none", said, raw=f"{host}: {name}"))
+        elif isinstance(vos, list) and all(map(is_vo, vos)):
+            values[RULES] = [f"VO:{vo}" for vo in vos]
         else:
             values[RULES] = []
-            said = "no AllowedVOs: it admits nobody"
-            report(issue("access.none", said, raw=f"{host}: {name}"))
+            said = "AllowedVOs is no list of VOs; it admits nobody"
+            report(issue("clean.access-rule", said, raw=f"{host}: {name}: {vos}"))
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         whole_node = entry.eval("WholeNode")
         hosts.update(_numbers(entry, _WHOLE_NODE if whole_node is True else _HOST))

@@ -270,7 +270,7 @@ def queue(
     endpoint: Record | None,
     share: Record,
     manager: Record | None,
-    rules: Sequence[str],
+    rules: Sequence[str] | None,
 ) -> Facts:
     """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
 
@@ -301,7 +301,8 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(in_other_info(share, ("GlueCE", "GlueInformationService")))
-    made[RULES] = list[Value](rules)
+    if rules is not None:
+        made[RULES] = list[Value](rules)
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):

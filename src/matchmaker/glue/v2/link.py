@@ -16,9 +16,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Expr
-from matchmaker.glue.access import CLOSED, POLICY_RULE, denies
-from matchmaker.glue.admission import HOLDERS, agreeing
+from matchmaker.classad import ClassAd, Expr, Value
+from matchmaker.glue.access import RULES, Policies, either, unknown, without_rules
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
@@ -40,12 +39,11 @@ from matchmaker.glue.records import (
     GlueRecords,
     Site,
     SubCluster,
+    VOView,
+    texts,
 )
 from matchmaker.glue.schema import attribute
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
-from matchmaker.glue.v2.adrift import ENDPOINTS
-from matchmaker.glue.v2.pairs import Pair, by_queue, deny_alike, queues_of, takes_jobs
-from matchmaker.glue.v2.policies import SERVICES, Policies
 from matchmaker.glue.v2.storage import Close, storage_elements
 
 IDS: Final[Mapping[str, str]] = {
@@ -69,6 +67,15 @@ IDS: Final[Mapping[str, str]] = {
 }
 """The classes that are read, and the attribute that names an entry of each."""
 
+ENDPOINTS: Final = (
+    "GLUE2ShareEndpointForeignKey",
+    "GLUE2ComputingShareComputingEndpointForeignKey",
+)
+"""The attributes by which a share names its endpoints."""
+
+_SUBMISSION: Final = ("jobcreation", "jobexecution", "jobsubmission")
+"""Words in what an endpoint is for (Capability_t) if it takes jobs."""
+
 _WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2benchmark"})
 """Classes whose ids are their own only within their parents."""
 
@@ -78,29 +85,21 @@ def link(
     policies: Policies,
     report: Report,
     rules: frozenset[str] = frozenset(),
-) -> tuple[GlueRecords, frozenset[str]]:
-    """Link records; what fails is reported. Beside them, the services that bounds cut short.
+) -> GlueRecords:
+    """Link records; what fails is reported.
 
     `kinds` has the records of each class of `IDS`; of the `rules` that are on, ``clean.benchmark``
     is applied here.
     """
     if not any(kinds[kind] for kind in IDS):
-        return GlueRecords((), (), (), ()), frozenset()
+        return GlueRecords((), (), (), ())
 
     def distinct(kind: str) -> list[Record]:
-        if kind in HOLDERS:
-            return unique(kinds[kind], report, _service, lambda a, b: agreeing(a, b, kind, report))
         return unique(kinds[kind], report, home)
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
-    linker = _Linker(known, policies, report, rules, Allowance(most, "links", report))
-    return linker.all(), frozenset(linker.short)
-
-
-def _service(record: Record) -> str:
-    """The first service that a share or an endpoint is of, by its keys or its name."""
-    return next(iter(keys_of(record, SERVICES, "GLUE2ServiceID")), "")
+    return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
 
 
 def _short(name: str) -> str:
@@ -117,7 +116,6 @@ class _Linker:
     report: Report
     rules: frozenset[str]
     links: Allowance
-    short: set[str] = attrs.field(factory=set, init=False)
     _nested: dict[int, Expr] = attrs.Factory(dict)
     _sizes: dict[int, int] = attrs.Factory(dict)
 
@@ -165,36 +163,35 @@ class _Linker:
             made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
             most = max(LIMITS.queues, LIMITS.repeated * parts)
             room = Allowance(most, "queues, shares at endpoints", self.report)
-            pairs = room.few(made, service)
-            if room.cut:
-                self.short.add(key)
-            for group in by_queue(deny_alike(pairs, cut=key in self.short), self.report):
-                for element, share in queues_of(group):
-                    alone = services[share.id.lower()] == 1 or element.id != share.id
-                    ident = element.id if alone else f"{service.id}/{share.id}"
-                    cluster = None
-                    if manager is not None:
-                        its = self.links.few(hosts[_place(manager)], share)
-                        subs = self._hosts_of(share, its)
-                        place = (*_place(manager), *(sub.id for sub in subs))
-                        if place not in clusters:
-                            clusters[place] = Cluster(
-                                manager.id,
-                                translate.cluster(manager),
-                                site_id,
-                                sites.get(site_id.lower()),
-                                tuple(subs),
-                            )
-                        cluster = clusters[place]
-                    else:
-                        said = "no manager, so nothing is known of its hosts"
-                        self.report(finding(share, "link.no-cluster", said))
-                    near = by_id(self.links.few(close.to(service.id, element.id), share))
-                    binds = tuple(map(close.bind, near))
-                    bound = tuple(bind.se_id for bind in binds)
-                    queues.append(
-                        attrs.evolve(element, id=ident, cluster=cluster, binds=binds, bound=bound)
-                    )
+            for group in by_queue(room.few(made, service)):
+                element, share = queue_of(group)
+                if unknown(element):
+                    self.report(without_rules(share))
+                alone = services[share.id.lower()] == 1 or element.id != share.id
+                ident = element.id if alone else f"{service.id}/{share.id}"
+                cluster = None
+                if manager is not None:
+                    its = self.links.few(hosts[_place(manager)], share)
+                    subs = self._hosts_of(share, its)
+                    place = (*_place(manager), *(sub.id for sub in subs))
+                    if place not in clusters:
+                        clusters[place] = Cluster(
+                            manager.id,
+                            translate.cluster(manager),
+                            site_id,
+                            sites.get(site_id.lower()),
+                            tuple(subs),
+                        )
+                    cluster = clusters[place]
+                else:
+                    said = "no manager, so nothing is known of its hosts"
+                    self.report(finding(share, "link.no-cluster", said))
+                near = by_id(self.links.few(close.to(service.id, element.id), share))
+                binds = tuple(map(close.bind, near))
+                bound = tuple(bind.se_id for bind in binds)
+                queues.append(
+                    attrs.evolve(element, id=ident, cluster=cluster, binds=binds, bound=bound)
+                )
         for left in (managers, endpoints, shares):
             for key, records in left.items():
                 for record in records:
@@ -306,7 +303,6 @@ class _Linker:
             if most < 0:
                 said = "its shares at its endpoints repeat too much; the others are left out"
                 self.report(finding(service, "link.too-many", said))
-                self.short.add(service.id.lower())
                 return
             yield pair
 
@@ -325,31 +321,26 @@ class _Linker:
         share: Record,
     ) -> Iterator[tuple[int, Pair]]:
         """Each endpoint with a share, and the number of values that the pair is made of."""
-        # A damaged share may have lost a key: it is closed at all endpoints.
-        wanted = keys_of(share, ENDPOINTS, "") if POLICY_RULE not in share.values else []
-        lost = [key for key in wanted if key not in endpoints]
-        known = [endpoints[key] for key in wanted or endpoints if key in endpoints]
-        chosen: list[Record | None] = [*filter(takes_jobs, by_id(known) if wanted else known)]
-        if lost:
-            self.report(dangling(share, f"GLUE2EndpointID={lost[0]}"))
+        wanted = keys_of(share, ENDPOINTS, "")
+        known = [
+            endpoint
+            for ident, endpoint in endpoints.items()
+            # ARC's key is the beginning of the ids of its endpoints, ``…:arex`` of ``…:arex:ac``.
+            if not wanted or any(ident == key or ident.startswith(f"{key}:") for key in wanted)
+        ]
+        if wanted and not known:
+            self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
+            known = [*endpoints.values()]
+        chosen: list[Record | None] = [*filter(takes_jobs, by_id(known))]
         if not chosen:
             said = "no endpoint takes its jobs; it goes by its own id"
             self.report(finding(share, "link.no-endpoint", said))
             chosen = [None]
-        key = service.id.lower()
-        mapping = self.policies.records("Mapping", share, key)
         for endpoint in chosen:
-            access = self.policies.records("Access", endpoint, key)
-            mapped, admitted = self.links.few(mapping, share), self.links.few(access, share)
-            rules = self.policies.rules(share, endpoint, key, mapped, admitted)
+            rules = self.policies.rules(share, endpoint)
             ce_id = translate.ce_id(endpoint, share, manager)
-            loose = lost or ce_id == share.id or POLICY_RULE in share.values
-            adrift = tuple(filter(denies, rules)) if loose else ()
-            if endpoint is None and wanted:
-                rules = [CLOSED]  # what its endpoint has no say in
-            elif lost or len(mapped) + len(admitted) < len(mapping) + len(access):
-                rules.append(CLOSED)  # as what is lost or left out might restrict it
-            parts = (endpoint, share, manager, *mapped, *admitted)
+            policies = self.policies.parts(share, endpoint)
+            parts = (endpoint, share, manager, *self.links.few(policies, share))
             size = sum(self._size(part) for part in parts if part is not None)
             values = translate.queue(endpoint, share, manager, rules)
             values["GLUE2"] = ClassAd(
@@ -364,7 +355,92 @@ class _Linker:
                     )
                 }
             )
-            yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "", adrift)
+            yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "")
+
+
+@attrs.frozen(slots=True, eq=False)
+class Pair:
+    """An endpoint with a share, as GLUE 1.3 would call and describe it.
+
+    Attributes:
+        ce_id: the id of the queue.
+        share: of the service.
+        values: of the queue or its view.
+        endpoint: its id.
+    """
+
+    ce_id: str
+    share: Record
+    values: Facts
+    endpoint: str
+
+
+def takes_jobs(endpoint: Record) -> bool:
+    """Whether an endpoint takes jobs; others manage them, or are for information or delegation."""
+    said = [text.lower() for text in endpoint.texts("GLUE2EndpointCapability")]
+    return not said or any(word in text for text in said for word in _SUBMISSION)
+
+
+def by_queue(pairs: Iterable[Pair]) -> list[Sequence[Pair]]:
+    """The pairs of each queue; of a share at several endpoints of one address there is one.
+
+    Endpoints of one address are doors to one queue: whom one of them admits may use it.
+    """
+    groups: dict[str, dict[int, Pair]] = {}
+    for pair in pairs:
+        group = groups.setdefault(pair.ce_id.lower(), {})
+        first = group.get(id(pair.share))
+        if first is None or pair.ce_id == pair.share.id:
+            group[id(pair.share) if first is None else id(pair)] = pair
+        elif RULES in first.values:
+            # A door without rules may be open to anybody, which is not known.
+            rules = either(
+                [texts(one.values[RULES]) for one in (first, pair) if RULES in one.values]
+            )
+            first.values[RULES] = list[Value](rules or ())
+    return [[*group.values()] for group in groups.values()]
+
+
+def queue_of(group: Sequence[Pair]) -> tuple[ComputingElement, Record]:
+    """The queue that pairs of one id are, with a view for each share that is not the queue itself.
+
+    Shares of one queue that do not say what they are to it become its views. A share that goes by
+    its id at several endpoints has theirs behind it.
+    """
+    shares = Counter(pair.share.id.lower() for pair in group)
+    own = [pair for pair in group if not translate.marks(pair.share, translate.VO_VIEW)]
+    views = [pair for pair in group if translate.marks(pair.share, translate.VO_VIEW)]
+    if len(own) > 1:
+        views, own = [*views, *own], []
+    shared = own[0].values if own else _common([pair.values for pair in views])
+    names = Counter(_name(pair.share).lower() for pair in views)
+    made = []
+    for pair in views:
+        name = _name(pair.share)
+        if names[name.lower()] > 1:
+            alone = shares[pair.share.id.lower()] == 1
+            name = pair.share.id if alone else f"{pair.share.id}/{pair.endpoint}"
+        made.append(VOView(name, pair.values))
+    return ComputingElement(group[0].ce_id, shared, views=tuple(made)), (own or views)[0].share
+
+
+def _name(share: Record) -> str:
+    """What a site calls a share of a queue: as its mark says, by its name, or else by its id."""
+    marked = translate.marks(share, translate.VO_VIEW)
+    return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
+
+
+def _common(all_values: Sequence[Facts]) -> Facts:
+    """What all of several agree on; each has its own rules of access."""
+    first, *others = all_values
+    made = Facts()
+    agreed = {
+        name: value
+        for name, value in first.items()
+        if name != RULES and all(name in other and other[name] == value for other in others)
+    }
+    made.take(agreed, first.cleaned)
+    return made
 
 
 def _place(record: Record) -> tuple[str, str]:
