@@ -156,6 +156,19 @@ def test_a_first_page_that_ends_half_way_is_partial() -> None:
     assert [ce.id for ce in found.snapshot.computing_elements] == ["h:1/jm-pbs-one"]
 
 
+def test_a_server_unwilling_to_page_is_asked_for_less_and_then_without() -> None:
+    asked: list[int] = []
+
+    def unwilling(peer: socket.socket, number: int) -> None:
+        asked.append(number)
+        peer.sendall(queue(number) + done(number) if len(asked) > 3 else done(number, 53))
+
+    found = read(unwilling, Bounds(timeout=2, total=4, page_size=4))
+    assert (len(found.snapshot.computing_elements), rules(found)) == (1, [])
+    with pytest.raises(ConnectionError, match="unwillingToPerform"):
+        read(lambda peer, number: peer.sendall(done(number, 53)))
+
+
 def test_an_answer_that_ends_half_way_is_partial() -> None:
     pages = iter([b"one", b"two"])
 

@@ -188,6 +188,22 @@ def test_pages_get_round_the_limit_of_a_search(slapd: Start, text: str) -> None:
     assert by_id(glue.read_ldap(url, timeout=10, page_size=500)) == whole
 
 
+def test_a_server_that_refuses_pages_is_asked_without(slapd: Start, text: str) -> None:
+    url = slapd(text, Setup(options="limits * size.prtotal=disabled"))
+    found = glue.read_ldap(url, timeout=10)
+    assert len(by_id(found)) == 19
+    assert not [issue for issue in found.issues if issue.rule.startswith("ldap.")]
+
+
+def test_a_server_that_refuses_pages_and_limits_searches_is_a_partial_answer(
+    slapd: Start, text: str
+) -> None:
+    limits = "limits * size.soft=30 size.hard=soft size.prtotal=disabled"
+    found = glue.read_ldap(slapd(text, Setup(options=limits)), timeout=10)
+    [issue] = [issue for issue in found.issues if issue.rule.startswith("ldap.")]
+    assert (issue.rule, "its size limit" in issue.message) == ("ldap.partial", True)
+
+
 def test_a_server_that_gives_no_more_is_a_partial_answer(slapd: Start, text: str) -> None:
     url = slapd(text, Setup(options="limits * size.soft=5 size.hard=soft size.prtotal=40"))
     found = glue.read_ldap(url, timeout=10, page_size=20)

@@ -45,7 +45,7 @@ ROOTS: Final = (
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*glue13.IDS, *glue20.IDS)) + ")"
 
 _PORTS = {"ldap": 389, "ldaps": 636}
-_NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH = 32, 10, 11
+_NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH, _UNWILLING = 32, 10, 11, 53
 _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its administrative limit"}
 
 
@@ -236,6 +236,10 @@ class _Search:
     count: int = 0
     elsewhere: int = 0
     number: int = 0
+    size: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.size = self.bounds.page_size
 
     def entries(self, base: str | None) -> Iterator[Entry]:
         chosen = base if base is not None else self.server.base
@@ -295,11 +299,11 @@ class _Search:
     def _pages(self, wire: Wire, base: str, *, needed: bool) -> Generator[Entry, None, bool]:
         """The entries under a name; whether the server has it is what the generator returns."""
         cookie = b""
-        empty, size = 0, self.bounds.page_size
+        empty = 0
         while True:
             before = self.count
             end = yield from self._page(
-                wire, search_request(self._next(), base, FILTER, size, cookie), base
+                wire, search_request(self._next(), base, FILTER, self.size, cookie), base
             )
             if self.progress is not None:
                 self.progress(self.count)
@@ -313,8 +317,8 @@ class _Search:
             sent = self.count > before
             if end.code == _NO_SUCH_OBJECT and not (needed or cookie or sent):
                 return False
-            if end.code == _TOO_MUCH and not sent and size > 1:
-                size //= 2  # a server may refuse large pages
+            if end.code in (_TOO_MUCH, _UNWILLING) and not sent and self.size > bool(cookie):
+                self.size //= 2  # a server may refuse large pages, or pages: 0 asks for none
                 continue
             if end.code in _INCOMPLETE and self.count:
                 said = f"the server stops at {_INCOMPLETE[end.code]}"

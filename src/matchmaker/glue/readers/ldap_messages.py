@@ -53,6 +53,8 @@ class End:
 def search_request(number: int, base: str, condition: str, size: int, cookie: bytes) -> bytes:
     """Asks for a page of the entries under a name, with all their attributes.
 
+    A page of size 0 is all entries, asked for without the control for pages.
+
     Raises ValueError for a name that has no form in UTF-8.
     """
     from ldap3 import ALL_ATTRIBUTES, DEREF_NEVER, SUBTREE
@@ -65,7 +67,8 @@ def search_request(number: int, base: str, condition: str, size: int, cookie: by
         *(base, condition, SUBTREE, DEREF_NEVER, [ALL_ATTRIBUTES], *limits),
         types_only=False, auto_escape=False, auto_encode=False,
     )  # fmt: skip
-    return _request(number, "searchRequest", request, paged_search_control(False, size, cookie))
+    paged = [paged_search_control(False, size, cookie)] if size else []
+    return _request(number, "searchRequest", request, *paged)
 
 
 def start_tls_request(number: int) -> bytes:
