@@ -191,6 +191,7 @@ wheel-test: $(VENV)/.installed-dev ## Build the wheel and try it outside the che
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## Time reading beside HTCondor's library in five minutes; BENCH=--quick in one
 	$(BIN)/python benchmarks/reading.py $(BENCH)
+	$(BIN)/python benchmarks/information_system.py $(BENCH)
 
 .PHONY: bench-all
 bench-all: bench ## Run the other benchmarks too; prints ratios
