@@ -265,7 +265,11 @@ def test_a_damaged_document_never_crashes(data: st.DataObject) -> None:
     )
 )
 def test_any_json_is_read_or_refused(value: object) -> None:
-    found = read(json.dumps({"ComputingShare": value, "Domains": [value]}))
+    try:
+        found = read(json.dumps({"ComputingShare": value, "Domains": [value]}))
+    except ValueError as error:
+        assert "JSON of no form that is known" in str(error)  # noqa: PT017 - it may be read too
+        return
     assert all(isinstance(ad.eval("CEid"), str) for ad in found.computing_elements())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from matchmaker.glue.issues import ERRORS, NOTES
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = "access|ldif|ldap|document|typed|clean|link|osg|source|publish"
+KINDS = "access|ldif|ldap|document|typed|clean|link|osg|source|system|publish"
 TEXTS = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
 NAMED = {rule for text in TEXTS for rule in re.findall(rf'"((?:{KINDS})\.[a-z0-9-]+)"', text)}
 

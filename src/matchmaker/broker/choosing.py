@@ -25,6 +25,7 @@ from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import expires
 from matchmaker.glue.access import IGNORED, RULES, Access, authorised, not_denied
 from matchmaker.glue.flatten import CHECKS
+from matchmaker.glue.systems.downtimes import END, REASON, START
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
@@ -78,6 +79,11 @@ TAKES_JOBS: Final = """(other.GlueCEStateStatus == "Draining"
 """The batch system accepts jobs for the queue, if it was asked itself: such a queue has a
 ``QueueName`` and no id of a grid. Of a grid's queue the job's own requirements decide (gLite)."""
 
+NO_DOWNTIME: Final = f"""(int(other.{END}) <= CurrentTime
+        || int(other.{START}) >= CurrentTime + 60 * (MY.MaxWallTime ?: 1)) isnt false"""
+"""The queue is in no downtime, and none begins before the job's wall time (minutes) is over; a job
+that names none is taken until the downtime begins. The time is the broker's (``at``)."""
+
 FREE_SLOTS: Final = "other.GlueCEStateFreeJobSlots ?: other.GlueCEStateFreeCPUs"
 """The slots of a queue that are free now, one processor each, for jobs that are chosen together."""
 
@@ -90,7 +96,15 @@ _MAY_COME: Final = """other.GlueCEPolicyMaxTotalJobs > 0
     ? other.GlueCEPolicyMaxTotalJobs - other.GlueCEStateRunningJobs - other.GlueCEStateWaitingJobs
     : undefined"""
 
-ADMISSION: Final = (AUTHORISED, NOT_DENIED, NOT_FULL, SHORT_ENOUGH, SMALL_ENOUGH, TAKES_JOBS)
+ADMISSION: Final = (
+    AUTHORISED,
+    NOT_DENIED,
+    NOT_FULL,
+    SHORT_ENOUGH,
+    SMALL_ENOUGH,
+    TAKES_JOBS,
+    NO_DOWNTIME,
+)
 """The broker's own conditions, checked before the job's requirements. The first three are those of
 the gLite WMS."""
 
@@ -202,7 +216,8 @@ def choose(
     ('a', 'the job refuses: other.FreeCPUs > 0 is undefined (FreeCPUs = undefined)')
     """
     _check(at, tie, rules)
-    queues, asking, conditions = _loaded(ces), _asking(job, rules), _conditions(rules)
+    queues, asking = _loaded(ces), _asking(job, rules)
+    conditions = _conditions(rules, queues.snapshot, at)
     decision = queues.snapshot.decide(
         asking, conditions, _expired(queues.snapshot, at), both_ways=rules.both_ways
     )
@@ -295,7 +310,7 @@ def choose_many(
     _check(at, tie, rules)
     loaded = _loaded(queues)
     loaded = attrs.evolve(loaded, names=list(loaded.names))
-    now, conditions = loaded.snapshot, _conditions(rules)
+    now, conditions = loaded.snapshot, _conditions(rules, loaded.snapshot, at)
     room, clusters = _Room(now, rules), now.clusters(conditions)
     expired, marked = _expired(now, at), _Marked.of(now)
     drawn = tie is not None or rules.fuzzy is not None
@@ -425,11 +440,24 @@ def _refusal(
     clause = found.clause
     if clause is None or is_error(clause.value):
         return found
+    if by is By.BROKER and END.lower() in str(clause.expression).lower():
+        return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {_down(ad)}")
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
     facts = ", ".join(clause.found)
     return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
+
+
+def _down(ad: ClassAd) -> str:
+    """Say when and why a queue takes no jobs."""
+    start, end, reason = (ad.eval(attribute) for attribute in (START, END, REASON))
+    times = " to ".join(
+        f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(time, datetime) else str(time)
+        for time in (start, end)
+    )
+    why = f": {reason}" if isinstance(reason, str) else ""
+    return f"the queue has a downtime from {times}{why}"
 
 
 @cache
@@ -493,10 +521,20 @@ class _Marked:
         return cls(rows("IsDefault", "IsDefault"), rows(RULES, f"{RULES} isnt undefined"))
 
 
-def _conditions(rules: Rules) -> list[Expr]:
-    ignored = (AUTHORISED, NOT_DENIED) if rules.access == "any" else ()
+def _conditions(rules: Rules, queues: Snapshot, at: datetime | None) -> list[Expr]:
+    """Parse the conditions that are asked; that on downtimes only if a queue has one."""
+    ignored = {AUTHORISED, NOT_DENIED} if rules.access == "any" else set()
+    if END.lower() not in queues._view.columns:
+        ignored.add(NO_DOWNTIME)
     needed = (KNOWN,) if rules.access == "known" else ()
-    return [parse_expr(text) for text in (*needed, *rules.admission) if text not in ignored]
+    texts = [text for text in (*needed, *rules.admission) if text not in ignored]
+    return [parse_expr(_timed(text, at) if text == NO_DOWNTIME else text) for text in texts]
+
+
+def _timed(text: str, at: datetime | None) -> str:
+    """Write the time of a decision into a condition: its result is then that of a minute."""
+    now = int((at if at is not None else datetime.now(UTC)).timestamp())
+    return text.replace("CurrentTime", str(now if at is not None else now - now % 60))
 
 
 @charged

@@ -19,6 +19,7 @@ from matchmaker.glue.access import RULES, UNKNOWN, conflict, differ, either, mer
 from matchmaker.glue.issues import issue as made
 from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
+from matchmaker.glue.systems.downtimes import Downtime, close
 from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
@@ -104,7 +105,7 @@ def merged(
         ads = given
         if description is not None:
             parts = description.snapshot
-            known = parts.sites or parts.clusters or parts.computing_elements
+            known = parts.sites or parts.clusters or parts.computing_elements or parts.downtimes
             if not known and all(i.rule != "link.no-queue" for i in description.issues):
                 raise ValueError(f"{source}: no entry of a GLUE information system was found")
             records.append(parts)
@@ -126,7 +127,16 @@ def merged(
     while len(records) > 1:
         pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
-    return Queues(tuple(kept.values()), tuple(issues), records[0] if records else _NOTHING)
+    whole_grid = records[0] if records else _NOTHING
+    return Queues(_closed([*kept.values()], whole_grid.downtimes), tuple(issues), whole_grid)
+
+
+def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Queue, ...]:
+    """Return queues, with the downtimes that any of the sources announces for them."""
+    if not downtimes:
+        return tuple(queues)
+    ads = close([queue.ad for queue in queues], downtimes)
+    return tuple(attrs.evolve(queue, ad=ad) for queue, ad in zip(queues, ads, strict=True))
 
 
 def _pairs(sources: Any) -> Iterator[tuple[str, Iterable[ClassAd]]]:

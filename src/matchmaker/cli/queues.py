@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -16,7 +17,7 @@ import click
 from matchmaker import ClassAd
 from matchmaker.cli.options import gathered, together
 from matchmaker.cli.output import waiting, warn
-from matchmaker.cli.sources import ads, opened
+from matchmaker.cli.sources import beginning, held, opened
 
 if TYPE_CHECKING:
     from matchmaker.batch import Submission
@@ -234,7 +235,63 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
     for url in places.ldaps:
         yield url, _read_ldap(places, url, rules)
     for path in places.ce_files:
-        yield path, ads(path)
+        with opened(path) as file:
+            yield path, _ads_or_system(places, path, file, rules)
+
+
+class _Named(BytesIO):
+    """What was read of a file, with its name for messages."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+def _ads_or_system(
+    places: Sources, path: str, file: IO[bytes], rules: frozenset[str]
+) -> Glue | list[ClassAd]:
+    """Reads a file of ads, or a document of an information system.
+
+    Raises ValueError for JSON or XML that is neither.
+    """
+    from matchmaker import glue
+    from matchmaker.glue import systems
+
+    form = systems.form_of(beginning(file))
+    if form == "other":
+        return list(held(path, file))
+    data = file.read()
+    try:
+        document = systems.parse(data, form)
+        described = systems.recognised(document)
+        if not described and not _holds_ads(document, form, data):
+            described = True  # or refused, with the forms that are known
+        if described:
+            return glue.read(BytesIO(data), rules=rules, at=places.at, max_size=places.max_size)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return list(held(path, _Named(data, path)))
+
+
+def _holds_ads(document: object, form: str, data: bytes) -> bool:
+    """Whether a document may be ads of queues: those of JSON have a name, or an attribute of GLUE.
+
+    Any text that is no JSON, and XML, is left to the reader of ads if it is none of GLUE.
+    """
+    from matchmaker.broker.sources import NAMES
+    from matchmaker.glue.query import short_names
+
+    if form == "xml":
+        return b"<classads" in data[:4096] or b"<c>" in data[:4096] or b"<c " in data[:4096]
+    if form == "toml" or not isinstance(document, (dict, list)):
+        return form != "toml"
+    known = {name.lower() for name in (*NAMES, "info", *short_names(), *short_names().values())}
+    listed = document if isinstance(document, list) else [document]
+    return any(
+        isinstance(ad, dict)
+        and any(name.lower() in known or name.lower().startswith("glue") for name in ad)
+        for ad in listed
+    )
 
 
 def no_match_hint(job: ClassAd, found: Queues, hosts: Hosts) -> str:

@@ -80,12 +80,12 @@ def _parquet(path: str, file: IO[bytes], key: str | None, expressions: Sequence[
 
 def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
     """The ads of a file, or its pool, as the first bytes say; `key` is the key for Parquet."""
-    beginning = _beginning(file)
-    if beginning.startswith((*_SAVED, _PARQUET)):
+    first = beginning(file)
+    if first.startswith((*_SAVED, _PARQUET)):
         from matchmaker import Pool
 
         try:
-            if beginning.startswith(_SAVED):
+            if first.startswith(_SAVED):
                 return Pool.load(file)
             context = click.get_current_context().meta
             context[_PARQUET_WAS_READ] = True
@@ -93,7 +93,7 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
         except ImportError as error:
             raise click.ClickException(f"{path}: {error}") from None
         except (ValueError, OSError) as error:
-            if beginning.startswith(_SAVED):
+            if first.startswith(_SAVED):
                 raise
             raise ValueError(f"{path}: {error}") from None
     refuse_ldif(path, file)
@@ -103,14 +103,14 @@ def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd
 def is_text(path: str, file: IO[bytes]) -> bool:
     """Whether a file holds ads as text. Raises ParseError for LDIF."""
     refuse_ldif(path, file)
-    return not _beginning(file).startswith((*_SAVED, _PARQUET))
+    return not beginning(file).startswith((*_SAVED, _PARQUET))
 
 
 def remark(path: str, file: IO[bytes]) -> None:
     """Says on standard error that a file is a job description which others may not read."""
     from matchmaker.classad.formats import new
 
-    found = new.remark(_beginning(file).decode("utf-8-sig", "replace"))
+    found = new.remark(beginning(file).decode("utf-8-sig", "replace"))
     if found:
         warn(f"{path}: {found}")
 
@@ -126,7 +126,7 @@ def check_expressions() -> None:
 
 def refuse_ldif(path: str, file: IO[bytes]) -> None:
     """Raises ParseError, with the command that reads it, for a file that begins like LDIF."""
-    if _LDIF.match(_beginning(file)):
+    if _LDIF.match(beginning(file)):
         raise ParseError(
             "this is LDIF, the tree of an information system, and no ads",
             source=path,
@@ -144,7 +144,7 @@ _PARQUET: Final = b"PAR1"
 _FIRST: Final = 4096
 
 
-def _beginning(file: IO[bytes]) -> bytes:
+def beginning(file: IO[bytes]) -> bytes:
     """The first bytes of a file, without reading past them."""
     if isinstance(file, BufferedReader):
         return file.peek(_FIRST)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -33,7 +34,7 @@ from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.publish.describe import describe_site
 from matchmaker.glue.publish.endpoint import place
 from matchmaker.glue.publish.local_access import admit
-from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked
+from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked, whole
 from matchmaker.glue.readers.ldif import (
     Attributes,
     Entry,
@@ -172,10 +173,10 @@ def read(
     at: datetime | None = None,
     max_size: int | None = None,
 ) -> Glue:
-    """Read a description in any of the forms of a file: LDIF, or GLUE 2.0 as XML or JSON.
+    """Read a description in any of the forms of a file: LDIF, GLUE 2.0 as XML or JSON, CRIC's JSON.
 
-    The first character decides which it is: ``<``, ``{`` or ``[``, or another. Each may be
-    packed by gzip.
+    The beginning decides between XML, JSON, TOML and LDIF, and the content whose document it is
+    (`systems`). Each may be packed by gzip.
 
     Args:
         source: a path, or a file open for bytes.
@@ -186,8 +187,8 @@ def read(
 
     Raises:
         OSError: where the file cannot be read.
-        ValueError: for a document that is not what it began as, is packed and damaged, or is too
-            large.
+        ValueError: for a document that is not what it began as, is in no form that is known, is
+            packed and damaged, or is too large.
 
     >>> import io
     >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
@@ -200,13 +201,28 @@ def read(
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
             return read(file, rules=rules, at=at, max_size=max_size)
+    from matchmaker.glue import systems
     from matchmaker.glue.readers import documents
 
     begun = Begun(Unpacked(source))
-    first = begun.first()
-    reader = {b"<": documents.read_xml, b"{": documents.read_json, b"[": documents.read_json}
-    make = reader.get(first, read_all)
-    return _gather(lambda report: make(begun, report, max_size), rules, at)
+    form = systems.form_of(begun.beginning())
+    if form == "other":
+        return _gather(lambda report: read_all(begun, report, max_size), rules, at)
+    data = whole(begun, max_size)
+    issues = Issues()
+    snapshot = systems.read_document(systems.parse(data, form), issues.report)
+    if snapshot is not None:
+        now = at or datetime.now(UTC)
+        found = attrs.evolve(snapshot, downtimes=systems.pending(snapshot.downtimes, now))
+        return Glue(found, issues.all())
+    if form == "toml":
+        raise ValueError(f"TOML of no form that is known; known are {systems.known_forms()}")
+    make = documents.read_xml if form == "xml" else documents.read_json
+    glue = _gather(lambda report: make(BytesIO(data), report, max_size), rules, at)
+    if any(issue.rule == "document.empty" for issue in glue.issues):
+        forms = systems.known_forms()
+        raise ValueError(f"{form.upper()} of no form that is known; known are {forms}")
+    return glue
 
 
 def read_osg(ads: Iterable[ClassAd]) -> Glue:

@@ -86,8 +86,17 @@ def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
 def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[ClassAd]:
     """The CE ads of a snapshot, in the order its queues were published, the first of each name.
 
-    Queues of one id admit whom all of them admit (`access`), so the first stands for all.
+    Queues of one id admit whom all of them admit (`access`), so the first stands for all. Those in
+    one of the snapshot's downtimes say so.
     """
+    if not snapshot.downtimes:
+        return _each_ad(snapshot, choose)
+    from matchmaker.glue.systems.downtimes import close
+
+    return iter(close(_each_ad(snapshot, choose), snapshot.downtimes))
+
+
+def _each_ad(snapshot: GlueRecords, choose: SubClusterChoice) -> Iterator[ClassAd]:
     shared = _Shared()
     known: set[str] = set()
     for ce in snapshot.computing_elements:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
 from matchmaker.classad import Value
+
+if TYPE_CHECKING:
+    from matchmaker.glue.systems.downtimes import Downtime
 
 Values: TypeAlias = Mapping[str, Value]
 """By attribute, in the schema's spelling; what is known to be not known is UNDEFINED."""
@@ -93,12 +96,16 @@ class ComputingElement(Described):
 
 @attrs.frozen(slots=True, repr=False)
 class GlueRecords:
-    """The records of an information system, in the order they were published."""
+    """The records of an information system, in the order they were published.
+
+    `downtimes` are those that it announces, of its own queues or of others.
+    """
 
     sites: tuple[Site, ...]
     clusters: tuple[Cluster, ...]
     computing_elements: tuple[ComputingElement, ...]
     storage_elements: tuple[StorageElement, ...]
+    downtimes: tuple[Downtime, ...] = ()
 
     @property
     def summary(self) -> str:

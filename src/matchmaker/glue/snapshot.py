@@ -140,6 +140,7 @@ def joined(
         _both(first.clusters, second.clusters),
         _both(queues, others, report),
         _both(first.storage_elements, second.storage_elements, report),
+        (*first.downtimes, *second.downtimes),
     )
 
 

@@ -188,12 +188,16 @@ class Begun:
 
     def first(self) -> bytes:
         """The first byte that is no space; empty where there is none in the first few."""
+        return self.beginning().removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+    def beginning(self) -> bytes:
+        """The first few bytes, which are more than spaces unless there is nothing else."""
         while not self._seen.strip() and len(self._seen) < _CHUNK:
             piece = self._file.read(4096)
             if not piece:
                 break
             self._seen += piece
-        return self._seen.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        return self._seen
 
     def read(self, size: int = -1, /) -> bytes:
         """At most a number of the next bytes."""
@@ -202,6 +206,26 @@ class Begun:
             seen, self._seen = seen[:size], seen[size:]
             return seen
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
+
+
+def whole(file: Readable, max_size: int | None) -> bytes:
+    """Read a document to its end.
+
+    Args:
+        file: open for bytes.
+        max_size: the number of bytes that are read at most; 64 MB if None.
+
+    Raises:
+        ValueError: there is more, or more values than there is room for.
+    """
+    room = Room(max_size if max_size is not None else LIMITS.document)
+    pieces: list[bytes] = []
+    while piece := file.read(_CHUNK):
+        room.take_bytes(len(piece))
+        # Each value but the first comes behind one of these; catalogues are dense.
+        room.take(sum(map(piece.count, (b",", b"[", b"{", b"<"))) // 8)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 class Bounded:

@@ -1,0 +1,170 @@
+"""Today's information systems: the documents in which they describe queues, as GLUE records.
+
+Each system has one module here. `recognises` says whether a document, the parsed root of a file, is
+the system's, and `records` makes records of it. `SYSTEMS` is the table of them, and the only place
+that a new one is entered in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers.expat import ExpatError, ParserCreate
+
+import attrs
+
+from matchmaker.glue.issues import Report
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.records import GlueRecords
+from matchmaker.glue.systems import cric
+from matchmaker.glue.systems.downtimes import Downtime, pending
+
+__all__ = [
+    "SYSTEMS",
+    "Downtime",
+    "InformationSystem",
+    "form_of",
+    "known_forms",
+    "parse",
+    "pending",
+    "read_document",
+    "recognised",
+]
+
+Form: TypeAlias = Literal["xml", "json", "toml", "other"]
+"""The form of a file by its beginning; ``other`` may be LDIF or ads."""
+
+
+@attrs.frozen(slots=True)
+class InformationSystem:
+    """An information system whose documents are read.
+
+    Attributes:
+        name: of the system and the document, for messages.
+        recognises: whether the parsed root of a file is a document of the system.
+        records: makes records of the root; calls the report with each finding. Raises ValueError
+            if nothing of it can be read.
+        roots: the names of root elements that its XML has, without their namespace. XML with any
+            other root is not parsed for it.
+    """
+
+    name: str
+    recognises: Callable[[object], bool]
+    records: Callable[[object, Report], GlueRecords]
+    roots: frozenset[str] = frozenset()
+
+
+SYSTEMS: Final = (
+    InformationSystem("CRIC (JSON of PanDA queues or of CEs)", cric.recognises, cric.records),
+)
+"""The systems, in the order in which they are asked."""
+
+
+def known_forms() -> str:
+    """Name the forms that are known, for messages."""
+    names = ["GLUE (LDIF, or GLUE 2.0 as XML or JSON)", *(system.name for system in SYSTEMS)]
+    return ", ".join(names)
+
+
+def form_of(beginning: bytes) -> Form:
+    r"""Tell the form of a file by its beginning.
+
+    >>> [form_of(text) for text in (b" <a/>", b'{"a": 1}', b"[[queue]]\n", b"A = 1", b"dn: x")]
+    ['xml', 'json', 'toml', 'other', 'other']
+    """
+    text = beginning.removeprefix(b"\xef\xbb\xbf")
+    if _TOML.match(text):
+        return "toml"
+    first = text.lstrip()[:1]
+    return "xml" if first == b"<" else "json" if first in (b"{", b"[") and first else "other"
+
+
+# After comments and empty lines the header of a table. A name and a value may be an old ad.
+_TOML: Final = re.compile(
+    rb"(?:\s*+#[^\n]*+\n)*+\s*+"
+    rb"\[\[?[ \t]*+[A-Za-z_][\w-]*+[ \t]*+\]\]?[ \t]*+(?:#|\r?\n|\Z)"
+)
+
+
+def parse(data: bytes, form: Form) -> object:
+    """Parse a file into its root; None for XML whose root no system has, and for what is no JSON.
+
+    Raises:
+        ValueError: TOML or XML of a system cannot be read, or nests too deep.
+    """
+    if form == "xml":
+        return _xml(data)
+    try:
+        if form == "json":
+            return json.loads(data)
+        return tomllib.loads(data.decode("utf-8-sig")) if form == "toml" else None
+    except (ValueError, RecursionError) as error:
+        if form == "json":
+            return None  # new ads also begin with a bracket
+        said = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"not TOML: {said}") from None
+
+
+def read_document(document: object, report: Report) -> GlueRecords | None:
+    """Make records of the parsed root of a file; None if no system recognises it.
+
+    Args:
+        document: a list or dict of JSON or TOML, or the root element of XML.
+        report: called with each finding.
+
+    Raises:
+        ValueError: the document is of a system, and nothing of it can be read.
+    """
+    for system in SYSTEMS:
+        if system.recognises(document):
+            return system.records(document, report)
+    return None
+
+
+def recognised(document: object) -> bool:
+    """Whether a system has documents like this."""
+    return any(system.recognises(document) for system in SYSTEMS)
+
+
+def _xml(data: bytes) -> Element | None:
+    """Parse XML if a system has its root element. Entities are refused, and nothing is fetched."""
+    roots = frozenset[str]().union(*(system.roots for system in SYSTEMS))
+    builder = TreeBuilder()
+    parser = ParserCreate(namespace_separator=" ")
+    depth, begun = 0, False
+
+    def start(tag: str, marks: dict[str, str]) -> None:
+        nonlocal depth, begun
+        name = tag.rpartition(" ")[2]
+        if not depth and name not in roots:
+            raise LookupError(name)
+        depth, begun = depth + 1, True
+        if depth > LIMITS.depth:
+            raise ValueError(f"elements nested more than {LIMITS.depth} deep")
+        builder.start(name, {key.rpartition(" ")[2]: text for key, text in marks.items()})
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag.rpartition(" ")[2])
+
+    def refuse(*_: object) -> None:
+        raise ValueError("a document that declares entities is not read")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except LookupError:
+        return None
+    except ExpatError as error:
+        if not begun:
+            return None
+        raise ValueError(f"not XML: {error}") from None
+    return builder.close()

@@ -1,0 +1,302 @@
+"""Making GLUE records of what an information system says of its queues, one after the other.
+
+Documents come from strangers: `text`, `positive` and `objects` take values of the right type and
+size, and nothing else. `Builder` gathers sites, endpoints and queues, and makes records of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad import Value
+from matchmaker.glue.access import RULES, is_vo
+from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.issues import Report, issue
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.records import (
+    Cluster,
+    ComputingElement,
+    GlueRecords,
+    Site,
+    SubCluster,
+    VOView,
+)
+from matchmaker.glue.systems.downtimes import Downtime
+
+SYSTEM: Final = "InformationSystem"
+"""The attribute of a queue that names the system by which it is described."""
+GRID_RESOURCE: Final = "GridResource"
+"""The attribute of a queue with what HTCondor's ``grid_resource`` has to be to reach it."""
+
+PORTS: Final[Mapping[str, int]] = {"arc-ce": 443, "htcondor-ce": 9619, "cream-ce": 8443}
+"""Where the flavours of computing elements listen if nothing else is said (Harvester)."""
+
+_KINDS: Final[Mapping[str, str]] = {
+    "arc-ce": "nordugrid",
+    "htcondor-ce": "condorce",
+    "cream-ce": "cream",
+}
+"""What stands for a flavour in the id of a queue."""
+
+_ENDPOINT: Final = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?"
+    r"(?P<host>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<path>/[!-~]*)?"
+)
+_BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
+
+
+@attrs.frozen(slots=True)
+class Endpoint:
+    """Where a computing element is reached.
+
+    Attributes:
+        flavour: its software in lower case: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
+        host: its host in lower case.
+        port: its port.
+        path: what is behind the port in its URL, or empty.
+    """
+
+    flavour: str
+    host: str
+    port: int
+    path: str = ""
+
+    @classmethod
+    def of(cls, url: object, flavour: object) -> Endpoint | None:
+        """Parse ``host``, ``host:port`` or a URL; None for anything else.
+
+        ARC's port of GridFTP stands for that of its REST interface, which has replaced it.
+
+        >>> Endpoint.of("gsiftp://CE01.t2.grid:2811", "ARC-CE")
+        Endpoint(flavour='arc-ce', host='ce01.t2.grid', port=443, path='')
+        >>> Endpoint.of("not a host", "ARC-CE") is None
+        True
+        """
+        found = _ENDPOINT.fullmatch(url.strip()) if isinstance(url, str) else None
+        if found is None or len(found.group()) > LIMITS.raw:
+            return None
+        kind = flavour.strip().lower() if isinstance(flavour, str) else ""
+        port = int(found["port"]) if found["port"] else PORTS.get(kind, 443)
+        if kind == "arc-ce" and (port == 2811 or found["scheme"] == "gsiftp"):
+            port = PORTS[kind]
+        if not 0 < port < 65536:
+            return None
+        return cls(kind, found["host"].lower(), port, (found["path"] or "").rstrip("/"))
+
+    def queue_id(self, lrms: str, queue: str) -> str:
+        """Make the id of a queue, as GLUE 1.3 has them.
+
+        >>> Endpoint("arc-ce", "ce.t2.grid", 443).queue_id("slurm", "long")
+        'ce.t2.grid:443/nordugrid-slurm-long'
+        """
+        kind = _KINDS.get(self.flavour) or re.sub(r"[^a-z0-9_.]+", "", self.flavour) or "ce"
+        system = lrms.replace("-", "_").replace("/", "_") or "unknown"
+        return f"{self.host}:{self.port}/{kind}-{system}-{queue}"
+
+    def grid_resource(self, lrms: str, queue: str) -> str | None:
+        """Make the value of HTCondor's ``grid_resource``; None for a flavour it does not reach.
+
+        >>> Endpoint("htcondor-ce", "ce.t2.grid", 9619).grid_resource("slurm", "long")
+        'condor ce.t2.grid ce.t2.grid:9619'
+        """
+        if self.flavour == "htcondor-ce":
+            return f"condor {self.host} {self.host}:{self.port}"
+        if self.flavour == "arc-ce":
+            return f"arc https://{self.host}:{self.port}/arex/rest/1.0"
+        if self.flavour == "cream-ce":
+            service = f"https://{self.host}:{self.port}/ce-cream/services/CREAM2"
+            return f"cream {service} {lrms} {queue}"
+        return None
+
+    @property
+    def contact(self) -> str:
+        """The URL of the service; ``host:port`` if its software has none."""
+        if self.flavour == "arc-ce":
+            return f"https://{self.host}:{self.port}{self.path or '/arex'}"
+        return f"{self.host}:{self.port}"
+
+
+def text(value: object) -> str:
+    r"""Return a text in one line, without blanks around; empty for anything else.
+
+    >>> text(" long "), text(7), text("a\nb"), text(None)
+    ('long', '', 'a b', '')
+    """
+    if not isinstance(value, str) or len(value) > LIMITS.text:
+        return ""
+    return _BLANKS.sub(" ", value).strip()
+
+
+def name(value: object) -> str:
+    """Return the name of a queue or batch system: a text without blanks; empty for anything else.
+
+    >>> name("long"), name("two words"), name(["long"])
+    ('long', '', '')
+    """
+    found = text(value)
+    return found if " " not in found and len(found) <= LIMITS.raw else ""
+
+
+def positive(value: object) -> int | None:
+    """Return a number above 0, rounded; None for anything else, which stands for unknown.
+
+    Texts of digits are numbers too: CRIC has both.
+
+    >>> positive(4000), positive("4000"), positive(2.6), positive(0), positive("-1"), positive(True)
+    (4000, 4000, 3, None, None, None)
+    """
+    if isinstance(value, str):
+        if not re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,18})?", value.strip(), re.ASCII):
+            return None
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return (whole(value) or None) if value > 0 else None
+
+
+def named(document: object, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an object, or of a list of objects by what each has under a key."""
+    if isinstance(document, dict):
+        yield from ((str(name), item) for name, item in document.items())
+    elif isinstance(document, list):
+        for number, item in enumerate(document, 1):
+            found = text(item.get(key)) if isinstance(item, dict) else ""
+            yield found or str(number), item
+
+
+def rules_of(vos: Iterable[object]) -> list[str]:
+    """Make rules of access of the names of virtual organisations; what is no name admits nobody.
+
+    >>> rules_of(["atlas", 7, "two words"])
+    ['VO:atlas']
+    """
+    return list(dict.fromkeys(f"VO:{vo}" for vo in vos if is_vo(vo)))
+
+
+@attrs.define(slots=True)
+class _Queue:
+    """A queue while its descriptions are gathered."""
+
+    endpoint: Endpoint
+    lrms: str
+    name: str
+    site: str
+    parts: list[tuple[str, dict[str, Value]]] = attrs.Factory(list)
+    hosts: dict[str, Value] = attrs.Factory(dict)
+
+
+@attrs.define(slots=True)
+class Builder:
+    """Gathers the queues that a document describes, and reports what it has to leave out.
+
+    Attributes:
+        system: the name of the information system.
+        report: called with each finding.
+    """
+
+    system: str
+    report: Report
+    _queues: dict[str, _Queue] = attrs.field(factory=dict, init=False)
+    _left: Counter[tuple[str, str]] = attrs.field(factory=Counter, init=False)
+    _first: dict[tuple[str, str], str] = attrs.field(factory=dict, init=False)
+
+    def leave(self, rule: str, said: str, raw: str) -> None:
+        """Count what is left out; `records` reports each reason once, with the first example."""
+        self._left[rule, said] += 1
+        self._first.setdefault((rule, said), raw)
+
+    def add(
+        self,
+        endpoint: Endpoint,
+        queue: str,
+        *,
+        lrms: str,
+        site: str,
+        view: str,
+        values: Mapping[str, Value],
+        hosts: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Add a description of a queue.
+
+        Args:
+            endpoint: where it is reached.
+            queue: its name in the batch system.
+            lrms: the batch system in lower case; empty if it is not known.
+            site: the id of its site, or empty.
+            view: the name of the description, by which several of one queue are told apart.
+            values: what is said of the queue, in GLUE's names where it has one.
+            hosts: what is said of its hosts.
+        """
+        ident = endpoint.queue_id(lrms, queue)
+        known = self._queues.setdefault(ident.lower(), _Queue(endpoint, lrms, queue, site))
+        known.parts.append((view, dict(values)))
+        for key, value in (hosts or {}).items():
+            before = known.hosts.setdefault(key, value)
+            if isinstance(before, int) and isinstance(value, int) and value > before:
+                known.hosts[key] = value
+
+    def records(self, downtimes: Iterable[Downtime] = ()) -> GlueRecords:
+        """Make the records of all queues, and report what was left out."""
+        for (rule, said), times in self._left.items():
+            example = self._first[rule, said]
+            more = f" (and {times - 1} more)" if times > 1 else ""
+            self.report(issue(rule, f"{self.system}: {said}", raw=f"{example}{more}", count=times))
+        sites: dict[str, Site] = {}
+        clusters: list[Cluster] = []
+        queues: list[ComputingElement] = []
+        for queue in self._queues.values():
+            if queue.site and queue.site not in sites:
+                sites[queue.site] = Site(queue.site, {"GlueSiteUniqueID": queue.site})
+            made = self._made(queue)
+            sub = SubCluster(made.id, {"GlueSubClusterUniqueID": made.id, **queue.hosts})
+            cluster = Cluster(made.id, {}, queue.site, sites.get(queue.site), (sub,))
+            clusters.append(cluster)
+            queues.append(attrs.evolve(made, cluster=cluster))
+        if not queues:
+            self.report(issue("link.no-queue", f"{self.system}: no queue is described"))
+        return GlueRecords(
+            tuple(sites.values()), tuple(clusters), tuple(queues), (), tuple(downtimes)
+        )
+
+    def _made(self, queue: _Queue) -> ComputingElement:
+        endpoint = queue.endpoint
+        ident = endpoint.queue_id(queue.lrms, queue.name)
+        values: dict[str, Value] = {
+            "GlueCEName": queue.name,
+            "GlueCEInfoHostName": endpoint.host,
+            "GlueCEInfoGatekeeperPort": endpoint.port,
+            "GlueCEInfoContactString": [endpoint.contact],
+            SYSTEM: self.system,
+        }
+        if queue.lrms:
+            values["GlueCEInfoLRMSType"] = values["GlueCEInfoJobManager"] = queue.lrms
+        if endpoint.flavour:
+            values["GlueCEImplementationName"] = endpoint.flavour
+        if (resource := endpoint.grid_resource(queue.lrms, queue.name)) is not None:
+            values[GRID_RESOURCE] = resource
+        if len(queue.parts) == 1 or any(RULES not in part for _, part in queue.parts):
+            if len(queue.parts) > 1:
+                said = (
+                    "a queue is described several times, not each time with rules; the first counts"
+                )
+                self.report(issue("link.duplicate", f"{self.system}: {said}", raw=ident))
+            values |= queue.parts[0][1]
+            if RULES not in values:
+                said = f"{self.system}: no rule of access: whom it admits is unknown"
+                self.report(issue("access.none", said, raw=ident))
+            return ComputingElement(ident, values)
+        views: dict[str, VOView] = {}
+        for view, part in queue.parts:
+            views.setdefault(view.lower(), VOView(view, part))
+        # Whoever has no view of the queue is admitted by none.
+        values[RULES] = []
+        return ComputingElement(ident, values, None, tuple(views.values()))

@@ -1,0 +1,335 @@
+"""Documents of today's information systems: what is read of them, and that they are told apart."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matchmaker import ClassAd, broker, glue, parse_ad
+from matchmaker.glue import Glue, GlueRecords, systems
+from matchmaker.glue.systems.building import Endpoint
+from matchmaker.glue.systems.downtimes import Downtime, close, pending
+
+PANDA: dict[str, Any] = {
+    "NORTH_UCORE": {
+        "name": "NORTH_UCORE",
+        "panda_resource": "NORTH_UCORE",
+        "gocname": "NORTH-T2",
+        "vo_name": "atlas",
+        "state": "ACTIVE",
+        "status": "online",
+        "resource_type": "GRID",
+        "corecount": 8,
+        "maxrss": 16000,
+        "maxtime": 345600,
+        "is_virtual": False,
+        "queues": [
+            {
+                "ce_endpoint": "https://arc1.north.example:443/arex",
+                "ce_flavour": "ARC-CE",
+                "ce_jobmanager": "slurm",
+                "ce_queue_name": "grid",
+                "ce_state": "ACTIVE",
+                "ce_queue_maxwctime": 2880,
+                "ce_queue_maxcputime": 23040,
+            },
+            {
+                "ce_endpoint": "condor1.north.example",
+                "ce_flavour": "HTCONDOR-CE",
+                "ce_jobmanager": "condor",
+                "ce_queue_name": "default",
+                "ce_state": "INACTIVE",
+            },
+        ],
+    },
+    "SOUTH": {
+        "panda_resource": "SOUTH",
+        "rc_site": "SOUTH-T3",
+        "vo_name": "dune",
+        "state": "ACTIVE",
+        "status": "brokeroff",
+        "corecount": None,
+        "maxrss": "4000",
+        "maxtime": 0,
+        "queues": [
+            {
+                "ce_endpoint": "arc.south.example:2811",
+                "ce_flavour": "ARC-CE",
+                "ce_jobmanager": "Slurm",
+                "ce_queue_name": "short",
+                "ce_queue_maxwctime": "1440",
+            }
+        ],
+    },
+    "VIRTUAL": {"panda_resource": "VIRTUAL", "is_virtual": True, "queues": []},
+    "NOWHERE": {"panda_resource": "NOWHERE", "vo_name": "atlas", "queues": []},
+}
+
+CES: dict[str, Any] = {
+    "EAST-T1": [
+        {
+            "name": "EAST-arc",
+            "endpoint": "arc.east.example:443",
+            "flavour": "ARC-CE",
+            "jobmanager": "slurm",
+            "country_code": "SE",
+            "state": "ACTIVE",
+            "status": "Production",
+            "queues": {
+                "long": {"name": "long", "max_wallclocktime": 4320, "max_cputime": 4320},
+                "tiny": {"name": "tiny", "max_wallclocktime": 60, "status": "closed"},
+            },
+        },
+        {"name": "EAST-ce", "endpoint": "ce.east.example", "flavour": "HTCONDOR-CE", "queues": {}},
+    ]
+}
+
+
+def read(document: object, at: datetime | None = None) -> Glue:
+    return glue.read(io.BytesIO(json.dumps(document).encode()), at=at)
+
+
+def ads(found: Glue) -> dict[str, ClassAd]:
+    return {str(ad.eval("CEid")): ad for ad in found.computing_elements()}
+
+
+ARC = "arc1.north.example:443/nordugrid-slurm-grid"
+CONDOR = "condor1.north.example:9619/condorce-condor-default"
+SOUTH = "arc.south.example:443/nordugrid-slurm-short"
+
+
+def test_panda_queues_of_cric() -> None:
+    found = read(PANDA)
+    by_id = ads(found)
+    assert set(by_id) == {ARC, CONDOR, SOUTH}
+    wanted: dict[str, object] = {
+        "GlueCEInfoHostName": "arc1.north.example",
+        "GlueSiteUniqueID": "NORTH-T2",
+        "QueueName": "grid",
+        "LRMSType": "slurm",
+        "GlueCEStateStatus": "Production",
+        "GlueCEPolicyMaxWallClockTime": 5760,  # maxtime is of the PanDA queue, in seconds
+        "GlueCEPolicyMaxCPUTime": 23040,
+        "GlueHostMainMemoryRAMSize": 16000,
+        "GlueHostArchitectureSMPSize": 8,
+        "MaxMemoryPerNode": 16000,
+        "MaxCpusPerNode": 8,
+        "GlueCEAccessControlBaseRule": ["VO:atlas"],
+        "PandaQueue": "NORTH_UCORE",
+        "InformationSystem": "CRIC",
+        "GridResource": "arc https://arc1.north.example:443/arex/rest/1.0",
+    }
+    assert {name: by_id[ARC].eval(name) for name in wanted} == wanted
+    assert by_id[CONDOR].eval("GlueCEStateStatus") == "Closed"
+    south = by_id[SOUTH]
+    assert south.eval("GlueCEStateStatus") == "Draining"
+    assert south.eval("GlueCEPolicyMaxWallClockTime") == 1440
+    assert south.eval("GlueHostMainMemoryRAMSize") == 4000
+    assert "GlueHostArchitectureSMPSize" not in south
+    assert [(issue.rule, issue.raw) for issue in found.issues] == [
+        ("system.no-endpoint", "NOWHERE")
+    ]
+
+
+def test_panda_queues_that_share_a_batch_queue_are_views_of_it() -> None:
+    both = {name: copy.deepcopy(PANDA["NORTH_UCORE"]) for name in ("NORTH_UCORE", "NORTH_DUNE")}
+    both["NORTH_DUNE"] |= {"vo_name": "dune", "maxrss": 2000, "corecount": 1}
+    del both["NORTH_DUNE"]["queues"][1]
+    by_id = ads(read(both))
+    assert set(by_id) == {f"{ARC}/NORTH_UCORE", f"{ARC}/NORTH_DUNE", CONDOR}
+    dune = by_id[f"{ARC}/NORTH_DUNE"]
+    assert dune.eval("GlueCEUniqueID") == ARC
+    assert dune.eval("GlueCEAccessControlBaseRule") == ["VO:dune"]
+    assert dune.eval("MaxMemoryPerNode") == 2000
+    assert by_id[f"{ARC}/NORTH_UCORE"].eval("MaxMemoryPerNode") == 16000
+
+
+def test_limits_of_a_processor_are_multiplied() -> None:
+    document = {"NORTH": PANDA["NORTH_UCORE"] | {"catchall": "x,per_core_attr", "maxrss": 2000}}
+    assert ads(read(document))[ARC].eval("MaxMemoryPerNode") == 16000
+
+
+def test_ces_of_cric() -> None:
+    found = read(CES)
+    by_id = ads(found)
+    assert set(by_id) == {
+        "arc.east.example:443/nordugrid-slurm-long",
+        "arc.east.example:443/nordugrid-slurm-tiny",
+        "ce.east.example:9619/condorce-unknown-default",
+    }
+    long = by_id["arc.east.example:443/nordugrid-slurm-long"]
+    assert long.eval("GlueSiteUniqueID") == "EAST-T1"
+    assert long.eval("GlueCEPolicyMaxWallClockTime") == 4320
+    assert "GlueCEAccessControlBaseRule" not in long
+    assert long.eval("AccessUnknown") is True
+    tiny = by_id["arc.east.example:443/nordugrid-slurm-tiny"]
+    assert tiny.eval("GlueCEStateStatus") == "Closed"
+    by_name = {ce["name"]: ce for ce in CES["EAST-T1"]}
+    assert set(ads(read(by_name))) == set(by_id)
+
+
+def test_what_a_collector_of_htcondor_ce_says_for_cric() -> None:
+    document = {
+        "ce_services": {
+            "West_CE": {
+                "endpoint": "ce.west.example:9619",
+                "flavour": "HTCONDOR-CE",
+                "jobmanager": "slurm",
+                "site": "West",
+                "status": "Production",
+            }
+        },
+        "queues": {
+            "West_CE": {
+                "gpu": {"name": "gpu", "max_wallclocktime": 1440, "memory": 64000, "cpus": 8}
+            }
+        },
+        "failed_ces": {},
+        "resource_groups": {},
+    }
+    [ad] = read(document).computing_elements()
+    assert ad.eval("CEid") == "ce.west.example:9619/condorce-slurm-gpu"
+    assert ad.eval("GlueHostMainMemoryRAMSize") == 64000
+    assert ad.eval("GlueSiteUniqueID") == "West"
+
+
+JOB = parse_ad("""[ VirtualOrganisation = "atlas"; RequestMemory = 8000; MaxWallTime = 600;
+    Requirements = other.GlueHostMainMemoryRAMSize >= 8000
+        && other.GlueCEStateStatus == "Production"; Rank = 1 ]""")
+
+
+def test_a_job_finds_a_ce_of_cric() -> None:
+    found = broker.choose(JOB, read(PANDA))
+    assert [queue.name for queue in found.ranked] == [ARC]
+    reasons = {refusal.name: refusal.reason for refusal in found.refused}
+    assert "other.GlueCEStateStatus" in reasons[CONDOR]
+    large = parse_ad(
+        '[ VirtualOrganisation = "atlas"; RequestMemory = 16001; Requirements = true ]'
+    )
+    assert not broker.choose(large, read(PANDA)).ranked
+
+
+@pytest.mark.parametrize("text", ['{"foo": {"bar": 1}}', "[1, 2]", "{}", '{"a": [[]]}', "<a/>"])
+def test_a_document_of_no_known_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no form that is known; known are GLUE .*CRIC"):
+        glue.read(io.BytesIO(text.encode()))
+
+
+def test_an_endpoint() -> None:
+    assert Endpoint.of("ce.example", "HTCondor-CE") == Endpoint("htcondor-ce", "ce.example", 9619)
+    assert Endpoint.of("a/b c", "ARC-CE") is None
+    assert Endpoint.of("ce.example:0", "ARC-CE") is None
+    assert Endpoint.of(7, None) is None
+
+
+@given(st.data())
+def test_a_hostile_document_is_read_or_refused(data: st.DataObject) -> None:
+    """A value of a real document is replaced by any other."""
+    document = copy.deepcopy(data.draw(st.sampled_from([PANDA, CES])))
+    for _ in range(data.draw(st.integers(1, 4))):
+        _damage(document, data)
+    try:
+        found = read(document)
+    except ValueError as error:
+        assert "no form that is known" in str(error)  # noqa: PT017 - it may be read too
+        return
+    for ad in found.computing_elements():
+        ident = ad.eval("CEid")
+        assert isinstance(ident, str)
+        assert "\n" not in ident
+        memory = ad.eval("MaxMemoryPerNode")
+        assert "MaxMemoryPerNode" not in ad or (isinstance(memory, int) and memory > 0)
+    broker.choose(JOB, found)
+
+
+ANY: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 0, 1e400, float("nan"), 10**30, "", "\0", "a\nb", "x" * 100_000, [], {}, [[]],
+     {"a": {}}, [1, "two"], "ARC-CE", "ACTIVE"]
+)  # fmt: skip
+
+
+def _damage(place: Any, data: st.DataObject) -> None:
+    """Replace one value somewhere in a document."""
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = place[key]
+        if isinstance(inner, (dict, list)) and inner and data.draw(st.booleans()):
+            place = inner
+        else:
+            place[key] = copy.deepcopy(data.draw(ANY))
+            return
+
+
+# Downtimes
+
+DAY = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+def down(ce: str, start: int, hours: int, **more: str) -> Downtime:
+    begins = DAY + timedelta(hours=start)
+    return Downtime(ce, "ARC-CE", begins, begins + timedelta(hours=hours), **more)
+
+
+def asked(found: object, hour: float, wall: int | None = None) -> list[str]:
+    job = JOB.copy()
+    job.pop("MaxWallTime")
+    if wall is not None:
+        job["MaxWallTime"] = wall
+    at = DAY + timedelta(hours=hour)
+    chosen = broker.choose(job, found, at=at)  # type: ignore[arg-type]
+    [choice] = broker.choose_many([job], found, at=at)  # type: ignore[arg-type]
+    assert list(choice.names) == [queue.name for queue in chosen.ranked]
+    return list(choice.names)
+
+
+@pytest.mark.parametrize("place", ["arc1.north.example", "ARC1.north.example:443", ARC])
+def test_a_downtime_closes_a_queue_from_and_to(place: str) -> None:
+    found = broker.merged(
+        {"cric": read(PANDA), "gocdb": announced(down(place, 8, 10, reason="new cooling"))}
+    )
+    assert asked(found, 7) == [ARC]
+    assert asked(found, 7, wall=60) == [ARC]
+    assert asked(found, 7, wall=61) == []
+    assert asked(found, 8) == []
+    assert asked(found, 17.99) == []
+    assert asked(found, 18) == [ARC]
+    job = JOB.copy()
+    [reason] = [
+        refusal.reason
+        for refusal in broker.choose(job, found, at=DAY + timedelta(hours=9)).refused
+        if refusal.name == ARC
+    ]
+    assert reason == (
+        "the broker refuses: the queue has a downtime"
+        " from 2026-12-01T08:00:00Z to 2026-12-01T18:00:00Z: new cooling"
+    )
+
+
+def announced(*downtimes: Downtime) -> Glue:
+    return Glue(GlueRecords((), (), (), (), downtimes), ())
+
+
+def test_a_warning_closes_nothing_and_neighbours_are_one() -> None:
+    [ad] = close([ClassAd(CEid=ARC)], [down(ARC, 1, 5, severity="WARNING")])
+    assert "DowntimeStart" not in ad
+    several = [down(ARC, 4, 2, reason="b"), down(ARC, 1, 3, reason="a"), down(ARC, 20, 1)]
+    [ad] = close([ClassAd(CEid=ARC)], several)
+    hours = [ad.eval(name) for name in ("DowntimeStart", "DowntimeEnd", "DowntimeReason")]
+    assert hours == [DAY + timedelta(hours=1), DAY + timedelta(hours=6), "a; b"]
+    assert pending(several, DAY + timedelta(hours=10)) == (several[2],)
+
+
+def test_each_system_is_in_the_table_once() -> None:
+    names = [system.name for system in systems.SYSTEMS]
+    assert len(set(names)) == len(names)
+    assert all(name in systems.known_forms() for name in names)
