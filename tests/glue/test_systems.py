@@ -200,6 +200,127 @@ def test_what_a_collector_of_htcondor_ce_says_for_cric() -> None:
     assert ad.eval("GlueSiteUniqueID") == "West"
 
 
+CRR: dict[str, Any] = {
+    "computingresources": {
+        "WEST-condor": {
+            "site": "WEST-HEP",
+            "type": "batch",
+            "jobmanager": "condor",
+            "status": "production",
+            "number_logical_cpus": 1600,
+            "capacity_hs06": 17000.5,
+            "os": "AlmaLinux 9",
+            "max_walltime_minutes": 4300,
+            "max_memory_gb": 2.083,
+            "assigned_vos": ["ATLAS", "dune"],
+            "publication_time": 1795000000,
+            "shares": {
+                "long": {"type": "queue", "max_memory_gb": 3, "assigned_vos": ["atlas"]},
+                "short": {"type": "queue", "max_walltime_minutes": 60},
+            },
+            "accesspoints": {
+                "ARC": {
+                    "endpoint_urls": ["gsiftp://arc1.west.example:2811", "arc2.west.example"],
+                    "flavour": "ARC-CE",
+                    "version": "6.1",
+                },
+                "CE": {
+                    "endpoint_urls": ["ce.west.example:9619"],
+                    "flavour": "HTCondor-CE",
+                    "version": "23.0",
+                    "shares": ["short"],
+                },
+            },
+        },
+        "WEST-plain": {
+            "site": "WEST-HEP",
+            "jobmanager": "slurm",
+            "coprocessor": "GPU",
+            "memory_GB": 4,
+            "default_cputime_minutes": 100,
+            "assigned_vos": [],
+            "accesspoints": {
+                "A": {
+                    "endpoint_urls": ["arc3.west.example:2811/nordugrid-SLURM-gridq"],
+                    "flavour": "ARC-CE",
+                }
+            },
+        },
+        "WEST-vac": {"type": "vacuum", "jobmanager": "VAC", "max_memory_gb": 9999999},
+    }
+}
+
+
+def test_a_report_of_computing_resources() -> None:
+    found = read(CRR)
+    by_id = ads(found)
+    assert set(by_id) == {
+        "arc1.west.example:443/nordugrid-condor-long",
+        "arc1.west.example:443/nordugrid-condor-short",
+        "arc2.west.example:443/nordugrid-condor-long",
+        "arc2.west.example:443/nordugrid-condor-short",
+        "ce.west.example:9619/condorce-condor-short",
+        "arc3.west.example:443/nordugrid-slurm-gridq",
+    }
+    long = by_id["arc1.west.example:443/nordugrid-condor-long"]
+    wanted: dict[str, object] = {
+        "GlueSiteUniqueID": "WEST-HEP",
+        "GlueCEPolicyMaxWallClockTime": 4300,
+        "GlueHostMainMemoryRAMSize": 3000,
+        "GlueHostOperatingSystemName": "AlmaLinux 9",
+        "GlueCEInfoTotalCPUs": 1600,
+        "GlueCEStateStatus": "Production",
+        "GlueCEAccessControlBaseRule": ["VO:atlas"],
+        "InformationSystem": "CRR",
+    }
+    assert {name: long.eval(name) for name in wanted} == wanted
+    short = by_id["ce.west.example:9619/condorce-condor-short"]
+    assert short.eval("GlueCEPolicyMaxWallClockTime") == 60
+    assert short.eval("GlueHostMainMemoryRAMSize") == 2083
+    assert short.eval("GlueCEAccessControlBaseRule") == ["VO:ATLAS", "VO:dune"]
+    plain = by_id["arc3.west.example:443/nordugrid-slurm-gridq"]
+    assert plain.eval("AccessUnknown") is True
+    assert plain.eval("GPUs") == 1
+    assert plain.eval("GlueHostMainMemoryRAMSize") == 4000
+    assert [(issue.rule, issue.raw) for issue in found.issues] == [
+        ("system.no-endpoint", "WEST-vac"),
+        ("access.none", "arc3.west.example:443/nordugrid-slurm-gridq"),
+    ]
+
+
+def test_the_proposal_before_crr() -> None:
+    service = {
+        "ce_name": "gate",
+        "cs_endpointurl": "https://gate.example:8888",
+        "cs_flavour": "HTCONDOR-CE",
+        "cs_jobmanager": "condor",
+        "cs_state": "closed",
+        "cs_queue_name": "long",
+        "cs_queue_maxcputime": 0,
+        "cs_queue_maxwalltime": 4300,
+        "cs_queue_maxmainmemory": "8048",
+        "cs_queue_maxrunningjobs": "2824",
+        "cs_assigned_vo": ["ATLAS", "CMS"],
+    }
+    [ad] = read({"computingservices": [service]}).computing_elements()
+    assert ad.eval("CEid") == "gate.example:8888/condorce-condor-long"
+    assert ad.eval("GlueHostMainMemoryRAMSize") == 8048
+    assert ad.eval("GlueCEPolicyMaxRunningJobs") == 2824
+    assert ad.eval("GlueCEStateStatus") == "Closed"
+
+
+def test_the_queues_of_a_resource_are_bounded() -> None:
+    resource = {
+        "shares": {f"q{number}": {} for number in range(200)},
+        "accesspoints": {
+            "A": {"endpoint_urls": [f"ce{n}.example" for n in range(200)], "flavour": "ARC-CE"}
+        },
+    }
+    found = read({"computingresources": {"R": resource}})
+    assert len(found.computing_elements()) == 1000
+    assert "link.too-many" in {issue.rule for issue in found.issues}
+
+
 JOB = parse_ad("""[ VirtualOrganisation = "atlas"; RequestMemory = 8000; MaxWallTime = 600;
     Requirements = other.GlueHostMainMemoryRAMSize >= 8000
         && other.GlueCEStateStatus == "Production"; Rank = 1 ]""")
@@ -232,7 +353,7 @@ def test_an_endpoint() -> None:
 @given(st.data())
 def test_a_hostile_document_is_read_or_refused(data: st.DataObject) -> None:
     """A value of a real document is replaced by any other."""
-    document = copy.deepcopy(data.draw(st.sampled_from([PANDA, CES])))
+    document = copy.deepcopy(data.draw(st.sampled_from([PANDA, CES, CRR])))
     for _ in range(data.draw(st.integers(1, 4))):
         _damage(document, data)
     try:

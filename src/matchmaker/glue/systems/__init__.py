@@ -20,7 +20,7 @@ import attrs
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import GlueRecords
-from matchmaker.glue.systems import cric
+from matchmaker.glue.systems import cric, crr
 from matchmaker.glue.systems.downtimes import Downtime, pending
 
 __all__ = [
@@ -60,6 +60,7 @@ class InformationSystem:
 
 SYSTEMS: Final = (
     InformationSystem("CRIC (JSON of PanDA queues or of CEs)", cric.recognises, cric.records),
+    InformationSystem("CRR (JSON of computing resources)", crr.recognises, crr.records),
 )
 """The systems, in the order in which they are asked."""
 

@@ -1,0 +1,223 @@
+"""Computing Resource Reporting (CRR), the JSON with which a site of the WLCG describes itself.
+
+``computingresources`` is an object of resources by name: a batch system (``jobmanager``) with its
+``shares`` (queues) and ``accesspoints`` (CEs by flavour, each with ``endpoint_urls``). What a share
+does not say, its resource says for it. Memory is in GB for a processor, times are in minutes.
+Versions 1.2 and 1.5 differ in names; both are read, and so is the proposal before them, a list
+``computingservices`` with a queue an entry. (docs/sources.md has the sources.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from matchmaker.classad import Value
+from matchmaker.glue.access import RULES
+from matchmaker.glue.issues import Report
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.records import GlueRecords, split_id
+from matchmaker.glue.systems.building import (
+    Builder,
+    Endpoint,
+    name,
+    named,
+    positive,
+    rules_of,
+    text,
+)
+
+NAME: Final = "CRR"
+
+_LARGEST: Final = 1_000_000
+"""The most GB for a processor that are a size; providers write 9999999 for no limit."""
+
+_TIMES: Final[Mapping[str, str]] = {
+    "default_walltime_minutes": "GlueCEPolicyMaxWallClockTime",
+    "default_cputime_minutes": "GlueCEPolicyMaxCPUTime",
+    "max_wall_minutes": "GlueCEPolicyMaxWallClockTime",
+    "max_walltime_minutes": "GlueCEPolicyMaxWallClockTime",
+    "max_cputime_minutes": "GlueCEPolicyMaxCPUTime",
+}
+_MEMORY: Final = ("memory_gb", "default_memory_gb", "max_main_memory_gb", "max_memory_gb")
+_PROCESSORS: Final = ("number_logical_cpus", "number_processors")
+
+_SERVICE: Final[Mapping[str, str]] = {
+    "cs_queue_maxwalltime": "GlueCEPolicyMaxWallClockTime",
+    "cs_queue_maxcputime": "GlueCEPolicyMaxCPUTime",
+    "cs_queue_maxrunningjobs": "GlueCEPolicyMaxRunningJobs",
+}
+
+
+def recognises(document: object) -> bool:
+    """Whether a document is a report of computing resources.
+
+    >>> recognises({"computingresources": {}}), recognises({"storageservice": {}})
+    (True, False)
+    """
+    return isinstance(document, dict) and (
+        isinstance(document.get("computingresources"), (dict, list))
+        or isinstance(document.get("computingservices"), list)
+    )
+
+
+def records(document: object, report: Report) -> GlueRecords:
+    """Make records of a report; what cannot be read is reported and left out."""
+    builder = Builder(NAME, report)
+    parts = document if isinstance(document, dict) else {}
+    for title, resource in named(parts.get("computingresources"), "name"):
+        if isinstance(resource, dict):
+            _add_resource(builder, title, resource)
+        else:
+            said = "no object where a computing resource was expected, skipped"
+            builder.leave("system.entry", said, title)
+    for title, service in named(parts.get("computingservices"), "ce_name"):
+        if isinstance(service, dict):
+            _add_service(builder, title, service)
+        else:
+            said = "no object where a computing service was expected, skipped"
+            builder.leave("system.entry", said, title)
+    return builder.records()
+
+
+@attrs.frozen(slots=True)
+class _Share:
+    """A queue: what it and its resource say of it."""
+
+    name: str
+    values: Mapping[str, Value]
+    hosts: Mapping[str, Value]
+
+
+def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> None:
+    """Add the shares of a resource at each of its access points."""
+    lrms = name(resource.get("jobmanager")).lower()
+    site = text(resource.get("site"))
+    shares = _shares(builder, title, resource)
+    room = LIMITS.queues
+    found = False
+    for key, point in named(resource.get("accesspoints"), "name"):
+        place = f"{title}: {key}"
+        if not isinstance(point, dict):
+            said = "no object where an access point was expected, skipped"
+            builder.leave("system.entry", said, place)
+            continue
+        urls = point.get("endpoint_urls")
+        for url in urls if isinstance(urls, list) else [urls]:
+            endpoint = Endpoint.of(url, point.get("flavour"))
+            if endpoint is None:
+                said = "no endpoint such as ce.site.org:9619, left out"
+                builder.leave("system.no-endpoint", said, place)
+                continue
+            for share in _reached(shares, point.get("shares"), endpoint):
+                if not room:
+                    said = f"more than {LIMITS.queues} queues of a resource, the rest is left out"
+                    builder.leave("link.too-many", said, title)
+                    return
+                room, found = room - 1, True
+                builder.add(
+                    endpoint,
+                    share.name,
+                    lrms=lrms,
+                    site=site,
+                    view=title,
+                    values=share.values,
+                    hosts=share.hosts,
+                )
+    if not found:
+        said = "a computing resource that no access point reaches, left out"
+        builder.leave("system.no-endpoint", said, title)
+
+
+def _shares(builder: Builder, title: str, resource: Mapping[str, Any]) -> list[_Share]:
+    """Return the shares of a resource; without any itself, with an empty name."""
+    folded = {key.lower(): value for key, value in resource.items()}
+    common: dict[str, Value] = {"ComputingResource": title}
+    hosts: dict[str, Value] = {}
+    for key in _PROCESSORS:
+        if (processors := positive(folded.get(key))) is not None:
+            common["GlueCEInfoTotalCPUs"] = processors
+    quality = text(folded.get("status")).lower()
+    if quality:
+        common["QualityLevel"] = quality
+    if quality == "production":
+        common["GlueCEStateStatus"] = "Production"
+    if system := text(folded.get("os")):
+        hosts["GlueHostOperatingSystemName"] = system
+    if text(folded.get("coprocessor")).upper() == "GPU":
+        hosts["GPUs"] = 1
+    own, own_hosts = _limits(folded)
+    common, hosts = common | own, hosts | own_hosts
+    found = []
+    for key, share in named(folded.get("shares"), "name"):
+        if not isinstance(share, dict) or not name(key):
+            said = "no object with a name where a share was expected, skipped"
+            builder.leave("system.entry", said, f"{title}: {key}")
+            continue
+        values, its_hosts = _limits({part.lower(): value for part, value in share.items()})
+        found.append(_Share(name(key), common | values, hosts | its_hosts))
+    return found or [_Share("", common, hosts)]
+
+
+def _limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Return what a resource or a share says of a queue, and of its hosts."""
+    values: dict[str, Value] = {}
+    hosts: dict[str, Value] = {}
+    for theirs, ours in _TIMES.items():
+        if (minutes := positive(folded.get(theirs))) is not None:
+            values[ours] = minutes
+    for key in _MEMORY:
+        size = folded.get(key)
+        if isinstance(size, (int, float)) and 0 < size < _LARGEST:
+            hosts["GlueHostMainMemoryRAMSize"] = round(size * 1000)
+    vos = folded.get("assigned_vos")
+    if isinstance(vos, list) and vos:
+        values[RULES] = list[Value](rules_of(vos))
+    return values, hosts
+
+
+def _reached(shares: list[_Share], names: object, endpoint: Endpoint) -> Iterator[_Share]:
+    """Yield the shares that an access point reaches: those that it names, or else all.
+
+    The queue of a resource without shares is in its endpoint, if it is said at all.
+    """
+    wanted = {each for each in names if isinstance(each, str)} if isinstance(names, list) else set()
+    for share in shares:
+        if not share.name:
+            parts = split_id(f"{endpoint.host}:{endpoint.port}{endpoint.path}")
+            queue = name(parts[2]) if parts is not None else ""
+            yield attrs.evolve(share, name=queue or "default")
+        elif not wanted or share.name in wanted:
+            yield share
+
+
+def _add_service(builder: Builder, title: str, service: Mapping[str, Any]) -> None:
+    """Add the queue that an entry of ``computingservices`` is."""
+    endpoint = Endpoint.of(service.get("cs_endpointurl"), service.get("cs_flavour"))
+    if endpoint is None:
+        said = "no cs_endpointurl such as https://ce.site.org:9619, left out"
+        builder.leave("system.no-endpoint", said, title)
+        return
+    values: dict[str, Value] = {}
+    for theirs, ours in _SERVICE.items():
+        if (number := positive(service.get(theirs))) is not None:
+            values[ours] = number
+    hosts: dict[str, Value] = {}
+    if (memory := positive(service.get("cs_queue_maxmainmemory"))) is not None:
+        hosts["GlueHostMainMemoryRAMSize"] = memory
+    if state := text(service.get("cs_state")):
+        values["GlueCEStateStatus"] = state.capitalize()
+    vos = service.get("cs_assigned_vo")
+    if isinstance(vos, list) and vos:
+        values[RULES] = list[Value](rules_of(vos))
+    builder.add(
+        endpoint,
+        name(service.get("cs_queue_name")) or "default",
+        lrms=name(service.get("cs_jobmanager")).lower(),
+        site="",
+        view=title,
+        values=values,
+        hosts=hosts,
+    )
