@@ -385,9 +385,10 @@ def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: P
     assert (done.status, done.out, done.err) == (0, "", "")
     [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
     assert row == {"name": "atlfarm006.mi.infn.it:2119/blah-pbs-long", "QueueName": "long"}
-    alone = classad("publish", "--ce", examples / "atlfarm006.ad", "--split")
-    assert alone.status == 2
-    assert "--nodes" in alone.err
+    for more in ("--together", "--os-release=x"):
+        alone = classad("publish", "--ce", examples / "atlfarm006.ad", more)
+        assert alone.status == 2
+        assert "need --nodes or --lrms" in alone.err
 
 
 def test_publish_loses_nothing_of_a_dump_unsaid(
@@ -396,11 +397,12 @@ def test_publish_loses_nothing_of_a_dump_unsaid(
     path = tmp_path / "again.ldif"
     done = classad("publish", "--ldif", examples / "site.ldif", "--glue", "1.3", "-o", path)
     assert done.status == 1
-    said = done.err.splitlines()
-    assert len(said) == 3
-    assert "publish.no-site" in said[0]
-    assert "ce4.ams.grid" in said[0]
-    assert all("GlueSiteDescription" in line for line in said[1:])
+    warning, homeless, *said = done.err.splitlines()
+    assert "2 queues (ce.ams.grid:2119/jobmanager-pbs-short, " in warning  # of unreadable rules
+    assert "publish.no-site" in homeless
+    assert "ce4.ams.grid" in homeless
+    assert [line.split(": ")[1] for line in said] == ["publish.value"] * 2 + ["publish.access"] * 2
+    assert all("GlueSiteDescription" in line for line in said[:2])
     before = glue.read_ldif(examples / "site.ldif").snapshot
     after = glue.read_ldif(path).snapshot
     assert [c.id for c in after.computing_elements] == [c.id for c in before.computing_elements]
@@ -428,7 +430,7 @@ def test_what_is_published_stands_up_to_the_check(
     monkeypatch.chdir(examples.parent)
     path, place = tmp_path / "site.ldif", tmp_path / "site.toml"
     place.write_text('name = "S"\nlocation = "Milano, Italy"\nadmin = "grid@s.org"\n')
-    for more in (("--site-file", place), ("--site-file", place, "--split"), ()):
+    for more in (("--site-file", place), ("--site-file", place, "--together"), ()):
         done = classad("publish", *TORQUE, *OFFER, *more, "--glue", version, "-o", path)
         assert (done.status, done.err) == (0, "")
         checked = classad("ces", "--ldif", path, "--check", "--json")
@@ -458,8 +460,9 @@ def test_publish_warns_of_queues_that_admit_nobody(
     done = classad("publish", *TORQUE, *offer)
     assert done.status == 0
     [warning] = done.err.splitlines()
-    assert "admit nobody" in warning
-    assert "--vo" in warning
+    assert "warning: 2 queues (ce.s.grid:8443/cream-torque-long, " in warning
+    assert "without a rule of access that admits anybody" in warning
+    assert "name a VO with --vo" in warning
     assert "PolicyRule" not in done.out
     assert classad("publish", *TORQUE, *OFFER).err == ""
 
@@ -483,8 +486,58 @@ def test_publish_takes_what_a_site_says_of_itself(
     refused = classad("publish", *TORQUE, *OFFER, "--site-file", path)
     assert refused.status == 2
     assert "site.toml: latitude is a number of degrees" in refused.err
+    path.write_text("latitude = 10\n", encoding="utf-8")
     several = classad("publish", "--ldif", examples / "site.ldif", "--site-file", path)
-    assert (several.status, "published are 4" in several.err) == (2, True)
+    assert (several.status, several.out) == (2, "")
+    assert f"--site-file {path} tells of one site; published are 4: CNAF-T1, " in several.err
+
+
+def test_publish_says_once_that_no_site_is_named(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The name is that of --site, else of the site file; without any, the option is named."""
+    monkeypatch.chdir(examples.parent)
+    path, ldif = tmp_path / "site.toml", tmp_path / "site.ldif"
+    offer = ("--endpoint", "ce.s.grid:8443/cream", "--vo", "cms", "-o", ldif)
+    homeless = classad("publish", *TORQUE, *offer, "--glue", "1.3")
+    assert homeless.status == 1
+    [said] = homeless.err.splitlines()
+    assert "publish.no-site: this cluster has no site; name one with --site" in said
+    assert said.endswith("'ce.s.grid' and 1 more")
+    before = ldif.read_text()
+    path.write_text('location = "Milano, Italy"\n')
+    refused = classad("publish", *TORQUE, *offer, "--site-file", path)
+    assert refused.status == 2
+    assert "name it with --site, or as `name` in the file" in refused.err
+    assert ldif.read_text() == before
+    path.write_text('name = "GRID-S"\nlocation = "Milano, Italy"\n')
+    for more, name in (((), "GRID-S"), (("--site", "S"), "S")):
+        done = classad("publish", *TORQUE, *offer, "--site-file", path, *more)
+        assert (done.status, done.err) == (0, "")
+        assert [site.id for site in glue.read_ldif(ldif).snapshot.sites] == [name]
+
+
+def test_publish_names_the_distribution_of_nodes(
+    classad: Run, examples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(examples.parent)
+    path = tmp_path / "os-release"
+
+    def systems(*words: object) -> set[tuple[object, object]]:
+        ldif = tmp_path / "site.ldif"
+        assert classad("publish", *TORQUE, *OFFER, *words, "-o", ldif).status == 0
+        ads = glue.read_ldif(ldif).computing_elements()
+        names = ("GlueHostOperatingSystemName", "GlueHostOperatingSystemRelease")
+        return {tuple(ad.eval(name) for name in names) for ad in ads}  # type: ignore[misc]
+
+    assert systems() == {("linux", UNDEFINED)}  # another kernel than this machine's
+    path.write_text('NAME="AlmaLinux"\nVERSION="9.4 (Seafoam Ocelot)"\nID="almalinux"\n'
+                    'VERSION_ID="9.4"\n# a note\n')  # fmt: skip
+    assert systems("--os-release", path) == {("AlmaLinux", "9.4")}
+    path.write_text("hello")
+    refused = classad("publish", *TORQUE, *OFFER, "--os-release", path)
+    assert refused.status == 2
+    assert f"{path}: neither NAME nor ID is there" in refused.err
 
 
 def test_publish_says_what_it_needs(
@@ -550,9 +603,9 @@ def test_a_source_that_breaks_off_is_told_and_not_published(
         done = classad(*command, "--ldif", path)
         assert "site.xml: line 1: document.partial: the document breaks off" in done.err
     done = classad("publish", "--ldif", path, "-o", output)
-    assert (done.status, done.out) == (1, "")
+    assert (done.status, done.out) == (2, "")
     assert "document.partial" in done.err
-    assert "nothing is published" in done.err
+    assert "--accept-partial" in done.err
     assert output.read_text() == "as it was"
 
 

@@ -436,4 +436,4 @@ def test_classes_of_nodes_are_of_what_lasts() -> None:
         (sub.values["GlueHostMainMemoryRAMSize"], sub.values["GlueSubClusterLogicalCPUs"])
         for sub in cluster.subclusters
     ]
-    assert found == [(4000, 12), (2000, 8)]
+    assert found == [(2000, 8), (4000, 12)]

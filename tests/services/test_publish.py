@@ -6,9 +6,12 @@ import io
 import json
 import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.glue.publish.describe import os_release_values
 from matchmaker.glue.publish.values import key
 from matchmaker.glue.records import (
     Bind,
@@ -31,7 +35,7 @@ from matchmaker.glue.records import (
 from tests.cli.conftest import Run, classad
 from tests.glue.sites import GLUE13, GLUE20, JOBS
 from tests.services.daemons import ServiceUnavailable
-from tests.services.gridengine import LIBRARY, working
+from tests.services.gridengine import LIBRARY, QueueOf, working
 from tests.services.slapd import Start, slapd
 from tests.services.slurm import SlurmNode, SlurmOracle, farm
 
@@ -282,27 +286,80 @@ security = "security@s.org"
 """
 
 
+PARTITIONS = (
+    SlurmNode("a1", cpus=2, memory_mb=520, partitions=("small", "all")),
+    SlurmNode("a2", cpus=2, memory_mb=500, partitions=("small", "all")),
+    SlurmNode("b1", cpus=8, memory_mb=1600, partitions=("mixed", "all")),
+    SlurmNode("b2", cpus=4, memory_mb=900, partitions=("mixed", "all")),
+    SlurmNode("c1", cpus=8, memory_mb=3000, partitions=("big", "twin", "all")),
+)
+Hosts = list[tuple[Any, ...]]
+QUEUES: dict[str, Hosts] = {
+    "small": [(500, 2, 4)],
+    "mixed": [(900, 4, 4), (1600, 8, 8)],
+    "big": [(3000, 8, 8)],
+    "twin": [(3000, 8, 8)],
+    "all": [(500, 2, 4), (900, 4, 4), (1600, 8, 8), (3000, 8, 8)],
+    "empty": [(UNDEFINED, UNDEFINED, 0)],
+}
+"""The memory and the cores of a node of each group of like ones, and the cores of the group."""
+
+
 @contextmanager
-def batch_system(lrms: str) -> Iterator[dict[str, str]]:
-    """Runs a real batch system, and gives the environment in which its commands ask it."""
+def batch_system(lrms: str) -> Iterator[tuple[dict[str, str], dict[str, Hosts]]]:
+    """Runs a real batch system; how its commands are to ask it, and the nodes of its queues.
+
+    Some of its queues share nodes, and the last has none.
+    """
     with ExitStack() as stack:
         try:
             if lrms == "slurm":
-                nodes = [
-                    SlurmNode("n1", cpus=2, memory_mb=500),
-                    SlurmNode("n2", cpus=4, memory_mb=800),
-                ]
-                environment = dict(stack.enter_context(farm(nodes)).oracle.environment)
-            else:
-                environment = dict(stack.enter_context(working()).environment)
-                environment["PATH"] = f"{LIBRARY}:{os.environ['PATH']}"
+                oracle = stack.enter_context(farm(PARTITIONS, "PartitionName=empty\n")).oracle
+                yield {**oracle.environment}, QUEUES
+                return
+            engine = stack.enter_context(working())
         except ServiceUnavailable as error:
             pytest.skip(f"no {lrms} here: {error}")
-        yield environment
+        empty = QueueOf("empty.q", settings={"hostlist": "NONE"})
+        engine.configure([], [QueueOf("short.q", slots=2), empty])
+        environment = {**engine.environment, "PATH": f"{LIBRARY}:{os.environ['PATH']}"}
+        said = engine.run(["qhost", "-h", "localhost"]).splitlines()[-1].split()
+        cores, memory = int(said[2]), round(float(said[-4].rstrip("G")) * 1024)
+        here = [(memory, cores, cores)]
+        yield environment, {"all.q": here, "short.q": here, "empty.q": [(UNDEFINED, UNDEFINED, 0)]}
+
+
+def hosts_of(ce: ComputingElement) -> Hosts:
+    names = (
+        "GlueHostMainMemoryRAMSize",
+        "GlueHostArchitectureSMPSize",
+        "GlueSubClusterLogicalCPUs",
+    )
+    subs = ce.cluster.subclusters if ce.cluster is not None else ()
+    return [tuple(sub.values.get(name, UNDEFINED) for name in names) for sub in subs]
+
+
+def least(hosts: Hosts) -> Hosts:
+    """All nodes of a queue as one group, which promises what each of them has."""
+    memory, cores, everywhere = zip(*hosts, strict=True) if hosts else ((), (), ())
+    return [(min(memory), min(cores), sum(everywhere))] if hosts else []
+
+
+def run_validator(command: str, path: Path) -> None:
+    """The program finds no error, and warns only of what is not there (W034)."""
+    old, new = path.read_text(encoding="ascii").split("\ndn: o=glue\n")
+    for text, options in ((old, ("-g", "glue1", "-s", "general")), (f"dn: o=glue\n{new}", ())):
+        tree = path.with_suffix(".tree")
+        tree.write_text(text, encoding="ascii")
+        argv = [*shlex.split(command), "-f", str(tree), *options, "-v", "2"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert re.search(r"^(OK|WARNING) - errors 0, ", done.stdout), done
+        codes = set(re.findall(r"^([EW]\d+) - ", done.stdout, re.MULTILINE))
+        assert codes <= {"W034"}, done.stdout
 
 
 @pytest.mark.parametrize("lrms", ["slurm", "sge"])
-def test_what_a_real_batch_system_publishes_passes_the_validators(
+def test_each_queue_of_a_real_batch_system_has_its_nodes_and_passes_the_validators(
     lrms: str,
     slapd: Start,
     classad: Run,
@@ -312,22 +369,48 @@ def test_what_a_real_batch_system_publishes_passes_the_validators(
     """By EGI's rules no error and no warning, in files and from a server, in both schemas."""
     path, place = tmp_path / "site.ldif", tmp_path / "site.toml"
     place.write_text(SITE_FILE)
-    where = ("--endpoint", "ce.s.org:8443/cream", "--site", "S", "--vo", "cms")
-    with batch_system(lrms) as environment:
+    where = ["--endpoint", "ce.s.org:8443/cream", "--vo", "cms", "--site-file", place]
+    system = os_release_values(Path("/etc/os-release").read_text(encoding="utf-8"))
+    if lrms == "sge":  # which does not tell even the kernel of its nodes
+        where += ["--os-release", tmp_path / "os-release"]
+        (tmp_path / "os-release").write_text("ID=ubuntu\nVERSION_ID='24.04'\n")
+        system = {**system, "GlueHostOperatingSystemName": "Ubuntu"}
+    with batch_system(lrms) as (environment, queues):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        for split in ((), ("--split",)):
-            done = classad("publish", "--lrms", lrms, *where, *split, "--site-file", place,
-                           "-o", path)  # fmt: skip
-            assert (done.status, done.out, done.err) == (0, "", "")
+        together = {queue: least(hosts) for queue, hosts in queues.items()}
+        for more, shown in (((), queues), (("--together",), together)):
+            done = classad("publish", "--lrms", lrms, *where, *more, "-o", path)
+            assert (done.status, done.out) == (0, "")
+            [warning] = done.err.splitlines()
+            assert re.search(r"1 queue \(\S+-empty\S*\) is published as closed", warning)
+            if program := os.environ.get("GLUE_VALIDATOR"):
+                run_validator(program, path)
             url = slapd(path.read_text(encoding="ascii"))
             for source in (("--ldif", path), ("--ldap", url)):
                 told = json.loads(classad("ces", *source, "--check", "--json").out)
                 assert {"glue-validator.I095", "glue-validator.W034"} <= {o["rule"] for o in told}
-                # glue-validator knows no Slurm; 999999999 is our word for no limit.
-                known = {"GlueCEInfoLRMSType"}
+                # glue-validator knows no Slurm; 999999999 is our word for no limit; GLUE 2.0 must
+                # have the memory of nodes, even of none.
+                known = {"GlueCEInfoLRMSType", "GLUE2ExecutionEnvironmentMainMemorySize"}
                 wrong = [o for o in told if o["level"] != "I" and o["attribute"] not in known]
                 assert [o["text"] for o in wrong if o["rule"] != "clean.limit-unknown"] == []
+            for base in ("o=grid", "o=glue"):
+                found = glue.read_ldap(url, base, timeout=10)
+                assert [site.id for site in found.snapshot.sites] == ["S"]
+                read = {ce.id.rpartition("-")[2]: ce for ce in found.snapshot.computing_elements}
+                assert {queue: hosts_of(ce) for queue, ce in read.items()} == shown
+                for one, other in (("big", "twin"), ("all.q", "short.q")):
+                    assert one not in read or read[one].cluster == read[other].cluster
+                [empty] = (ce for queue, ce in read.items() if queue.startswith("empty"))
+                assert empty.values["GlueCEStateStatus"] == "Closed"
+                for ad in found.computing_elements():
+                    name = "GlueHostOperatingSystemName"
+                    assert ad.eval(name) == system[name]
+            # A node of several queues counts once.
+            cores = {tuple(host) for hosts in queues.values() for host in hosts}
+            [total] = re.findall(r"TotalLogicalCPUs: (\d+)$", path.read_text(), re.MULTILINE)
+            assert int(total) == sum(all_of_them for *_, all_of_them in cores)
     kinds = set(re.findall(r"^objectClass: (\w+)$", path.read_text(), re.MULTILINE))
     assert kinds >= {"GLUE2AccessPolicy", "GLUE2MappingPolicy", "GLUE2Location", "GLUE2Contact"}
     assert kinds >= {"GlueSite", "GlueCluster", "GlueSubCluster", "GlueCE"}

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 import click
 
-from matchmaker import ClassAd, glue
+from matchmaker import ClassAd, Value, glue
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import print_json, warn
 from matchmaker.glue.access import all_rules, denies
+from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
+from matchmaker.glue.publish.site_file import site_values, with_site
 from matchmaker.glue.snapshot import joined
+
+OS_RELEASE = Path("/etc/os-release")
 
 
 @click.command()
@@ -25,7 +32,11 @@ from matchmaker.glue.snapshot import joined
 @submission.mapping
 @click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
               help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
-@click.option("--site", metavar="NAME", help="The site of queues that do not name theirs.")
+@click.option(
+    "--site",
+    metavar="NAME",
+    help="The site of queues that do not name theirs; without it `name` in --site-file.",
+)
 @click.option("--site-file", metavar="FILE",
               help="What the site says of itself: place, contacts, … (TOML).")  # fmt: skip
 @click.option("--vo", "vos", multiple=True, metavar="VO",
@@ -34,7 +45,14 @@ from matchmaker.glue.snapshot import joined
               help="The local group or account that jobs of a VO run as.")  # fmt: skip
 @queues.options
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the worker nodes of --ce.")
-@click.option("--split", is_flag=True, help="A SubCluster for each class of equal nodes.")
+@click.option("--os-release", metavar="FILE",
+              help="/etc/os-release of nodes of which only the kernel is known.")  # fmt: skip
+@click.option(
+    "--split/--together",
+    default=True,
+    show_default=True,
+    help="A SubCluster for each group of like nodes of a queue, or one for all of them.",
+)
 @click.option(
     "--glue",
     "version",
@@ -60,6 +78,7 @@ def command(
     local: tuple[str, ...],
     places: queues.Sources,
     nodes_file: str | None,
+    os_release: str | None,
     split: bool,
     version: str,
     output: str | None,
@@ -69,41 +88,39 @@ def command(
 
     With --lrms a batch system describes its queues and worker nodes itself; --endpoint, --site and
     --vo say what it does not know. With --ce queues are described from their ads, and with --nodes
-    the hosts behind them: what all have in common, or with --split each class of equal ones. What
-    --ldif and --ldap say is published beside that as it is, cleaned.
+    the hosts behind them. Each queue has the hosts of its own. What --ldif and --ldap say is
+    published beside that as it is, cleaned.
 
     A queue that the batch system keeps for some groups or accounts admits the VOs of --vo whose
     name, or whose name given with --local, is among them.
 
     What the schema cannot hold, and queues that are left out, are reported on standard error; then
-    the exit status is 1. A source that could not be read to its end is not published. Queues that
-    admit nobody, as without --vo, are named in a warning.
+    the exit status is 1. A source that could not be read to its end is not published. A warning
+    names queues of which nobody knows whom they admit, as without --vo, and queues without nodes.
     """
-    if saved and lrms is None:
-        raise click.UsageError("--saved needs --lrms: the outputs of which batch system are they?")
-    if mapping and lrms is None:
-        raise click.UsageError("--mapping needs --lrms: the mapping is for that batch system")
-    if nodes_file and not places.ce_files:
-        raise click.UsageError(
-            "--nodes needs --ce: they are the hosts behind its queues; dumps and batch systems tell"
-            " of their own"
-        )
-    if split and not (nodes_file or lrms):
-        raise click.UsageError("--split needs --nodes or --lrms: it divides nodes into classes")
-    if (endpoint or site or vos or local) and not (places.ce_files or lrms):
-        raise click.UsageError(
-            "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"
-        )
-    if lrms is not None and endpoint is None:
-        raise click.UsageError(
-            "--lrms needs --endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream: a batch"
-            " system does not know where a grid submits its jobs"
-        )
-    if lrms is None and not places.any:
-        raise click.UsageError(
-            "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"
-        )
-    offer = _Offer(endpoint, site, vos, described.local_names(local), split)
+    of_queues = bool(endpoint or site or vos or local)
+    for wrong, said in (
+        (saved and lrms is None,
+         "--saved needs --lrms: the outputs of which batch system are they?"),
+        (mapping and lrms is None, "--mapping needs --lrms: the mapping is for that batch system"),
+        (nodes_file and not places.ce_files,
+         "--nodes needs --ce: they are the hosts behind its queues; others tell of their own"),
+        ((os_release or not split) and not (nodes_file or lrms),
+         "--together and --os-release need --nodes or --lrms: they are about their nodes"),
+        (of_queues and not (places.ce_files or lrms),
+         "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"),
+        (lrms is not None and endpoint is None,
+         "--lrms needs --endpoint HOST:PORT/INTERFACE: where jobs come in, ce.s.org:8443/cream"),
+        (lrms is None and not places.any,
+         "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"),
+    ):  # fmt: skip
+        if wrong:
+            raise click.UsageError(said)
+    of_site = _site_file(site_file)
+    if site is None and isinstance(named := of_site.get("GlueSiteName"), str):
+        site = named
+    system = _system(os_release)
+    offer = _Offer(endpoint, site, vos, described.local_names(local), split, system)
     issues: list[glue.Issue] = []
     records = glue.GlueRecords((), (), (), ())
     left_out = False
@@ -124,12 +141,16 @@ def command(
             warn(f"nothing is published: {described.nothing(lrms)}")
             return 1
         left_out = bool(found.issues)
-        records = joined(records, offer.describe(found.queues, found.nodes), issues.append)
+        own = offer.describe(found.queues, found.nodes)
+        if empty := [ce.id for ce in own.computing_elements if is_empty(ce)]:
+            warn(f"warning: {_named(empty)} published as closed, without nodes")
+        records = joined(records, own, issues.append)
     _warn(records)
-    records = _with_site_file(records, site_file)
+    if site_file is not None:
+        records = _with_site(records, of_site, site_file)
     issues = _write(records, output, version, issues, as_json=as_json)
-    for issue in issues:
-        warn(str(issue))
+    for line in _lines(issues):
+        warn(line)
     return 1 if issues or left_out else 0
 
 
@@ -148,29 +169,56 @@ def _write(
     return issues
 
 
+def _lines(issues: Sequence[glue.Issue]) -> Iterator[str]:
+    """Issues as lines; one for all clusters, all queues or all storage without a site."""
+    homeless = Counter(issue.message for issue in issues if issue.rule == "publish.no-site")
+    for issue in issues:
+        if issue.rule != "publish.no-site":
+            yield str(issue)
+        elif count := homeless.pop(issue.message, 0):
+            yield f"{issue} and {count - 1} more" if count > 1 else str(issue)
+
+
 def _warn(records: glue.GlueRecords) -> None:
     """Names queues that no rule of access opens to anybody."""
-    names = [ce.id for ce in records.computing_elements if all(map(denies, all_rules(ce)))]
-    if not names:
-        return
+    if closed := [ce.id for ce in records.computing_elements if all(map(denies, all_rules(ce)))]:
+        warn(
+            f"warning: {_named(closed)} published without a rule of access that admits anybody,"
+            " and a broker may leave them out; name a VO with --vo"
+        )
+
+
+def _named(names: list[str]) -> str:
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    many = f"{len(names)} queues admit" if len(names) > 1 else "1 queue admits"
-    warn(f"warning: {many} nobody, as no rule of access says whom ({shown}); name a VO with --vo")
+    return f"{len(names)} queues ({shown}) are" if len(names) > 1 else f"1 queue ({shown}) is"
 
 
-def _with_site_file(records: glue.GlueRecords, path: str | None) -> glue.GlueRecords:
-    """Adds what a site file says to the one site of the records."""
+def _site_file(path: str | None) -> dict[str, Value]:
+    """What a site file says; nothing without one."""
     if path is None:
-        return records
-    from matchmaker.glue.publish.site_file import site_values, with_site
-
-    if len(records.sites) != 1:
-        raise click.UsageError(f"--site-file is about one site; published are {len(records.sites)}")
+        return {}
     with sources.opened(path) as file:
         try:
-            return with_site(records, site_values(file.read(1 << 20).decode("utf-8")))
+            return site_values(file.read(1 << 20).decode("utf-8"))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _with_site(
+    records: glue.GlueRecords, values: Mapping[str, Value], path: str
+) -> glue.GlueRecords:
+    """Adds what a site file says to the one site of the records."""
+    if not records.sites:
+        raise click.UsageError(
+            f"--site-file {path} tells of a site, and no queue is of one: name it with --site, or"
+            " as `name` in the file"
+        )
+    if len(records.sites) > 1:
+        names = ", ".join(site.id for site in records.sites[:3])
+        raise click.UsageError(
+            f"--site-file {path} tells of one site; published are {len(records.sites)}: {names}…"
+        )
+    return with_site(records, values)
 
 
 @attrs.frozen(slots=True)
@@ -182,11 +230,31 @@ class _Offer:
     vos: tuple[str, ...]
     local: Mapping[str, Sequence[str]]
     split: bool
+    system: tuple[Mapping[str, Value], str | None]
 
     def describe(self, queues: Iterable[ClassAd], hosts: Iterable[ClassAd]) -> glue.GlueRecords:
         placed = glue.place(queues, self.endpoint, site=self.site, vos=self.vos, local=self.local)
         described.report_closed(placed)
-        return glue.describe_site(placed, hosts, split=self.split)
+        return glue.describe_site(placed, with_system(hosts, *self.system), split=self.split)
+
+
+def _system(path: str | None) -> tuple[Mapping[str, Value], str | None]:
+    """The operating system of nodes that tell only their kernel, and of which kernel they are.
+
+    Without a file it is this machine's, for nodes that run its kernel; a file is believed for all.
+    """
+    if path is None:
+        try:
+            here = os_release_values(OS_RELEASE.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            here = {}
+        machine = os.uname()
+        return here, f"{machine.sysname} {machine.release} {machine.version}"
+    with sources.opened(path) as file:
+        try:
+            return os_release_values(file.read(1 << 16).decode("utf-8")), None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 def _own(known: Queues, ce_files: tuple[str, ...]) -> Iterator[ClassAd]:

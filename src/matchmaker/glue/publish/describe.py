@@ -41,11 +41,17 @@ _LOCAL: Final[Mapping[str, tuple[str, ...]]] = {
 _PASSING: Final = re.compile(r"GlueHost(?:Name|UniqueID|.*Load.*|.*Available(?:Space)?)")
 """Which node it is, and what changes from minute to minute."""
 
+_MEMORY: Final = "GlueHostMainMemoryRAMSize"
+_SAME_MEMORY: Final = 1.1
+"""How many times the memory of the least another node of its group may have."""
+
+_ALL_CPUS: Final = "GLUE2ComputingManagerTotalLogicalCPUs"
+
 Hosts = Sequence[Mapping[str, Value]]
 
 
 def describe_site(
-    queues: Iterable[ClassAd], hosts: Iterable[ClassAd] = (), *, split: bool = False
+    queues: Iterable[ClassAd], hosts: Iterable[ClassAd] = (), *, split: bool = True
 ) -> GlueRecords:
     """The records of queues and of the worker nodes behind them, ready to be published.
 
@@ -54,9 +60,12 @@ def describe_site(
             hand; ``CEid`` is what they need.
         hosts: ads of the worker nodes, with the names of GLUE (``GlueHost…``) or of HTCondor. One
             that lists its ``Queues``, as a batch system does, is behind these alone, another
-            behind all; a queue without any keeps its own words about hosts.
-        split: whether each class of equal nodes is a SubCluster, or all are one that promises what
-            every node keeps: the least of each number, what is true of all, tags that all have.
+            behind all. A queue without any keeps its own words about hosts; it is closed if it has
+            no processors either, as batch systems refuse its jobs.
+        split: whether the nodes of a queue are a SubCluster for each group of like ones, the least
+            memory first, or one for all. Either promises what each of its nodes keeps: the least of
+            each number, what is true of all, tags that all have. Queues with the same nodes share
+            them.
 
     Raises:
         ValueError: for a queue without an id.
@@ -65,10 +74,11 @@ def describe_site(
     >>> queue = parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')
     >>> hosts = list(parse_ads("[ Memory = 4000; Cpus = 4 ] [ Memory = 2000; Cpus = 8 ]"))
     >>> [cluster] = describe_site([queue], hosts).clusters
-    >>> cluster.subclusters[0].values["GlueHostMainMemoryRAMSize"]
-    2000
-    >>> len(describe_site([queue], hosts, split=True).clusters[0].subclusters)
-    2
+    >>> [sub.values["GlueHostMainMemoryRAMSize"] for sub in cluster.subclusters]
+    [2000, 4000]
+    >>> [cluster] = describe_site([queue], hosts, split=False).clusters
+    >>> [sub.values["GlueHostMainMemoryRAMSize"] for sub in cluster.subclusters]
+    [2000]
     """
     found = unflatten(queues)
     nodes = [_host(ad) for ad in hosts]
@@ -77,22 +87,147 @@ def describe_site(
         if ce.cluster is not None:
             seen.setdefault((ce.cluster.id, _behind(ce, nodes)), []).append(ce)
     several = {cluster for cluster, count in Counter(c for c, _ in seen).items() if count > 1}
+    totals = {ident: _total(nodes, [b for c, b in seen if c == ident]) for ident, _ in seen}
     clusters: dict[str, Cluster] = {}
     for (ident, behind), queues_there in seen.items():
         cluster = queues_there[0].cluster
-        if cluster is not None and behind:
-            name = f"{ident}/{queue_name(queues_there[0].id)}" if ident in several else ident
-            subs = _subclusters(name, [nodes[number] for number in behind], split=split)
-            cluster = attrs.evolve(cluster, subclusters=subs)
+        name = f"{ident}/{queue_name(queues_there[0].id)}" if ident in several else ident
+        subs = _subclusters(name, [nodes[number] for number in behind], split=split)
+        if nodes and cluster is not None and not (subs or cluster.subclusters):
+            subs = (_unseen(name, queues_there, nodes),)
+        if cluster is not None and subs:
+            values = {**cluster.values, **totals[ident]}
+            cluster = attrs.evolve(cluster, subclusters=subs, values=values)
         if cluster is not None:
             clusters.update((ce.id, cluster) for ce in queues_there)
     return attrs.evolve(
         found,
         clusters=tuple(dict.fromkeys(clusters.values())),
         computing_elements=tuple(
-            attrs.evolve(ce, cluster=clusters.get(ce.id)) for ce in found.computing_elements
+            attrs.evolve(_closed(ce) if nodes else ce, cluster=clusters.get(ce.id))
+            for ce in found.computing_elements
         ),
     )
+
+
+def _total(nodes: Sequence[_Host], behind: Iterable[Iterable[int]]) -> dict[str, Value]:
+    """The processors behind the queues of a cluster, those of a node that several share once."""
+    total = _cores([nodes[number] for number in sorted(set().union(*behind))])
+    return {_ALL_CPUS: total} if total else {}
+
+
+def _unseen(name: str, queues: Sequence[ComputingElement], nodes: Sequence[_Host]) -> SubCluster:
+    """The hosts of queues that show no node: with none of its own a queue is given all others'.
+
+    The platform and the system are those that all nodes of the batch system have.
+    """
+    shared = common([host.values for host in nodes])
+    values = {"GlueSubClusterUniqueID": name, "GlueSubClusterName": name}
+    values |= {attr: value for attr, value in shared.items() if isinstance(value, str)}
+    if all(map(is_empty, queues)):
+        return SubCluster(name, {**values, "GlueSubClusterLogicalCPUs": 0})
+    return SubCluster(name, {**values})
+
+
+def is_empty(ce: ComputingElement) -> bool:
+    """Whether a queue has no processors."""
+    return ce.values.get("GlueCEInfoTotalCPUs") == 0
+
+
+def _closed(ce: ComputingElement) -> ComputingElement:
+    """A queue as it is, closed if it has no processors."""
+    if not is_empty(ce):
+        return ce
+    closed: Mapping[str, Value] = {"GlueCEStateStatus": "Closed", "GlueCEStateFreeCPUs": 0}
+    return attrs.evolve(ce, values={**ce.values, **closed})
+
+
+_DISTRIBUTIONS: Final[Mapping[str, str]] = {
+    "centos": "CentOS",
+    "debian": "Debian",
+    "fedora": "Fedoracore",
+    "gentoo": "Gentoo",
+    "opensuse-leap": "SUSE LINUX",
+    "rhel": "RedhatEnterpriseAS",
+    "scientific": "ScientificSL",
+    "sles": "SUSE LINUX",
+    "ubuntu": "Ubuntu",
+}
+"""What EGI's glue-validator calls distributions, by the ID of os-release(5); others by NAME."""
+
+_SYSTEM: Final = "GlueHostOperatingSystemName"
+_OF_RELEASE: Final = {
+    "VERSION_ID": "GlueHostOperatingSystemRelease",
+    "VERSION_CODENAME": "GlueHostOperatingSystemVersion",
+}
+_KERNELS: Final = frozenset({"", "linux", "gnu/linux"})
+_BUILT_BY: Final = re.compile(r"\b(Debian)(?= \d)|(?<=-)(Ubuntu)\b")
+
+
+def os_release_values(text: str) -> dict[str, Value]:
+    r"""The operating system that an os-release file tells of, under the names of GLUE 1.3.
+
+    Raises:
+        ValueError: the text names no system.
+
+    >>> os_release_values('NAME="AlmaLinux"\nVERSION_ID="9.4"\nID="almalinux"')
+    {'GlueHostOperatingSystemName': 'AlmaLinux', 'GlueHostOperatingSystemRelease': '9.4'}
+    """
+    told: dict[str, str] = {}
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals:
+            told[key] = value.strip("\"'")
+    name = _DISTRIBUTIONS.get(told.get("ID", "").lower()) or told.get("NAME") or told.get("ID")
+    if not name:
+        raise ValueError("neither NAME nor ID is there; expected is an os-release file")
+    return {_SYSTEM: name, **{of: told[key] for key, of in _OF_RELEASE.items() if told.get(key)}}
+
+
+def with_system(
+    hosts: Iterable[ClassAd], system: Mapping[str, Value], kernel: str | None = None
+) -> list[ClassAd]:
+    """Ads of nodes with their distribution, in place of "Linux", which says only the kernel.
+
+    Args:
+        hosts: as a batch system describes them; those that it names a distribution of stay.
+        system: as `os_release_values` gives it.
+        kernel: what ``uname -srv`` says where the system was seen. Nodes with another kernel then
+            have the distribution that built theirs, if its version names one. None: all are of
+            the system.
+
+    >>> [ad] = with_system([ClassAd({"OpSys": "LINUX"})], {"GlueHostOperatingSystemName": "Debian"})
+    >>> ad.eval("GlueHostOperatingSystemName")
+    'Debian'
+    """
+    found = []
+    for host in hosts:
+        ad = host.copy()
+        if str(host_values(ad).get(_SYSTEM, "")).lower() in _KERNELS:
+            mine = _kernel(ad)
+            known = system if kernel is None or mine == kernel else _built(mine)
+            for name, value in known.items():
+                ad[name] = value
+        found.append(ad)
+    return found
+
+
+def _built(kernel: str) -> Mapping[str, Value]:
+    """The distribution that built a kernel, if its version says so, as ``#101-Ubuntu`` does."""
+    built = _BUILT_BY.search(kernel)
+    return {_SYSTEM: built[0]} if built else {}
+
+
+def _kernel(host: ClassAd) -> str:
+    """What a batch system says of a node's kernel, as ``uname -srv`` does; empty if nothing."""
+    native = host.eval("Native")
+    if not isinstance(native, ClassAd):
+        return ""
+    told = first_text(native, ("OS", "operating_system"))
+    if told is None and (said := first_text(native, ("status_uname",))):
+        name, _, *rest = [*said.split(" "), "", ""]
+        told = " ".join((name, *rest[:-3]))
+    return told or ""
 
 
 @attrs.frozen(slots=True)
@@ -156,35 +291,71 @@ def _fits(name: str, value: Value) -> bool:
 
 
 def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[SubCluster, ...]:
-    groups = _alike(hosts) if split else [hosts]
+    groups = _alike(hosts) if split or not hosts else [hosts]
     made = []
     for number, group in enumerate(groups, 1):
-        name = cluster if len(groups) == 1 else f"{cluster}-{number}"
+        name = cluster if len(groups) == 1 else f"{cluster}/{number}"
         live = [host.values for host in group if host.available]
         out = [host.values for host in group if not host.available]
         facts = common(live, out) if live else common(out)
         values = {"GlueSubClusterUniqueID": name, "GlueSubClusterName": name, **facts}
-        cores = {
-            host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
-            for place, host in enumerate(group)
-        }
-        known = [core for core in cores.values() if isinstance(core, int)]
-        if len(known) == len(cores) and (total := whole(sum(known))) is not None:
+        if (total := _cores(group)) is not None:
             values["GlueSubClusterLogicalCPUs"] = total
         made.append(SubCluster(name, values))
     return tuple(made)
 
 
+def _cores(hosts: Sequence[_Host]) -> int | None:
+    """The processors of some nodes; None if one does not tell its own."""
+    cores = {
+        host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
+        for place, host in enumerate(hosts)
+    }
+    known = [core for core in cores.values() if isinstance(core, int)]
+    total = whole(sum(known))
+    return total if len(known) == len(cores) and isinstance(total, int) else None
+
+
 def _alike(hosts: Sequence[_Host]) -> list[list[_Host]]:
-    """Classes of equal nodes; one that is out is of the first that has all its facts."""
-    groups: dict[str, list[_Host]] = {}
-    for host in sorted(hosts, key=lambda host: not host.available):
-        fits = host.values.items()
-        like = repr(sorted(fits))
-        if not host.available and like not in groups:
-            like = next((k for k, g in groups.items() if fits <= g[0].values.items()), like)
-        groups.setdefault(like, []).append(host)
-    return list(groups.values())
+    """Groups of like nodes, the least memory first: equal, but for a tenth of the memory.
+
+    Nodes of one purchase differ by what their firmware keeps. One that is out, and may lack facts,
+    is of the first group that has all those it tells.
+    """
+    groups: dict[str, list[list[_Host]]] = {}
+    for host in sorted(hosts, key=lambda host: (not host.available, _memory(host))):
+        like = repr(sorted((n, v) for n, v in host.values.items() if n != _MEMORY))
+        near = [group for group in groups.get(like, ()) if _near(host, group[0])]
+        if not near and not host.available:
+            fits = {n: v for n, v in host.values.items() if n != _MEMORY}.items()
+            near = [
+                group
+                for some in groups.values()
+                for group in some
+                if fits <= group[0].values.items() and _near(host, group[0])
+            ]
+        if near:
+            near[0].append(host)
+        else:
+            groups.setdefault(like, []).append([host])
+    return sorted((group for some in groups.values() for group in some), key=_least)
+
+
+def _memory(host: _Host) -> float:
+    found = host.values.get(_MEMORY)
+    return found if isinstance(found, (int, float)) else math.inf
+
+
+def _least(group: Sequence[_Host]) -> tuple[float, int]:
+    return min(map(_memory, group)), _cores(group) or 0
+
+
+def _near(host: _Host, other: _Host) -> bool:
+    """Whether two nodes have the same memory but for a tenth; one that is out may tell none."""
+    if _MEMORY not in host.values or _MEMORY not in other.values:
+        return not host.available or (_MEMORY not in other.values and _MEMORY not in host.values)
+    less, more = sorted((_memory(host), _memory(other)))
+    return more <= less * _SAME_MEMORY
 
 
 def common(nodes: Hosts, out: Hosts = ()) -> dict[str, Value]:

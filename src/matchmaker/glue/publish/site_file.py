@@ -13,7 +13,7 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.classad.values import is_number
-from matchmaker.glue.records import GlueRecords, Site
+from matchmaker.glue.records import Cluster, GlueRecords, Site
 
 KEYS: Final[Mapping[str, str]] = {
     "name": "GlueSiteName",
@@ -70,17 +70,18 @@ def _text(key: str, value: Any) -> str:
 def with_site(records: GlueRecords, values: Mapping[str, Value]) -> GlueRecords:
     """Records of which each site has values besides its own."""
     changed = {site.id: Site(site.id, {**site.values, **values}) for site in records.sites}
-    clusters = {
-        cluster.id: attrs.evolve(cluster, site=changed.get(cluster.site_id, cluster.site))
-        for cluster in records.clusters
-    }
+
+    def placed(cluster: Cluster) -> Cluster:
+        return attrs.evolve(cluster, site=changed.get(cluster.site_id, cluster.site))
+
+    # Each queue sees a cluster with the hosts of its own, so that an id says not which one.
     queues = (
-        attrs.evolve(ce, cluster=clusters.get(ce.cluster.id, ce.cluster)) if ce.cluster else ce
+        attrs.evolve(ce, cluster=placed(ce.cluster)) if ce.cluster else ce
         for ce in records.computing_elements
     )
     return attrs.evolve(
         records,
         sites=tuple(changed.values()),
-        clusters=tuple(clusters.values()),
+        clusters=tuple(map(placed, records.clusters)),
         computing_elements=tuple(queues),
     )

@@ -78,7 +78,8 @@ def _cluster(
     keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
     keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
     more = [*(("GlueForeignKey", each) for each in keys), *_VERSION]
-    made = writer.below(home, "GlueCluster", cluster.id, cluster.values, more)
+    values = {n: value for n, value in cluster.values.items() if not n.startswith("GLUE2Computing")}
+    made = writer.below(home, "GlueCluster", cluster.id, values, more)
     yield made
     for sub in cluster.subclusters:
         more = [("GlueChunkKey", f"GlueClusterUniqueID={cluster.id}"), *_VERSION]

@@ -156,6 +156,7 @@ def _manager(
     if not values:
         owners = ("GLUE2ComputingManager", "GLUE2Manager")
         values = renamed(cluster.values, *owners)
+        values |= {n: value for n, value in cluster.values.items() if n.startswith(owners)}
         facts = [renamed(ce.values, *owners) for ce in queues]
         for name, value in facts[0].items() if facts else ():
             if all(other.get(name) == value for other in facts):
