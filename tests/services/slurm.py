@@ -114,6 +114,7 @@ class SlurmNode:
     """A node as slurm.conf describes it; ``gres`` is like ``gpu:2`` or ``gpu:a100:2``.
 
     A node without ``partitions`` is in ``main``, which has all nodes if none names a partition.
+    ``settings`` are further words of its line, such as ``MemSpecLimit=3000``.
     """
 
     name: str = attrs.field(validator=_plain)
@@ -126,6 +127,7 @@ class SlurmNode:
     )
     gres: str | None = attrs.field(default=None, validator=attrs.validators.optional(_plain))
     partitions: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The node's line in slurm.conf."""
@@ -139,7 +141,7 @@ class SlurmNode:
             words.append(f"Feature={','.join(self.features)}")
         if self.gres is not None:
             words.append(f"Gres={self.gres}")
-        return " ".join(words)
+        return " ".join([*words, *self.settings])
 
 
 @attrs.frozen
@@ -363,6 +365,13 @@ class Farm:
             time.sleep(0.05)
             state = self._run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").stdout.strip()
         return output.read_text()
+
+    def refusal(self, argv: Sequence[str]) -> str:
+        """Submits a job, and cancels it; why Slurm did not take it, empty where it did."""
+        done = self._run("sbatch", "--parsable", "-N1", *argv, "--wrap", "true")
+        if done.returncode == 0:
+            self._run("scancel", done.stdout.strip())
+        return done.stderr.strip()
 
     def queue(self, argv: Sequence[str]) -> str:
         """Submits a job that is held, and so stays queued; its name."""

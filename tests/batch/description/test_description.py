@@ -301,6 +301,89 @@ def test_numbers_beyond_all_measure_are_unknown(lrms: str, text: str, unknown: l
     assert facts(ad, *unknown) == [UNDEFINED] * len(unknown)
 
 
+@pytest.mark.parametrize(
+    ("lrms", "text", "finding"),
+    [
+        ("slurm", "NodeName=n CPUTot=-4 State=IDLE",
+         "node n: CPUTot='-4': expected a whole number from 0; it counts as unknown"),
+        ("slurm", "NodeName=n RealMemory=abc State=IDLE",
+         "node n: RealMemory='abc': expected a whole number from 0; it counts as unknown"),
+        ("slurm", "NodeName=n MemSpecLimit=abc RealMemory=9 State=IDLE",
+         "node n: MemSpecLimit='abc': expected a whole number from 0; it counts as unknown"),
+        ("slurm", "NodeName=n CPUTot=4 CPUSpecList=some State=IDLE",
+         ("node n: CPUSpecList='some': expected numbers of CPUs such as 0-1,8;"
+          " it counts as unknown")),
+        ("slurm", "NodeName=n Gres=gpu:a100:-2 State=IDLE",
+         ("node n: Gres='gpu:a100:-2': expected generic resources such as gpu:a100:2;"
+          " it counts as unknown")),
+        ("slurm", "NodeName=n CPUTot=4",
+         "node n has no State: it is taken for one that takes no jobs"),
+        ("slurm", "PartitionName=p MaxTime=soon State=UP",
+         "partition p: MaxTime='soon': expected a time such as 24:00:00; it counts as unknown"),
+        ("slurm", "PartitionName=p MaxMemPerNode=1G State=UPP",
+         "partition p: State='UPP': expected UP, DOWN, DRAIN or INACTIVE; it counts as closed"),
+        ("slurm", "PartitionName=p State=UP\nJob=1 Partition=p Stat",
+         "a job has no State: it is not counted"),
+        ("slurm", '{"nodes": [{"name": "n", "state": ["IDLE"], "cpus": NaN}]}',
+         "node n: cpus='NaN': expected a whole number from 0; it counts as unknown"),
+        ("slurm", ('{"nodes": [{"name": "n", "state": "idle", "real_memory": {"set": true, '
+                   '"infinite": false, "number": -Infinity}}]}'),
+         "node n: real_memory='-Infinity': expected a whole number from 0; it counts as unknown"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_read_is_a_finding(lrms: str, text: str, finding: str) -> None:
+    found = read_description(lrms, [("saved", text)])
+    assert f"saved: {finding}" in said(found)
+
+
+def test_a_field_that_many_records_have_wrong_is_one_finding() -> None:
+    lines = "".join(f"NodeName=n{number} CPUTot=x State=IDLE\n" for number in range(300))
+    found = read_description("slurm", [("saved", lines)])
+    [issue] = found.issues
+    assert issue.message == (
+        "node n0: CPUTot='x': expected a whole number from 0; it counts as unknown;"
+        " such values: 300"
+    )
+    assert (issue.rule, issue.attribute, issue.raw, issue.count) == (
+        "describe.value", "CPUTot", "x", 300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [40, 300, 420])
+def test_an_output_that_is_cut_within_a_record_is_a_finding(keep: int) -> None:
+    lines = shapes.SHAPES["slurm"]["scontrol show node"]["25.11"]
+    first, second, _ = lines.split("\n")
+    cut = read_description("slurm", [("saved", f"{first}\n{second[:keep]}")])
+    assert any("node wn02" in issue for issue in said(cut))
+    assert read_description("slurm", [("saved", lines.rstrip())]).issues == ()
+
+
+@pytest.mark.parametrize(
+    ("lrms", "output", "version"),
+    [
+        ("slurm", "nodes in JSON", "0.0.44"), ("pbspro", "pbsnodes -a -F json", "22.05"),
+        ("torque", "pbsnodes -x", "6.1"), ("sge", "qhost -F -q -xml", "8.1.9"),
+        ("lsf", "bhosts -o … -json", "10.1"),
+    ],
+)  # fmt: skip
+def test_a_document_that_is_cut_is_an_error_that_says_so(
+    lrms: str, output: str, version: str
+) -> None:
+    text = shapes.SHAPES[lrms][output][version].rstrip()
+    for size in (len(text) // 3, len(text) // 2, len(text) - 1):
+        with pytest.raises(DescriptionError, match=r"^saved: .*: is the output cut"):
+            read_description(lrms, [("saved", text[:size])])
+
+
+def test_not_a_number_in_an_ad_is_a_finding() -> None:
+    text = '[{"MyType": "Machine", "Name": "s", "Cpus": NaN, "Memory": 5}]'
+    found = read_description("htcondor", [("saved", text)])
+    assert facts(found.nodes[0], "Cpus", "Memory") == [UNDEFINED, 5]
+    assert said(found) == [
+        "saved: NaN was found where JSON has a value: the attribute is undefined"
+    ]
+
+
 def test_lists_in_lists_are_shortened() -> None:
     text = '{"nodes": [{"name": "n", "x": ' + "[" * 700 + "]" * 700 + "}]}"
     (ad,) = read_description("slurm", [("saved", text)]).nodes

@@ -76,7 +76,16 @@ def test_states_and_flags(state: str, available: bool) -> None:
         # What can be had, of what is there: two CPUs are kept for the system.
         ("CPUAlloc=4 CPUEfctv=14 CPUTot=16", {"Cpus": 14, "FreeCpus": 10}),
         ("CPUAlloc=4 CPUTot=16", {"Cpus": 16, "FreeCpus": 12}),
-        ("RealMemory=9000 MemSpecLimit=1000 AllocMem=3000", {"Memory": 9000, "FreeMemory": 5000}),
+        ("RealMemory=9000 MemSpecLimit=1000 AllocMem=3000", {"Memory": 8000, "FreeMemory": 5000}),
+        # Before version 22.05 only the cores that are kept are said, of one CPU or as many as
+        # their threads.
+        ("CPUAlloc=2 CPUTot=16 CoresPerSocket=4 Sockets=2 ThreadsPerCore=2 CoreSpecCount=2",
+         {"Cpus": 12, "FreeCpus": 10}),
+        ("CPUTot=8 CoresPerSocket=8 Sockets=1 ThreadsPerCore=2 CoreSpecCount=2", {"Cpus": 6}),
+        ("CPUTot=8 CoresPerSocket=4 Sockets=2 ThreadsPerCore=1 CoreSpecCount=3", {"Cpus": 5}),
+        ("CPUTot=16 CoresPerSocket=4 Sockets=2 ThreadsPerCore=2 CPUSpecList=6-7,14-15",
+         {"Cpus": 12}),
+        ("CPUTot=16 CoresPerSocket=4 Sockets=2 ThreadsPerCore=2 CPUSpecList=0,1,8", {"Cpus": 12}),
         # Where only the resources are counted, their counts are taken.
         ("CfgTRES=cpu=8,mem=15.5G,billing=8 AllocTRES=cpu=3,mem=2G",
          {"Cpus": 8, "FreeCpus": 5, "Memory": 15872, "FreeMemory": 13824}),

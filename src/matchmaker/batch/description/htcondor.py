@@ -88,7 +88,10 @@ def _ads(text: Text) -> Iterator[ClassAd]:
     blocks: Iterable[tuple[str, str]]
     if content[:1] in ("[", "{"):
         # Decoded, a string that looks like an expression could not be told from one.
-        data = as_json(attrs.evolve(text, content=settled(content)))
+        def undefined(constant: str) -> None:
+            text.note(f"{constant} was found where JSON has a value: the attribute is undefined")
+
+        data = as_json(attrs.evolve(text, content=settled(content)), undefined)
         if not isinstance(data, list):
             raise text.wrong("a JSON list of ads was expected")
         blocks = (("json", marked(json.dumps([entry]))) for entry in data)

@@ -33,14 +33,13 @@ from matchmaker.batch.description.records import (
     greatest,
 )
 from matchmaker.batch.description.slurm_output import JOB, WHO, records
-from matchmaker.batch.description.texts import Format, Text
+from matchmaker.batch.description.texts import Format, Record, Text
 from matchmaker.batch.description.units import (
+    count,
     first,
     less,
     limit,
-    megabytes,
     platform,
-    real,
     whole,
     words,
 )
@@ -67,7 +66,13 @@ _NODE: Final = {
     "name": ("NodeName", "name"),
     "state": ("State", "state"),
     "flags": ("state_flags",),
-    "cpus": ("CPUEfctv", "effective_cpus", "CPUTot", "cpus"),
+    "cpus": ("CPUTot", "cpus"),
+    "offered cpus": ("CPUEfctv", "effective_cpus"),
+    "sockets": ("Sockets", "sockets"),
+    "cores of a socket": ("CoresPerSocket", "cores"),
+    "threads of a core": ("ThreadsPerCore", "threads"),
+    "reserved cores": ("CoreSpecCount", "specialized_cores"),
+    "reserved cpus": ("CPUSpecList", "CpuSpecList", "specialized_cpus"),
     "used cpus": ("CPUAlloc", "alloc_cpus"),
     "memory": ("RealMemory", "real_memory"),
     "reserved memory": ("MemSpecLimit", "specialized_memory"),
@@ -138,6 +143,7 @@ _STATUS: Final = {
     # Version 0.0.37 of the JSON has the number of the state, under another name.
     "3": PRODUCTION, "1": QUEUEING, "2": DRAINING, "0": CLOSED,
 }  # fmt: skip
+_JOB_STATE: Final = ("State", "job_state")
 _UNSET: Final = 4294967294
 _COUNTED: Final = {
     "running": frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT"}),
@@ -149,27 +155,28 @@ Facts = Mapping[str, str]
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The nodes and partitions in some outputs, in any order."""
-    nodes: list[Facts] = []
+    nodes: list[tuple[Facts, Text]] = []
     partitions: list[tuple[Facts, Text]] = []
     jobs: list[Facts] | None = None
     for text in texts:
         for kind, facts in records(text):
             if kind == "node":
-                nodes.append(facts)
+                nodes.append((facts, text))
             elif kind == "partition":
                 partitions.append((facts, text))
             else:
                 jobs = [] if jobs is None else jobs
                 jobs += [facts] if facts else []
+                if facts and first(facts, _JOB_STATE) is None:
+                    text.note("a job has no State: it is not counted")
     counts = None if jobs is None else _counted(jobs)
     of_partitions = [facts for facts, _ in partitions]
-    found = [_node(facts, of_partitions) for facts in nodes]
+    found = [_node(facts, text, of_partitions) for facts, text in nodes]
     times = {_name(facts): limit(first(facts, _PARTITION["time"]), 60) for facts in of_partitions}
     found = [attrs.evolve(node, max_wall=greatest(map(times.get, node.queues))) for node in found]
     behind = by_queue(found)
     return found, [
-        _queue(facts, _access(facts, text), behind.get(_name(facts), ()), counts)
-        for facts, text in partitions
+        _queue(facts, text, behind.get(_name(facts), ()), counts) for facts, text in partitions
     ]
 
 
@@ -177,40 +184,95 @@ def _name(partition: Facts) -> str:
     return first(partition, _PARTITION["name"]) or ""
 
 
-def _node(facts: Facts, partitions: Iterable[Facts]) -> Node:
+def _node(facts: Facts, text: Text, partitions: Iterable[Facts]) -> Node:
     def said(name: str) -> str | None:
         return first(facts, _NODE[name])
 
+    name = said("name") or ""
+    node = Record(f"node {name}", facts, text)
+
+    def number(fact: str) -> int | None:
+        return node.number(*_NODE[fact])
+
+    def gpus(fact: str) -> int | None:
+        return node.value(_NODE[fact], _gpus, "generic resources such as gpu:a100:2")
+
+    if said("state") is None:
+        text.note(f"node {name} has no State: it is taken for one that takes no jobs")
     states = _states(said("state")) + _states(said("flags"))
-    tres, used = _tres(said("tres")), _tres(said("used tres"))
+    configured, tres = _tres(node, "tres")
+    used, _ = _tres(node, "used tres")
     # What is in use is listed where it is more than nothing.
-    in_use = {**dict.fromkeys(tres, "0"), **used}
-    cores = _known(whole(said("cpus")), whole(tres.get("cpu")))
-    memory = _known(whole(said("memory")), megabytes(tres.get("mem"), "m"))
-    taken = _known(whole(said("used memory")), megabytes(in_use.get("mem"), "m"))
-    gpus = _known(_gpus(said("gres")), _gpus_of(tres))
-    used_gpus = _known(_gpus(said("used gres")), whole(in_use.get("gres/gpu")))
-    hundredths = whole(said("hundredths of load"))
+    in_use = attrs.evolve(used, facts={**dict.fromkeys(tres, "0"), **used.facts})
+    offered = _offered_cpus(node)
+    # Since version 22.05 these are the CPUs that jobs can have, even if nothing else says so.
+    counted = [each for each in (offered, configured.number("cpu")) if each is not None]
+    cores = min(counted, default=None)
+    memory = _known(number("memory"), configured.size("mem", unit="m"))
+    memory = less(memory, number("reserved memory") if _has(facts, "reserved memory") else 0)
+    taken = _known(number("used memory"), in_use.size("mem", unit="m"))
+    all_gpus = _known(gpus("gres"), _gpus_of(configured))
+    used_gpus = _known(gpus("used gres"), in_use.number("gres/gpu"))
+    hundredths = number("hundredths of load")
     return Node(
-        name=said("name") or "",
+        name=name,
         lrms=LRMS,
         state="+".join(states) if "state" in facts else said("state") or "UNKNOWN",
         available=_available(states),
         cpus=cores,
-        free_cpus=less(cores, _known(whole(said("used cpus")), whole(in_use.get("cpu")))),
+        free_cpus=less(cores, _known(number("used cpus"), in_use.number("cpu"))),
         memory=memory,
-        free_memory=less(less(memory, whole(said("reserved memory") or "0")), taken),
-        disk=whole(said("disk")),
-        gpus=gpus,
-        free_gpus=less(gpus, used_gpus if gpus else 0),
+        free_memory=less(memory, taken),
+        disk=number("disk"),
+        gpus=all_gpus,
+        free_gpus=less(all_gpus, used_gpus if all_gpus else 0),
         gpu_models=_models(said("gres")) or _models(_typed(tres)),
         arch=platform(said("arch")),
         system=(said("system") or "").partition(" ")[0] or None,
-        load=real(said("load")) if hundredths is None or hundredths >= _UNSET else hundredths / 100,
+        load=(
+            node.load(*_NODE["load"])
+            if hundredths is None or hundredths >= _UNSET
+            else hundredths / 100
+        ),
         features=words(said("features")),
-        queues=_partitions(said("name") or "", said("partitions"), partitions),
+        queues=_partitions(name, said("partitions"), partitions),
         native=facts,
     )
+
+
+def _has(facts: Facts, name: str) -> bool:
+    return first(facts, _NODE[name]) is not None
+
+
+def _offered_cpus(node: Record) -> int | None:
+    """Return the CPUs that jobs can have: all but those of cores that the system keeps.
+
+    Slurm says so itself since version 22.05. A core has as many CPUs as threads, or one where the
+    node has no more CPUs than cores.
+
+    >>> facts = {"CPUTot": "16", "Sockets": "2", "CoresPerSocket": "4", "ThreadsPerCore": "2"}
+    >>> for more in ({"CoreSpecCount": "2"}, {"CPUSpecList": "0,8-9"}, {"CPUTot": "8",
+    ...              "CoreSpecCount": "2"}, {"CPUSpecList": "some"}):
+    ...     _offered_cpus(Record("node n", facts | more, Text("", "x")))
+    12
+    12
+    6
+    """
+    offered, total, sockets, cores, threads = (
+        node.number(*_NODE[name])
+        for name in ("offered cpus", "cpus", "sockets", "cores of a socket", "threads of a core")
+    )
+    if offered is not None or total is None:
+        return offered
+    each = max(1, threads or 1)
+    kept = node.number(*_NODE["reserved cores"]) if _has(node.facts, "reserved cores") else 0
+    if kept == 0:
+        listed = first(node.facts, _NODE["reserved cpus"])
+        numbers = node.value(_NODE["reserved cpus"], _numbers, "numbers of CPUs such as 0-1,8")
+        kept = None if listed and numbers is None else len({n // each for n in numbers or ()})
+    if total <= (sockets or 1) * (cores or 1):
+        each = 1
+    return less(total, None if kept is None else kept * each)
 
 
 def _known(number: int | None, other: int | None) -> int | None:
@@ -236,9 +298,12 @@ def _available(states: Iterable[str]) -> bool:
     return bool(known & _TAKES_JOBS) and known <= _TAKES_JOBS | _HARMLESS
 
 
-def _tres(text: str | None) -> dict[str, str]:
-    pairs = (word.partition("=") for word in words(text))
-    return {name: value for name, _, value in pairs}
+def _tres(node: Record, fact: str) -> tuple[Record, dict[str, str]]:
+    """Return the trackable resources of a fact, to read and as texts."""
+    name = next((each for each in _NODE[fact] if each in node.facts), "")
+    pairs = (word.partition("=") for word in words(node.facts.get(name)))
+    found = {kind: value for kind, _, value in pairs}
+    return Record(f"{node.place}: {name}", found, node.text), found
 
 
 def _gpus(gres: str | None) -> int | None:
@@ -249,7 +314,8 @@ def _gpus(gres: str | None) -> int | None:
     """
     if gres is None or gres == "N/A":
         return None
-    return sum(count for _, count in _devices(gres))
+    numbers = [number for _, number in _devices(gres)]
+    return None if any(number < 0 for number in numbers) else sum(numbers)
 
 
 def _models(gres: str | None) -> dict[str, int]:
@@ -259,9 +325,9 @@ def _models(gres: str | None) -> dict[str, int]:
     ({'a100': 3, 'h100': 1}, {})
     """
     found: dict[str, int] = {}
-    for name, count in _devices(gres or ""):
-        if name and count:
-            found[name] = found.get(name, 0) + count
+    for name, number in _devices(gres or ""):
+        if name and number > 0:
+            found[name] = found.get(name, 0) + number
     return found
 
 
@@ -270,9 +336,10 @@ def _devices(gres: str) -> Iterator[tuple[str, int]]:
     for one in words(re.sub(r"\([^()]*\)", "", gres)):
         kind, *rest = one.removeprefix("gres/").removeprefix("gres:").split(":")
         if kind == "gpu":
-            count = whole(rest[-1]) if rest else None
-            names = rest if count is None else rest[:-1]
-            yield (names[0] if names and names[0] != _SHARED else ""), 1 if count is None else count
+            number = whole(rest[-1]) if rest else None
+            names = rest if number is None else rest[:-1]
+            model = names[0] if names and names[0] != _SHARED else ""
+            yield model, 1 if number is None else number
 
 
 _SHARED: Final = "no_consume"
@@ -285,9 +352,9 @@ def _typed(tres: Mapping[str, str]) -> str:
     return ",".join(f"{name}:{tres[name]}" for name in kinds)
 
 
-def _gpus_of(tres: Mapping[str, str]) -> int | None:
+def _gpus_of(tres: Record) -> int | None:
     """The GPUs of trackable resources: all, or those that are counted by type alone."""
-    return _known(whole(tres.get("gres/gpu")), _gpus(_typed(tres) or None))
+    return _known(tres.number("gres/gpu"), _gpus(_typed(tres.facts) or None))
 
 
 def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tuple[str, ...]:
@@ -350,7 +417,7 @@ def _counted(jobs: Iterable[Facts]) -> _Counts:
     """How many jobs run and wait, by partition and `_COUNTED`; None where that is unknown."""
     found: dict[tuple[str, str], int | None] = {}
     for facts in jobs:
-        states = set(words(first(facts, ("State", "job_state"))))
+        states = set(words(first(facts, _JOB_STATE)))
         kinds = [kind for kind, wanted in _COUNTED.items() if states & wanted]
         tasks = _tasks(facts.get("array_task_string") or "0") if kinds else 0
         for partition in words(first(facts, ("Partition", "partition"))):
@@ -361,6 +428,21 @@ def _counted(jobs: Iterable[Facts]) -> _Counts:
     return found
 
 
+def _numbers(text: str) -> set[int] | None:
+    """Return the numbers of a list such as ``0-1,8``; None for one that cannot be read."""
+    found: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        begin, end = count(low), count(high or low)
+        if begin is None or end is None or not begin <= end < _MOST_CPUS:
+            return None
+        found.update(range(begin, end + 1))
+    return found
+
+
+_MOST_CPUS: Final = 1 << 16
+"""Slurm counts a node's CPUs in 16 bits."""
+
 _TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)
 
 
@@ -370,61 +452,74 @@ def _tasks(text: str) -> int | None:
     >>> _tasks("1-9:2,20%3"), _tasks("7"), _tasks("1,2,...")
     (6, 1, None)
     """
-    count = 0
+    found = 0
     for part in text.partition("%")[0].split(","):
         one = _TASKS.fullmatch(part)
         if one is None:
             return None
         low, high, step = int(one[1]), int(one[2] or one[1]), int(one[3] or 1)
-        count += max(0, high - low) // (step or 1) + 1
-    return count
+        found += max(0, high - low) // (step or 1) + 1
+    return found
 
 
-def _queue(facts: Facts, access: Access, mine: Sequence[Node], counts: _Counts | None) -> Queue:
-    def said(name: str) -> str | None:
-        return first(facts, _PARTITION[name])
+def _queue(facts: Facts, text: Text, mine: Sequence[Node], counts: _Counts | None) -> Queue:
+    name = _name(facts)
+    partition = Record(f"partition {name}", facts, text)
+
+    def said(fact: str) -> str | None:
+        return first(facts, _PARTITION[fact])
 
     def jobs(kind: str) -> int | None:
-        return None if counts is None else counts.get((_name(facts), kind), 0)
+        return None if counts is None else counts.get((name, kind), 0)
+
+    def most(fact: str) -> int | None:
+        """A limit on a job; None where there is none, which JSON writes as 0 or -1."""
+        return partition.value(_PARTITION[fact], _limit_of_job, "a whole number, or UNLIMITED")
 
     _, free = cpus(mine)
-    state, default, flags = said("state"), said("default"), said("flags")
+    state = said("state")
+    if state is not None and state.upper() not in (*_STATUS, "UNKNOWN"):
+        text.note(
+            f"partition {name}: State={state[:80]!r}: expected UP, DOWN, DRAIN or INACTIVE;"
+            " it counts as closed"
+        )
+    default, flags = said("default"), said("flags")
     if default is None and flags is not None:
         default = "YES" if "default" in words(flags.lower()) else "NO"
-    of_node, of_cpu = _most(said("memory of a node")), _most(said("memory of a cpu"))
-    if of_node is None and of_cpu is None:
+    of_node, of_cpu = most("memory of a node"), most("memory of a cpu")
+    if not of_node and not of_cpu:
         of_node, of_cpu = _most_of_either(said("memory"))
     return Queue(
-        name=_name(facts),
+        name=name,
         lrms=LRMS,
         status=None if state is None else _STATUS.get(state.upper(), CLOSED),
-        total_cpus=whole(said("cpus")),
+        total_cpus=partition.number(*_PARTITION["cpus"]),
         free_cpus=free,
         running=jobs("running"),
         waiting=jobs("waiting"),
-        max_wall=limit(said("time"), 60),
-        max_node_cpus=_most(said("cpus of a node")),
-        max_node_memory=of_node,
-        max_cpu_memory=of_cpu,
-        priority=whole(said("priority")),
+        max_wall=partition.time(*_PARTITION["time"], unit=60),
+        max_node_cpus=most("cpus of a node") or None,
+        max_node_memory=of_node or None,
+        max_cpu_memory=of_cpu or None,
+        priority=partition.number(*_PARTITION["priority"]),
         default=None if default is None else default == "YES",
-        access=access,
+        access=_access(facts, text),
         native=facts,
     )
 
 
-def _most(text: str | None) -> int | None:
-    """A limit on a job; None where there is none, which JSON writes as 0 or -1.
-
-    >>> _most("4"), _most("UNLIMITED"), _most("0"), _most("-1"), _most(None)
-    (4, None, None, None, None)
-    """
-    number = whole(text)
-    return number if number is not None and number > 0 else None
-
-
 _OF_CPU: Final = 1 << 63
 """The bit that makes a limit of memory one for each processor."""
+_OF_EITHER: Final = re.compile(r"-\d{19}", re.ASCII)
+
+
+def _limit_of_job(text: str) -> int | None:
+    """A limit on a job; 0 where this number is none, None where it cannot be read.
+
+    >>> _limit_of_job("4"), _limit_of_job("-1"), _limit_of_job("-9223372036854775308")
+    (4, 0, 0)
+    """
+    return 0 if text == "-1" or _OF_EITHER.fullmatch(text) else count(text)
 
 
 def _most_of_either(text: str | None) -> tuple[int | None, int | None]:
@@ -433,6 +528,6 @@ def _most_of_either(text: str | None) -> tuple[int | None, int | None]:
     >>> _most_of_either("3000"), _most_of_either("-9223372036854775308"), _most_of_either("0")
     ((3000, None), (None, 500), (None, None))
     """
-    if text is not None and re.fullmatch(r"-\d{19}", text, re.ASCII):
-        return None, _most(str(int(text) + _OF_CPU))
-    return _most(text), None
+    if text is not None and _OF_EITHER.fullmatch(text):
+        return None, max(0, int(text) + _OF_CPU) or None
+    return count(text) or None, None

@@ -50,6 +50,8 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
     if not text.content.strip():
         yield "job", {}
     before: dict[str, str] = {}
+    alike: dict[str, list[dict[str, str]]] = {}
+    kind = None
     for line, facts in _entries(text.content):
         kind = next((kind for name, kind in _HEADS.items() if name in facts), None)
         if kind is not None:
@@ -59,12 +61,16 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
                 name, *more = facts["PartitionName"].split()[:2] or [""]
                 if more:  # a name has no blank: the next fact has lost its own
                     facts |= {"PartitionName": name, LOST: more[0]}
+            alike.setdefault(kind, []).append(facts)
             yield kind, facts
         elif facts or line.strip() not in _NOTHING:
             text.skip(line, f"a node, a partition, or a job as {JOB} has it")
             # It may be the rest of the line before, with lists of who is admitted.
             before[LOST] = line.strip()
         before = facts
+    if kind is not None:
+        *others, last = alike[kind]
+        text.check_end(f"{kind} {next(iter(last.values()), '')}", last, others)
 
 
 def _partition(entry: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The output of a batch system's command, its source and form, and the lines that were skipped.
+"""The output of a batch system's command, its source and form, and what was left out of it.
 
 JSON and XML in such a text are read here, within bounds.
 """
@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from matchmaker._diagnostics import Diagnostic
+from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
+from matchmaker.batch.description.units import count, limit, megabytes, real
 from matchmaker.batch.limits import LIMITS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+
+_Value = TypeVar("_Value")
+
+_UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unknown",
+                           "infinite", "infinity", "unlimited"})  # fmt: skip
+"""What batch systems print in place of a value that they do not know, or that has no limit."""
 
 _HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
 _NAME: Final = re.compile(r"[\w.:-]+")
@@ -49,19 +56,94 @@ class Text:
     content: str
     source: str
     skipped: list[Diagnostic] = attrs.Factory(list)
+    _odd: dict[str, tuple[int, str]] = attrs.Factory(dict)
 
     def skip(self, line: str, expected: str) -> None:
         """Notes a line that is left out."""
         message = f"expected {expected}, left out {line.strip()[:80]!r}"
         self.skipped.append(Diagnostic("describe.line", message, source=self.source))
 
-    def note(self, message: str) -> None:
+    def note(self, message: str, severity: str = WARNING) -> None:
         """Notes what an admin should know of the output."""
-        self.skipped.append(Diagnostic("describe.output", message, source=self.source))
+        found = Diagnostic("describe.output", message, source=self.source, severity=severity)
+        self.skipped.append(found)
+
+    def inform(self, message: str) -> None:
+        """Notes what is as it should be, and may surprise."""
+        self.note(message, NOTE)
+
+    def odd(self, place: str, name: str, value: str, expected: str) -> None:
+        """Notes a value that cannot be read: the first of a name, and how many more there are."""
+        if name not in self._odd:
+            said = f"{place}: {name}={value[:80]!r}: expected {expected}; it counts as unknown"
+            self._odd[name] = len(self.skipped), said
+            found = Diagnostic("describe.value", said, source=self.source)
+            self.skipped.append(attrs.evolve(found, attribute=name, raw=value[:80]))
+            return
+        index, said = self._odd[name]
+        known = self.skipped[index]
+        said += f"; such values: {known.count + 1}"
+        self.skipped[index] = attrs.evolve(known, message=said, count=known.count + 1)
+
+    def check_end(
+        self, place: str, last: Collection[str], others: Sequence[Collection[str]]
+    ) -> None:
+        """Notes that the output is cut, where its last record lacks what all others have.
+
+        An output that ends with a line is whole.
+        """
+        if self.content.endswith("\n") or not others:
+            return
+        common = [name for name in others[0] if all(name in other for other in others)]
+        lost = next((name for name in common if name not in last), None)
+        if lost is not None:
+            self.note(f"the output ends within {place}: {lost} was expected, as the others have it")
 
     def wrong(self, why: str) -> DescriptionError:
         """The error for an output that cannot be read."""
         return DescriptionError(f"{self.source}: {why}")
+
+
+@attrs.frozen(slots=True)
+class Record:
+    """The facts of a node or queue; a value that cannot be read is noted, with its place."""
+
+    place: str
+    facts: Mapping[str, str]
+    text: Text
+
+    def value(
+        self,
+        names: Iterable[str],
+        read: Callable[[str], _Value | None],
+        expected: str,
+        unset: Collection[str] = (),
+    ) -> _Value | None:
+        """Read the fact of the first of some names that has one; ``unset`` mean that none has."""
+        name = next((each for each in names if each in self.facts), None)
+        if name is None:
+            return None
+        said = self.facts[name]
+        found = read(said)
+        if found is None and said.strip().lower() not in _UNSET and said not in unset:
+            self.text.odd(self.place, name, said, expected)
+        return found
+
+    def number(self, *names: str, unset: Collection[str] = ()) -> int | None:
+        """Read a whole number."""
+        return self.value(names, count, "a whole number from 0", unset)
+
+    def size(self, *names: str, unit: str = "b") -> int | None:
+        """Read a size, in megabytes."""
+        return self.value(names, lambda said: megabytes(said, unit), "a size such as 16gb")
+
+    def load(self, *names: str) -> float | None:
+        """Read a load."""
+        return self.value(names, real, "a number")
+
+    def time(self, *names: str, unit: int = 1) -> int | None:
+        """Read a limit on time, in seconds."""
+        return self.value(names, lambda said: limit(said, unit), "a time such as 24:00:00")
 
 
 @attrs.frozen(slots=True)
@@ -104,6 +186,11 @@ def blocks(text: Text) -> list[Block]:
     return found
 
 
+_CUT: Final = "; it ends too early: is the output cut?"
+_EARLY_ENDS: Final = (3, 5)
+"""XML_ERROR_NO_ELEMENTS and XML_ERROR_UNCLOSED_TOKEN of expat."""
+
+
 def as_object(text: Text) -> dict[str, Any]:
     """The JSON object that an output is. Raises DescriptionError for anything else.
 
@@ -116,10 +203,12 @@ def as_object(text: Text) -> dict[str, Any]:
     return data
 
 
-def as_json(text: Text) -> Any:
+def as_json(text: Text, constant: Callable[[str], Any] = str) -> Any:
     """The JSON that an output is. Raises DescriptionError for anything else.
 
-    Also for an object with two different values of one name: either may be a restriction.
+    Also for an object with two different values of one name: either may be a restriction. ``NaN``
+    and ``Infinity``, which JSON lacks, are what ``constant`` makes of them: texts, so that they are
+    noted where a number should be.
 
     >>> as_json(Text('{"a": 1, "b": 2, "a": 1}', "x"))
     {'a': 1, 'b': 2}
@@ -137,11 +226,13 @@ def as_json(text: Text) -> Any:
         return found
 
     try:
-        return json.loads(text.content, parse_constant=lambda _: None, object_pairs_hook=fields)
+        return json.loads(text.content, parse_constant=constant, object_pairs_hook=fields)
     except DescriptionError:
         raise
     except ValueError as error:
-        raise text.wrong(f"not JSON: {error}") from None
+        content = text.content.rstrip()
+        cut = getattr(error, "pos", 0) >= len(content) or not content.endswith(("}", "]"))
+        raise text.wrong(f"not JSON: {error}{_CUT if cut else ''}") from None
     except RecursionError:
         raise text.wrong("the JSON nests too deep") from None
 
@@ -198,9 +289,15 @@ def _number(value: Mapping[str, Any]) -> Any:
     return "UNLIMITED" if value.get("infinite") else value.get("number") if value["set"] else None
 
 
+_EXACT: Final = 1 << 53
+"""Whole numbers below it are exact as floats, which some batch systems print: ``1.6e+07``."""
+
+
 def _plain(value: Any, depth: int = 0) -> str:
     if value is None:
         return "(null)"  # as Slurm and LSF write it; no name of a list
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        value = int(value)
     if isinstance(value, list):
         return ",".join(_plain(one, depth + 1) for one in value) if depth < LIMITS.depth else "..."
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -218,5 +315,7 @@ def as_xml(text: Text) -> Element:
     try:
         # Without a document type there are no entities.
         return fromstring(text.content)  # noqa: S314
-    except (ParseError, UnicodeEncodeError) as error:
+    except ParseError as error:
+        raise text.wrong(f"not XML: {error}{_CUT if error.code in _EARLY_ENDS else ''}") from None
+    except UnicodeEncodeError as error:
         raise text.wrong(f"not XML: {error}") from None

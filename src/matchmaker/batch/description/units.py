@@ -43,6 +43,16 @@ def whole(text: str | None) -> int | None:
     return number if abs(number) < _LARGEST else None
 
 
+def count(text: str | None) -> int | None:
+    """A whole number from 0.
+
+    >>> count("12"), count("-4"), count("abc")
+    (12, None, None)
+    """
+    number = whole(text)
+    return None if number is None or number < 0 else number
+
+
 def real(text: str | None) -> float | None:
     """A finite number that is not too large.
 
