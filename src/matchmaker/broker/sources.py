@@ -20,6 +20,7 @@ from matchmaker.glue.issues import issue as made
 from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
 from matchmaker.glue.systems.downtimes import Downtime, close
+from matchmaker.glue.systems.registry import placed
 from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
@@ -128,7 +129,15 @@ def merged(
         pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
     whole_grid = records[0] if records else _NOTHING
-    return Queues(_closed([*kept.values()], whole_grid.downtimes), tuple(issues), whole_grid)
+    queues = _placed([*kept.values()])
+    return Queues(_closed(queues, whole_grid.downtimes), tuple(issues), whole_grid)
+
+
+def _placed(queues: Sequence[Queue]) -> list[Queue]:
+    """Return queues, told what registries know of their CEs; those stay of which none is known."""
+    ads = placed([queue.ad for queue in queues])
+    pairs = zip(queues, ads, strict=True)
+    return [attrs.evolve(queue, ad=ad) for queue, ad in pairs if ad is not None]
 
 
 def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Queue, ...]:

@@ -258,11 +258,13 @@ def _ads_or_system(
     from matchmaker.glue import systems
 
     form = systems.form_of(beginning(file))
-    if form == "other":
+    if form in ("ads", "other"):
         return list(held(path, file))
     data = file.read()
     try:
         document = systems.parse(data, form)
+        if isinstance(document, list) and any(isinstance(ad, ClassAd) for ad in document):
+            return document  # of a collector, and queues may be among them
         described = systems.recognised(document)
         if not described and not _holds_ads(document, form, data):
             described = True  # or refused, with the forms that are known
@@ -283,8 +285,8 @@ def _holds_ads(document: object, form: str, data: bytes) -> bool:
 
     if form == "xml":
         return b"<classads" in data[:4096] or b"<c>" in data[:4096] or b"<c " in data[:4096]
-    if form == "toml" or not isinstance(document, (dict, list)):
-        return form != "toml"
+    if form in ("toml", "yaml") or not isinstance(document, (dict, list)):
+        return form == "json"
     known = {name.lower() for name in (*NAMES, "info", *short_names(), *short_names().values())}
     listed = document if isinstance(document, list) else [document]
     return any(

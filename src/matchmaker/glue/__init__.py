@@ -173,10 +173,10 @@ def read(
     at: datetime | None = None,
     max_size: int | None = None,
 ) -> Glue:
-    """Read a description in any of the forms of a file: LDIF, GLUE 2.0 as XML or JSON, CRIC's JSON.
+    """Read a file of LDIF, of GLUE 2.0 as XML or JSON, or of another information system.
 
-    The beginning decides between XML, JSON, TOML and LDIF, and the content whose document it is
-    (`systems`). Each may be packed by gzip.
+    The beginning decides between XML, JSON, TOML, YAML, ads and LDIF, and the content whose
+    document it is (`systems`). Each may be packed by gzip.
 
     Args:
         source: a path, or a file open for bytes.
@@ -215,9 +215,11 @@ def read(
         now = at or datetime.now(UTC)
         found = attrs.evolve(snapshot, downtimes=systems.pending(snapshot.downtimes, now))
         return Glue(found, issues.all())
-    if form == "toml":
-        raise ValueError(f"TOML of no form that is known; known are {systems.known_forms()}")
-    make = documents.read_xml if form == "xml" else documents.read_json
+    if form in ("toml", "yaml"):
+        forms = systems.known_forms()
+        raise ValueError(f"{form.upper()} of no form that is known; known are {forms}")
+    makers = {"xml": documents.read_xml, "json": documents.read_json}
+    make = makers.get(form, read_all)
     glue = _gather(lambda report: make(BytesIO(data), report, max_size), rules, at)
     if any(issue.rule == "document.empty" for issue in glue.issues):
         forms = systems.known_forms()
@@ -239,7 +241,7 @@ def read_osg(ads: Iterable[ClassAd]) -> Glue:
     >>> ad.eval("CEid"), ad.eval("GlueHostMainMemoryRAMSize")
     ('ce.t2.edu:9619/condorce-condor-whole', 64000)
     """
-    from matchmaker.glue.readers import osg
+    from matchmaker.glue.systems import osg
 
     issues = Issues()
     snapshot = osg.snapshot(ads, issues.report)

@@ -29,6 +29,7 @@ from matchmaker.glue.access import (
 )
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
+    NOT_KNOWN,
     Bind,
     ComputingElement,
     GlueRecords,
@@ -218,7 +219,9 @@ def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> 
     parts = split_id(ce.id)
     if parts is not None:
         contact, lrms, queue = parts
-        found |= {"GlobusResourceContactString": contact, "LRMSType": lrms}
+        found["GlobusResourceContactString"] = contact
+        if lrms != NOT_KNOWN:
+            found["LRMSType"] = lrms
         found["QueueName"] = queue
     elif isinstance(named := ce.values.get("GlueCEName"), str):
         found["QueueName"] = named  # an id of GLUE 2.0 may be any URI

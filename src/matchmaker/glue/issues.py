@@ -31,7 +31,7 @@ ERRORS: Final = _rules({
     "access": "conflict damaged",
     "link": "dangling duplicate no-id no-cluster no-endpoint no-subcluster too-many",
     "source": "duplicate partial",
-    "system": "entry no-endpoint",
+    "system": "downtime entry no-endpoint",
 })  # fmt: skip
 """Rules that say that something is lost, or is of no use to a broker."""
 

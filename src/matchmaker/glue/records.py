@@ -24,6 +24,9 @@ Values: TypeAlias = Mapping[str, Value]
 QUEUE: Final = "QueueName="
 """What a CE that its id names otherwise has before its local queue, among its capabilities."""
 
+NOT_KNOWN: Final = "unknown"
+"""What stands for the batch system in a CE's id where nobody knows it."""
+
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 
 

@@ -14,6 +14,7 @@ from typing import IO, Final, Protocol, TypeAlias, TypeVar, cast
 from matchmaker.glue.limits import LIMITS
 
 _CHUNK: Final = 1 << 18
+_BEGINNING: Final = 4096
 _GAP = re.compile(rb"(?<!\n)\n\n")
 _T = TypeVar("_T")
 
@@ -192,8 +193,9 @@ class Begun:
 
     def beginning(self) -> bytes:
         """The first few bytes, which are more than spaces unless there is nothing else."""
-        while not self._seen.strip() and len(self._seen) < _CHUNK:
-            piece = self._file.read(4096)
+        # A file may give less than it is asked for: one that may be packed begins with two bytes.
+        while len(self._seen) < _BEGINNING or (not self._seen.strip() and len(self._seen) < _CHUNK):
+            piece = self._file.read(_BEGINNING)
             if not piece:
                 break
             self._seen += piece

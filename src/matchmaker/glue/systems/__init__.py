@@ -11,16 +11,18 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from io import BytesIO
 from typing import Final, Literal, TypeAlias
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers.expat import ExpatError, ParserCreate
 
 import attrs
 
+from matchmaker.classad.formats import read_ads
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import GlueRecords
-from matchmaker.glue.systems import cric, crr
+from matchmaker.glue.systems import cric, crr, glideinwms, gocdb, osg, topology
 from matchmaker.glue.systems.downtimes import Downtime, pending
 
 __all__ = [
@@ -35,8 +37,9 @@ __all__ = [
     "recognised",
 ]
 
-Form: TypeAlias = Literal["xml", "json", "toml", "other"]
-"""The form of a file by its beginning; ``other`` may be LDIF or ads."""
+Form: TypeAlias = Literal["xml", "json", "toml", "yaml", "ads", "other"]
+"""The form of a file by its beginning. ``ads`` are old ads; new ads are as ``json``, those of XML
+as ``xml``. ``other`` may be LDIF."""
 
 
 @attrs.frozen(slots=True)
@@ -61,6 +64,25 @@ class InformationSystem:
 SYSTEMS: Final = (
     InformationSystem("CRIC (JSON of PanDA queues or of CEs)", cric.recognises, cric.records),
     InformationSystem("CRR (JSON of computing resources)", crr.recognises, crr.records),
+    InformationSystem("OSG collector (ads of CEs)", osg.recognises, osg.records),
+    InformationSystem(
+        "OSG topology (XML, or YAML of its repository)",
+        topology.recognises,
+        topology.records,
+        topology.ROOTS,
+    ),
+    InformationSystem(
+        "GOCDB (XML of sites, service endpoints or downtimes)",
+        gocdb.recognises,
+        gocdb.records,
+        gocdb.ROOTS,
+    ),
+    InformationSystem(
+        "glideinWMS (XML of a factory's entries)",
+        glideinwms.recognises,
+        glideinwms.records,
+        glideinwms.ROOTS,
+    ),
 )
 """The systems, in the order in which they are asked."""
 
@@ -75,13 +97,13 @@ def form_of(beginning: bytes) -> Form:
     r"""Tell the form of a file by its beginning.
 
     >>> [form_of(text) for text in (b" <a/>", b'{"a": 1}', b"[[queue]]\n", b"A = 1", b"dn: x")]
-    ['xml', 'json', 'toml', 'other', 'other']
+    ['xml', 'json', 'toml', 'ads', 'other']
     """
     text = beginning.removeprefix(b"\xef\xbb\xbf")
-    if _TOML.match(text):
-        return "toml"
-    first = text.lstrip()[:1]
-    return "xml" if first == b"<" else "json" if first in (b"{", b"[") and first else "other"
+    for form, pattern in _FORMS.items():
+        if pattern.match(text):
+            return form
+    return "other"
 
 
 # After comments and empty lines the header of a table. A name and a value may be an old ad.
@@ -89,16 +111,30 @@ _TOML: Final = re.compile(
     rb"(?:\s*+#[^\n]*+\n)*+\s*+"
     rb"\[\[?[ \t]*+[A-Za-z_][\w-]*+[ \t]*+\]\]?[ \t]*+(?:#|\r?\n|\Z)"
 )
+_FORMS: Final[dict[Form, re.Pattern[bytes]]] = {
+    "toml": _TOML,
+    "yaml": topology.YAML,
+    "xml": re.compile(rb"\s*+<"),
+    "json": re.compile(rb"\s*+[{\[]"),
+    "ads": re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+[A-Za-z_]\w*+[ \t]*+="),
+}
+_CATALOG: Final = osg.CATALOG.encode()
 
 
 def parse(data: bytes, form: Form) -> object:
     """Parse a file into its root; None for XML whose root no system has, and for what is no JSON.
 
+    Ads are parsed if there is a catalogue of OSG's collector in them, and None otherwise.
+
     Raises:
-        ValueError: TOML or XML of a system cannot be read, or nests too deep.
+        ValueError: TOML, YAML, ads or XML of a system cannot be read, or nest too deep.
     """
+    if _CATALOG in data and form in ("xml", "json", "ads"):
+        return list(read_ads(BytesIO(data)))
     if form == "xml":
         return _xml(data)
+    if form == "yaml":
+        return topology.parse_yaml(data)
     try:
         if form == "json":
             return json.loads(data)
@@ -114,7 +150,7 @@ def read_document(document: object, report: Report) -> GlueRecords | None:
     """Make records of the parsed root of a file; None if no system recognises it.
 
     Args:
-        document: a list or dict of JSON or TOML, or the root element of XML.
+        document: a list or dict of JSON, TOML or YAML, ads, or the root element of XML.
         report: called with each finding.
 
     Raises:

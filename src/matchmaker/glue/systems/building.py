@@ -20,6 +20,7 @@ from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import (
+    NOT_KNOWN,
     Cluster,
     ComputingElement,
     GlueRecords,
@@ -97,7 +98,7 @@ class Endpoint:
         'ce.t2.grid:443/nordugrid-slurm-long'
         """
         kind = _KINDS.get(self.flavour) or re.sub(r"[^a-z0-9_.]+", "", self.flavour) or "ce"
-        system = lrms.replace("-", "_").replace("/", "_") or "unknown"
+        system = lrms.replace("-", "_").replace("/", "_") or NOT_KNOWN
         return f"{self.host}:{self.port}/{kind}-{system}-{queue}"
 
     def grid_resource(self, lrms: str, queue: str) -> str | None:

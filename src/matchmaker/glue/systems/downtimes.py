@@ -30,7 +30,8 @@ class Downtime:
     """A downtime of a computing element.
 
     Attributes:
-        ce: the host, ``host:port``, or the id of a queue; letters of either case are the same.
+        ce: the host, ``host:port``, the id of a queue, or the name of the resource in OSG topology;
+            letters of either case are the same.
         service: the type of the service as published, such as ``ARC-CE``.
         start: when it begins, with a time zone.
         end: when it is over, with a time zone.
@@ -89,9 +90,10 @@ def _closed(ad: ClassAd, by_place: Mapping[str, list[Downtime]]) -> ClassAd:
 
 
 def _places(ad: ClassAd) -> set[str]:
-    """The names that a downtime may give a queue: its ids, its endpoint and its host."""
+    """The names that a downtime may give a queue: its ids, endpoint, host, name in topology."""
     ids = (
-        first_text(ad, (name,)) for name in ("CEid", "GlueCEUniqueID", "GlueCEInfoContactString")
+        first_text(ad, (name,))
+        for name in ("CEid", "GlueCEUniqueID", "GlueCEInfoContactString", "OSG_Resource")
     )
     known = {ident.lower() for ident in ids if ident is not None}
     endpoints = {ident.partition("://")[2] or ident for ident in known}

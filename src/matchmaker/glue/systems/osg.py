@@ -1,13 +1,17 @@
 """Queues as the OSG's collector has them: ads of CEs, each with a catalogue of what it offers.
 
-``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with ``Memory``
-(MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes), ``AllowedVOs`` and, for entries that
-give whole nodes, ``WholeNode`` and ``EstimatedCPUs``. Each becomes a queue. GLUE has no name for
-``GPUs`` and ``WholeNode``; the ad has them as they are. (osg-configure, ``OSG_ResourceCatalog``.)
+``condor_status -pool collector.opensciencegrid.org:9619 -schedd`` prints them, in each format of
+ads. ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with
+``Memory`` (MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes; 0 is no limit),
+``MaxPilots``, ``AllowedVOs`` and, for entries that give whole nodes, ``WholeNode`` and
+``EstimatedCPUs``; ``Queue``, or ``set_remote_queue`` in ``Transform``, is the queue of the batch
+system. Each becomes a queue. Names that GLUE has none for, such as ``GPUs``, stay as they are.
+``grid_resource`` of the CE's ad says how HTCondor reaches it. (docs/sources.md has the sources.)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -28,10 +32,12 @@ from matchmaker.glue.records import (
     SubCluster,
     texts,
 )
+from matchmaker.glue.systems.building import GRID_RESOURCE, PORTS, SYSTEM, Endpoint
 
+NAME: Final = "OSG collector"
 CATALOG: Final = "OSG_ResourceCatalog"
-PORT: Final = 9619
-"""Where HTCondor-CE listens."""
+RESOURCE: Final = "OSG_Resource"
+"""The attribute of a CE with the name that its resource has in OSG topology."""
 
 _HOST: Final[Mapping[str, str]] = {
     "Memory": "GlueHostMainMemoryRAMSize",
@@ -48,6 +54,24 @@ _LIMITS: Final[Mapping[str, str]] = {
     "MaxWallTime": "GlueCEPolicyMaxWallClockTime",
     "MaxPilots": "GlueCEPolicyMaxTotalJobs",
 }
+_KEPT: Final = ("VOTag", "IsPilotEntry", "RequireSingularity", "Subclusters")
+"""What an entry says that GLUE has no name for, and that is not said of hosts."""
+
+# HTCondor-C's: the schedd, and the collector with its port.
+_GRID_RESOURCE: Final = re.compile(r"condor [!-~]{1,255} ([!-~]{1,255})")
+
+
+def recognises(document: object) -> bool:
+    """Whether a document is ads of which one has a catalogue."""
+    return isinstance(document, list) and any(
+        isinstance(ad, ClassAd) and CATALOG in ad for ad in document
+    )
+
+
+def records(document: object, report: Report) -> GlueRecords:
+    """Make records of the CEs among ads; those without a catalogue are reported and left out."""
+    ads = document if isinstance(document, list) else []
+    return snapshot((ad for ad in ads if isinstance(ad, ClassAd)), report)
 
 
 def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
@@ -56,14 +80,14 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}
     for number, ad in enumerate(ads, 1):
-        host = first_text(ad, ("Name", "Machine", "OSG_Resource")) or f"ce{number}"
+        host = first_text(ad, ("Name", "Machine", RESOURCE)) or f"ce{number}"
         host = host.rpartition("@")[2].partition(":")[0]
         listed = ad.eval(CATALOG)
         if not isinstance(listed, list):
             said = f"no {CATALOG}, so nothing is known of what it offers"
             report(issue("osg.no-catalog", said, raw=host))
             continue
-        site_id = first_text(ad, ("OSG_ResourceGroup", "OSG_Resource")) or ""
+        site_id = first_text(ad, ("OSG_ResourceGroup", RESOURCE)) or ""
         if site_id:
             sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
         for queue, sub in _queues(ad, host, listed, report):
@@ -84,6 +108,7 @@ def _queues(
 ) -> Iterator[tuple[ComputingElement, SubCluster]]:
     systems = ad.eval("OSG_BatchSystems")
     lrms = systems.split(",")[0].strip().lower() if isinstance(systems, str) else "condor"
+    reached, port = _reached(ad, host)
     for number, entry in enumerate(listed, 1):
         if not isinstance(entry, ClassAd):
             said = "no ad in the catalogue, skipped"
@@ -94,18 +119,24 @@ def _queues(
         values: dict[str, Value] = {
             "GlueCEName": queue or name,
             "GlueCEInfoHostName": host,
-            "GlueCEInfoGatekeeperPort": PORT,
+            "GlueCEInfoGatekeeperPort": port,
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
+            SYSTEM: NAME,
+            GRID_RESOURCE: reached,
         }
+        if (resource := first_text(ad, (RESOURCE,))) is not None:
+            values[RESOURCE] = resource
+        for kept in _KEPT:
+            value = entry.eval(kept)
+            if isinstance(value, str | bool) or (isinstance(value, list) and texts(value) == value):
+                values[kept] = value
         if queue:
             # The entry's name, of which the id is made, is no queue's.
             values["GlueCECapability"] = [f"{QUEUE}{queue}"]
         values.update(_numbers(entry, _LIMITS))
-        vos = entry.eval("AllowedVOs")
-        if isinstance(vos, str):
-            vos = [vo.strip() for vo in vos.split(",")]
-        if vos is UNDEFINED:
+        vos = _vos(entry.eval("AllowedVOs"))
+        if vos is UNDEFINED or vos == []:
             said = "no AllowedVOs: whom it admits is unknown"
             report(issue("access.none", said, raw=f"{host}: {name}"))
         elif isinstance(vos, list) and all(map(is_vo, vos)):
@@ -122,8 +153,32 @@ def _queues(
         if (system := first_text(entry, ("OS",))) is not None:
             hosts["GlueHostOperatingSystemName"] = system
         safe = lrms.replace("-", "_") or "condor"
-        ident = f"{host}:{PORT}/condorce-{safe}-{name}"
+        ident = f"{host}:{port}/condorce-{safe}-{name}"
         yield ComputingElement(ident, values), SubCluster(name, hosts)
+
+
+def _vos(value: Value) -> Value:
+    """Return the VOs of an entry as a list; quotes around a name are no part of it.
+
+    >>> _vos('"osg", cms'), _vos(['"cms"', 7]), _vos("")
+    (['osg', 'cms'], ['cms', 7], [])
+    """
+    if isinstance(value, str):
+        value = list[Value](part for part in value.split(",") if part.strip())
+    if not isinstance(value, list):
+        return value
+    return [vo.strip().strip("\"'") if isinstance(vo, str) else vo for vo in value]
+
+
+def _reached(ad: ClassAd, host: str) -> tuple[str, int]:
+    """Return the ``grid_resource`` of a CE, and the port where it listens."""
+    said = ad.eval("grid_resource")
+    found = _GRID_RESOURCE.fullmatch(said) if isinstance(said, str) else None
+    endpoint = Endpoint.of(found[1], "htcondor-ce") if found else None
+    if found is not None and endpoint is not None:
+        return found.group(), endpoint.port
+    port = PORTS["htcondor-ce"]
+    return f"condor {host} {host}:{port}", port
 
 
 def _remote_queue(entry: ClassAd) -> str | None:

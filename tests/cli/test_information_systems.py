@@ -1,0 +1,155 @@
+"""Queues of one information system, and what others say of them, from files to the broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.glue.registries import (
+    COLLECTOR,
+    ENDPOINTS,
+    FACTORY,
+    GROUP,
+    GROUP_DOWNTIMES,
+    RESOURCES,
+    outages,
+    rg_downtimes,
+)
+
+JOB = '[ VirtualOrganisation = "cms"; Requirements = true; Rank = 1 ]'
+ARC = "arc.fjord.example:443/nordugrid-slurm-long"
+LDIF = f"""dn: GlueCEUniqueID={ARC},o=grid
+objectClass: GlueCE
+GlueCEUniqueID: {ARC}
+GlueCEInfoHostName: arc.fjord.example
+GlueCEStateStatus: Production
+GlueCEAccessControlBaseRule: VO:cms
+"""
+MAIN = "ce1.lake.example:9620/condorce-slurm-main"
+LAKE = "ce1.lake.example:9619/condorce-unknown-grid"
+HILL = '[ CEid = "ce.hill.example:9619/condorce-slurm-up"; GlueCEStateStatus = "Production" ]'
+
+
+def files(folder: Path, **texts: str) -> dict[str, Path]:
+    found = {}
+    for name, text in texts.items():
+        found[name] = folder / name
+        found[name].write_text(text)
+    return found
+
+
+def asked(classad: Run, job: Path, at: str, *sources: Path) -> dict[str, str | None]:
+    """Return the queues that the broker looked at, each with the reason why it is refused."""
+    given = [word for path in sources for word in ("--ce", path)]
+    done = classad("broker", job, *given, "--at", at, "--json")
+    assert done.status in (0, 1), done.err
+    queues = json.loads(done.out)["queues"]
+    refused = {row["name"]: row["reason"] for row in queues["refused"]}
+    return {row["name"]: None for row in queues["ranked"]} | refused
+
+
+TIMES = "from 2026-12-01T12:00:00Z to 2026-12-01T18:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("queues", "queue", "down", "why"),
+    [
+        (COLLECTOR, MAIN, rg_downtimes(), "scheduled: The pump of the lake is replaced"),
+        (COLLECTOR, MAIN, GROUP_DOWNTIMES, "unscheduled: Power cut: no cooling"),
+        (FACTORY, LAKE, rg_downtimes(), "scheduled: The pump of the lake is replaced"),
+        (FACTORY, LAKE, GROUP_DOWNTIMES, "unscheduled: Power cut: no cooling"),
+        (LDIF, ARC, outages(), "scheduled: Storage & network are moved"),
+        (LDIF, ARC, outages(nested=True), "scheduled: Storage & network are moved"),
+    ],
+)
+def test_a_downtime_closes_a_queue_of_another_source_and_says_why(
+    classad: Run, tmp_path: Path, *, queues: str, queue: str, down: str, why: str
+) -> None:
+    made = files(tmp_path, job=JOB, queues=queues, down=down, other=HILL)
+    option = "--ldif" if queues == LDIF else "--ce"
+    given = ["broker", made["job"], option, made["queues"], "--ce", made["other"]]
+    for at, reason in (
+        ("2026-12-01T11:00:00Z", None),
+        ("2026-12-01T12:00:00Z", f"the broker refuses: the queue has a downtime {TIMES}: {why}"),
+        ("2026-12-01T18:00:00Z", None),
+    ):
+        done = classad(*given, "--ce", made["down"], "--at", at, "--json")
+        assert done.status == 0, done.err
+        answer = json.loads(done.out)["queues"]
+        refused = {row["name"]: row["reason"] for row in answer["refused"]}
+        assert refused.get(queue) == reason
+        assert (queue in {row["name"] for row in answer["ranked"]}) == (reason is None)
+        told = classad(*given, "--ce", made["down"], "--at", at)
+        assert (why in " ".join(told.out.split())) == (reason is not None)
+    alone = classad(*given, "--at", "2026-12-01T12:00:00Z", "--json")
+    assert queue in {row["name"] for row in json.loads(alone.out)["queues"]["ranked"]}
+
+
+def test_what_is_at_risk_stays_open(classad: Run, tmp_path: Path) -> None:
+    made = files(
+        tmp_path, job=JOB, queues=COLLECTOR, down=rg_downtimes(severity="Intermittent Outage")
+    )
+    at = "2026-12-01T13:00:00Z"
+    assert asked(classad, made["job"], at, made["queues"], made["down"])[MAIN] is None
+
+
+@pytest.mark.parametrize("first", ["queues", "registry"])
+@pytest.mark.parametrize("registry", [RESOURCES, GROUP])
+def test_a_registry_tells_queues_of_other_sources(
+    classad: Run, tmp_path: Path, registry: str, first: str
+) -> None:
+    made = files(tmp_path, job=JOB, queues=COLLECTOR, registry=registry)
+    second = {"queues": "registry", "registry": "queues"}[first]
+    sources = made[first], made[second]
+    found = asked(classad, made["job"], "2026-12-01T13:00:00Z", *sources)
+    # The CE of the collector's queues is no queue beside them; that of the other has no queues.
+    assert {name for name, reason in found.items() if reason is None and "lake" in name} == {
+        MAIN, MAIN.replace("main", "gpu"), MAIN.replace("main", "whole"),
+    } | ({"ce2.lake.example:9700"} if registry == RESOURCES else set()) | {
+        "ce3.lake.example:9619"
+    }  # fmt: skip
+    inactive = registry.replace("<Active>True", "<Active>False").replace(
+        "Active: true", "Active: false"
+    )
+    made["registry"].write_text(inactive)
+    plain = files(tmp_path, job="[ VirtualOrganisation = 'cms' ]".replace("'", '"'))
+    reasons = asked(classad, plain["job"], "2026-12-01T13:00:00Z", *sources)
+    assert "GlueCEStateStatus" in str(reasons[MAIN])
+
+
+def test_a_registry_alone_gives_ces_of_unknown_capacity(classad: Run, tmp_path: Path) -> None:
+    made = files(tmp_path, job=JOB, registry=ENDPOINTS)
+    given = ["broker", made["job"], "--ce", made["registry"]]
+    assert classad(*given).status == 0
+    known = classad(*given, "--access", "known")
+    assert known.status == 1
+    assert "publishes no rule of access" in known.out
+    sized = tmp_path / "sized"
+    sized.write_text('[ VirtualOrganisation = "cms"; Requirements = other.GPUs > 1 ]')
+    assert classad("broker", sized, "--ce", made["registry"]).status == 1
+    listed = classad("ces", "--ce", made["registry"])
+    assert "arc.fjord.example:8443" in listed.out
+
+
+@pytest.mark.parametrize("option", ["--ce", "--dump"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<results><SITE", "<results><other/></results>", "<ResourceSummary>", "<glidein/>",
+        '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><Downtimes>&b;</Downtimes>',
+        "<Downtimes>" * 3000, "Resources: [[[", "Resources: *a\n", "- Class: \0\n",
+        "GroupID: 1\nResources: " + "[" * 5000, "Production: true\n",
+        "[ OSG_ResourceCatalog = {", '{"OSG_ResourceCatalog": [',
+    ],
+)  # fmt: skip
+def test_what_is_no_document_is_refused_in_a_line(
+    classad: Run, tmp_path: Path, option: str, text: str
+) -> None:
+    made = files(tmp_path, job=JOB, bad=text)
+    done = classad("broker", made["job"], option, made["bad"])
+    assert done.status == 2
+    assert str(made["bad"]) in done.err
+    assert "Traceback" not in done.err
