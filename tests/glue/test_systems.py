@@ -5,17 +5,24 @@ from __future__ import annotations
 import copy
 import io
 import json
+import re
+import tomllib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import attrs
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, broker, glue, parse_ad
+from matchmaker._data import data_text
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.systems.building import Endpoint
 from matchmaker.glue.systems.downtimes import Downtime, close, pending
+from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
 
 PANDA: dict[str, Any] = {
     "NORTH_UCORE": {
@@ -319,6 +326,81 @@ def test_the_queues_of_a_resource_are_bounded() -> None:
     found = read({"computingresources": {"R": resource}})
     assert len(found.computing_elements()) == 1000
     assert "link.too-many" in {issue.rule for issue in found.issues}
+
+
+# queues.toml
+
+TOML = (Path(__file__).resolve().parents[2] / "examples" / "queues.toml").read_bytes()
+
+
+def test_queues_that_people_write_down() -> None:
+    found = glue.read(io.BytesIO(TOML), at=datetime(2026, 11, 1, tzinfo=UTC))
+    assert found.issues == ()
+    by_id = ads(found)
+    assert set(by_id) == {
+        "arc.valley.example:443/nordugrid-slurm-long",
+        "ce.valley.example:9619/condorce-condor-default",
+    }
+    long = by_id["arc.valley.example:443/nordugrid-slurm-long"]
+    wanted: dict[str, object] = {
+        "GlueSiteUniqueID": "VALLEY-T3",
+        "GlueCEPolicyMaxWallClockTime": 2880,
+        "GlueHostMainMemoryRAMSize": 256000,
+        "MaxCpusPerNode": 64,
+        "GlueHostOperatingSystemRelease": "9.4",
+        "GlueCEAccessControlBaseRule": ["VO:atlas", "VO:dune"],
+        "DowntimeStart": datetime(2026, 12, 1, 8, tzinfo=UTC),
+        "DowntimeEnd": datetime(2026, 12, 1, 18, tzinfo=UTC),
+        "DowntimeReason": "new cooling",
+    }
+    assert {name: long.eval(name) for name in wanted} == wanted
+    over = glue.read(io.BytesIO(TOML), at=datetime(2026, 12, 2, tzinfo=UTC))
+    assert "DowntimeStart" not in ads(over)["arc.valley.example:443/nordugrid-slurm-long"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[queue]]\nendpoint = 7\n", "queue 1: endpoint: a text is expected: 7"),
+        ('[[queue]]\nendpoint = "a"\nfoo = 1\n', "queue 1: unknown: foo"),
+        ('[defaults]\nfoo = 1\n[[queue]]\nendpoint = "a"\n', "queue 1: unknown: foo"),
+        ('[[queue]]\nname = "q"\n', "queue 1: endpoint: missing"),
+        ('[[queue]]\nendpoint = "a b"\n', "queue 1: endpoint: not a host, host:port or URL"),
+        ('[[queue]]\nendpoint = "a"\nmax_cpus = "7"\n', "max_cpus: a number above 0"),
+        ('[[queue]]\nendpoint = "a"\nmax_cpus = true\n', "max_cpus: a number above 0"),
+        ('[[queue]]\nendpoint = "a"\nmax_cpus = 99999999999999999999\n', "max_cpus: a number"),
+        ('[[queue]]\nendpoint = "a"\nname = "x y"\n', "name: a name without blanks"),
+        ('[[queue]]\nendpoint = "a"\nvos = "atlas"\n', "vos: a list of texts"),
+        ('[[queue]]\nendpoint = "a"\nvos = ["a b"]\n', "vos: not the name of a VO"),
+        ('[[queue]]\nendpoint = "a"\nrules = ["atlas"]\n', "rules: not a rule"),
+        ('[[queue]]\nendpoint = "a"\nstatus = "up"\n', "status: one of Production"),
+        ('[[queue]]\nendpoint = "a\n', "not TOML: "),
+        ('[queue]\nendpoint = "a"\n', "TOML of no form that is known"),
+        ('[[downtime]]\nce = "a"\nstart = 2026-01-02\nend = 7\n', "start: a time is expected"),
+        (
+            '[[downtime]]\nce = "a"\nstart = 2026-01-02T00:00:00\nend = 2026-01-02T00:00:00Z\n',
+            "downtime 1: end: it has to be after start",
+        ),
+    ],
+)
+def test_faults_of_people_are_said_with_their_places(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        glue.read(io.BytesIO(text.encode()))
+
+
+def test_the_schema_of_queues_toml_is_that_of_the_reader() -> None:
+    schema = json.loads(data_text("schemas", "queues.json"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for table, kind in (("queue", QueueEntry), ("downtime", DowntimeEntry)):
+        fields = attrs.fields(kind)
+        described = schema["$defs"][table]
+        assert list(described["properties"]) == [field.name for field in fields]
+        needed = [field.name for field in fields if field.default is attrs.NOTHING]
+        assert described["required"] == needed
+    written = json.loads(json.dumps(tomllib.loads(TOML.decode()), default=str))
+    jsonschema.Draft202012Validator(schema).validate(written)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate({"queue": [{"endpoint": 7}]})
 
 
 JOB = parse_ad("""[ VirtualOrganisation = "atlas"; RequestMemory = 8000; MaxWallTime = 600;

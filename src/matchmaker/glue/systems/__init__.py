@@ -22,7 +22,15 @@ from matchmaker.classad.formats import read_ads
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import GlueRecords
-from matchmaker.glue.systems import cric, crr, glideinwms, gocdb, osg, topology
+from matchmaker.glue.systems import (
+    cric,
+    crr,
+    glideinwms,
+    gocdb,
+    osg,
+    queues_toml,
+    topology,
+)
 from matchmaker.glue.systems.downtimes import Downtime, pending
 
 __all__ = [
@@ -62,6 +70,7 @@ class InformationSystem:
 
 
 SYSTEMS: Final = (
+    InformationSystem("queues.toml", queues_toml.recognises, queues_toml.records),
     InformationSystem("CRIC (JSON of PanDA queues or of CEs)", cric.recognises, cric.records),
     InformationSystem("CRR (JSON of computing resources)", crr.recognises, crr.records),
     InformationSystem("OSG collector (ads of CEs)", osg.recognises, osg.records),
