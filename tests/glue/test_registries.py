@@ -204,6 +204,17 @@ def test_endpoints_of_gocdb() -> None:
     assert ads["test.fjord.example:9619"].eval("GlueCEStateStatus") == "Closed"
 
 
+@pytest.mark.parametrize(("most", "told"), [(100, False), (1, True)])
+def test_a_full_page_of_gocdb_tells_of_the_next(most: int, told: bool) -> None:
+    meta = f"""<results><meta><link rel="self" href="https://goc.egi.eu/a"/>
+      <link rel="next" href="https://goc.egi.eu/b"/><count>1</count>
+      <max_page_size>{most}</max_page_size></meta>"""
+    found = read(outages().replace("<results>", meta))
+    pages = [issue.raw for issue in found.issues if issue.rule == "system.page"]
+    assert pages == (["https://goc.egi.eu/b"] if told else [])
+    assert len(found.snapshot.downtimes) == 1
+
+
 def test_sites_of_gocdb() -> None:
     [site] = read(SITES).snapshot.sites
     assert site.id == "FJORD-T2"
@@ -304,6 +315,8 @@ def test_a_damaged_document_is_read_or_refused(data: st.DataObject) -> None:
         ("Resources: [\n", "not YAML"),
         ("- Class: {\n", "not YAML"),
         ("Resources: 7\n", "no form that is known"),
+        ("<results>" + "<SITE/>" * 600_000 + "</results>", "more than .* objects"),
+        ("GroupID: 1\nResources: [" + "a," * 600_000 + "]", "more than .* objects"),
     ],
 )
 def test_what_no_registry_gives_is_refused_with_a_reason(text: str, said: str) -> None:

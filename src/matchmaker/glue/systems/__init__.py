@@ -21,6 +21,7 @@ import attrs
 from matchmaker.classad.formats import read_ads
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems import (
     cric,
@@ -182,9 +183,11 @@ def _xml(data: bytes) -> Element | None:
     builder = TreeBuilder()
     parser = ParserCreate(namespace_separator=" ")
     depth, begun = 0, False
+    room = Room(max(LIMITS.document, len(data)))
 
     def start(tag: str, marks: dict[str, str]) -> None:
         nonlocal depth, begun
+        room.take(1 + len(marks))
         name = tag.rpartition(" ")[2]
         if not depth and name not in roots:
             raise LookupError(name)

@@ -48,6 +48,7 @@ def records(document: object, report: Report) -> GlueRecords:
     """Make records of GOCDB's XML; what cannot be read is reported and left out."""
     registry = Registry(NAME, report)
     if isinstance(document, Element):
+        _check_page(registry, document)
         certified: dict[str, bool] = {}
         for site in children(document, "SITE"):
             _add_site(registry, site, certified)
@@ -56,6 +57,15 @@ def records(document: object, report: Report) -> GlueRecords:
         for downtime in children(document, "DOWNTIME"):
             _add_downtime(registry, downtime)
     return registry.records()
+
+
+def _check_page(registry: Registry, document: Element) -> None:
+    """Report a page that is full, behind which there may be another."""
+    count = inner(document, "meta/count")
+    following = [link for link in document.iterfind("meta/link") if link.get("rel") == "next"]
+    if following and count and count == inner(document, "meta/max_page_size"):
+        said = f"a page of {count} results; read the next one too"
+        registry.leave("system.page", said, text(following[0].get("href")))
 
 
 def _add_site(registry: Registry, site: Element, certified: dict[str, bool]) -> None:

@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element
 from matchmaker.classad import Value
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import Endpoint, positive, text
 from matchmaker.glue.systems.downtimes import OUTAGE
@@ -61,6 +62,7 @@ def parse_yaml(data: bytes) -> object:
             " (/rgsummary/xml, /rgdowntime/xml)"
         ) from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    room = Room(max(LIMITS.document, len(data)))
     root: list[Any] = []
     # Each open list, or mapping with the key whose value comes next.
     opened: list[tuple[list[Any] | dict[str, Any], list[str]]] = [(root, [])]
@@ -75,7 +77,7 @@ def parse_yaml(data: bytes) -> object:
             key.append(value if isinstance(value, str) else "")
 
     try:
-        for event in yaml.parse(data, Loader=loader):
+        for event in room.objects(yaml.parse(data, Loader=loader)):
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError("YAML with aliases (*name) is not read")  # noqa: TRY004 - input
             if isinstance(event, yaml.ScalarEvent):
