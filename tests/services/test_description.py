@@ -270,6 +270,9 @@ def test_slurmrestd_says_what_lines_say(
                        "MaxTime=UNLIMITED"])  # fmt: skip
         asked(oracle, ["scancel", "--me"])
     assert data.issues == ()
+    # Slurm-web hands on the lists alone.
+    lists = [(what, json.dumps(json.loads(text)[what])) for what, text in texts]
+    assert batch.read_description("slurm", lists) == data
     [partition] = json.loads(dict(texts)["partitions"])["partitions"]
     assert {partition[name] for name in ("denied_accounts", "allowed_qos", "denied_qos")} == {""}
     for one, other in zip((*lines.nodes, *lines.queues), (*data.nodes, *data.queues), strict=True):

@@ -6,6 +6,7 @@ They are made by hand, in the shapes of manuals and of the systems' own sources.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.batch.description import outputs
 from tests.batch.description import slurm_shapes as slurm
@@ -213,6 +214,14 @@ SHAPES: dict[str, dict[str, dict[str, str]]] = {
         "nodes in JSON": _made(slurm.nodes_json, *_JSON),
         "partitions in JSON": _made(slurm.partitions_json, *_JSON),
         "jobs in JSON": _made(slurm.jobs_json, *_JSON),
+        "sinfo --json": _made(slurm.sinfo_json, *_JSON[2:]),
+        "sinfo --Node --json": _made(partial(slurm.sinfo_json, by_node=True), *_JSON[2:]),
+        "nodes in JSON, as a list": _made(
+            lambda version: slurm.listed(slurm.nodes_json(version), "nodes"), *_JSON
+        ),
+        "partitions in JSON, as a list": _made(
+            lambda version: slurm.listed(slurm.partitions_json(version), "partitions"), *_JSON
+        ),
         "squeue --format='Job=%i Partition=%P State=%T'": _made(slurm.job_lines, "22.05"),
     },
     "pbspro": {

@@ -191,6 +191,53 @@ def _either(one: dict[str, Any]) -> int:
     return one["of_cpu"] - (1 << 63) if one["of_cpu"] else one["megabytes"] or 0
 
 
+def sinfo_json(version: str, *, by_node: bool = False) -> str:
+    """``sinfo --json``: an entry for the nodes of a partition that are in one state.
+
+    With ``--Node`` there is an entry for each node of a partition.
+    """
+    entries = []
+    for one in PARTITIONS:
+        mine = [node for node in NODES if str(one["name"]) in str(node["partitions"])]
+        if not by_node:  # each partition has an entry, even if no node is in it
+            entries.append(_sinfo_entry(_minor(version), one, None))
+        entries += [_sinfo_entry(_minor(version), one, node) for node in mine]
+    return _answer(version, "sinfo", entries)
+
+
+def _sinfo_entry(minor: int, one: dict[str, Any], node: dict[str, Any] | None) -> dict[str, Any]:
+    of = node or {"cpus": 0, "used": 0, "memory": 0, "taken": 0, "load": 0, "features": ()}
+    idle = of["cpus"] - of["used"]
+
+    def both(value: int) -> dict[str, Any]:
+        return {"minimum": value, "maximum": value}
+
+    made: dict[str, Any] = {
+        "port": 0, "node": {"state": [node["state"], *node["flags"]] if node else []},
+        "nodes": {"allocated": 0, "idle": 0, "other": 0, "total": int(bool(node)),
+                  "hostnames": [], "addresses": [], "nodes": [node["name"]] if node else []},
+        "cpus": {"allocated": of["used"], "idle": idle, "other": 0, "total": of["cpus"],
+                 **both(of["cpus"]), "load": both(of["load"]), "per_node": {"max": _number(None)}},
+        "sockets": both(2), "cores": both(4), "threads": both(1), "weight": both(1),
+        "disk": both(500 if node else 0),
+        "memory": {**both(of["memory"]), "allocated": of["taken"],
+                   "free": {"minimum": _number(None), "maximum": _number(None)}},
+        "features": {"total": ",".join(of["features"]), "active": ",".join(of["features"])},
+        "gres": {"total": _gres(node, used=False, nothing="") if node else "",
+                 "used": _gres(node, used=True, nothing="") if node else ""},
+        "cluster": "", "comment": "", "extra": "", "reservation": "",
+        "reason": {"description": "", "time": 0, "user": ""},
+        "partition": _partition_json(minor, one),
+    }  # fmt: skip
+    # Later releases of 25.11 say here what a node keeps.
+    return made | ({"resource_spec": {"cpus": "", "memory": 0}} if minor >= 43 else {})
+
+
+def listed(text: str, name: str) -> str:
+    """The list in an answer, as Slurm-web hands it on."""
+    return json.dumps(json.loads(text)[name])
+
+
 def jobs_json(version: str) -> str:
     """The jobs of slurmrestd, with most left out."""
     old = _minor(version) <= 39

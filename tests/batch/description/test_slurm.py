@@ -239,6 +239,80 @@ def test_json_says_the_same_as_lines(version: str) -> None:
     assert found == wanted
 
 
+@pytest.mark.parametrize("version", SHAPES["slurm"]["nodes in JSON"])
+def test_lists_alone_say_the_same(version: str) -> None:
+    """As Slurm-web hands on what slurmrestd answers."""
+    texts = (shape("nodes in JSON", version), shape("partitions in JSON", version))
+    lists = [shape(f"{kind} in JSON, as a list", version) for kind in ("nodes", "partitions")]
+    assert everything("slurm", *lists) == everything("slurm", *texts)
+    one, other = json.loads(lists[0])
+    assert everything("slurm", json.dumps(one))["wn1"] == everything("slurm", lists[0])["wn1"]
+    assert everything("slurm", json.dumps([other, one, *json.loads(lists[1])])) == everything(
+        "slurm", *texts
+    )
+
+
+WEB_NODE = {"name": "cn1", "cpus": 64, "sockets": 2, "cores": 16, "gres": "", "gres_used": "gpu:0",
+            "real_memory": 256000, "state": ["IDLE"], "reason": "", "partitions": ["normal"],
+            "alloc_cpus": 0, "alloc_idle_cpus": 64}  # fmt: skip
+
+
+def test_what_slurm_web_asks_for_is_enough() -> None:
+    """The fields that it takes by default of nodes and of partitions."""
+    lists = [json.dumps([WEB_NODE]), json.dumps([{"name": "normal", "node_sets": ""}])]
+    found = read_description("slurm", [("nodes", lists[0]), ("partitions", lists[1])])
+    assert found.issues == ()
+    [ad] = found.nodes
+    assert facts(ad, "Cpus", "FreeCpus", "Memory", "Queues", "Available") == [
+        64, 64, 256000, ["normal"], True,
+    ]  # fmt: skip
+    assert [ad.eval("Name") for ad in found.queues] == ["normal"]
+    assert read_description("slurm", [("none", "[]")]).nodes == ()
+    found = read_description("slurm", [("x", json.dumps([7, WEB_NODE, {"name": "x"}]))])
+    assert len(found.nodes) == 1
+    assert said(found) == [
+        f"x: expected a node, a partition or a job of slurmrestd, left out {text!r}"
+        for text in ("7", "{'name': 'x'}")
+    ]
+
+
+KEPT = "sinfo does not say what nodes keep for the system (MemSpecLimit, CoreSpecCount);"
+
+
+@pytest.mark.parametrize("version", SHAPES["slurm"]["sinfo --json"])
+@pytest.mark.parametrize("output", ["sinfo --json", "sinfo --Node --json"])
+def test_sinfo_says_the_same_of_what_it_says(output: str, version: str) -> None:
+    found = read_description("slurm", [("sinfo", shape(output, version))])
+    kept = [issue.message.startswith(KEPT) for issue in found.issues]
+    assert kept == [True] * (version < "0.0.43")
+    texts = (shape("nodes in JSON", version), shape("partitions in JSON", version))
+    wanted = everything("slurm", *texts)
+    other = ("GlueHostArchitecturePlatformType", "GlueHostOperatingSystemName")
+    for ad in (*found.nodes, *found.queues):
+        for name in wanted[str(ad.eval("Name"))].keys() - {*other}:
+            assert str(ad.eval(name)) == wanted[str(ad.eval("Name"))][name], (name, ad)
+    # Beside what says more it adds nothing.
+    for order in ([*texts, shape(output, version)], [shape(output, version), *texts]):
+        assert everything("slurm", *order) == wanted
+
+
+def test_sinfo_groups_nodes_and_tells_only_what_they_share() -> None:
+    text = json.loads(shape("sinfo --json", "0.0.42"))
+    [entry] = [one for one in text["sinfo"] if one["nodes"]["nodes"] == ["wn02"]]
+    entry["nodes"]["nodes"] = ["wn02", "wn03"]
+    entry["cpus"] |= {"total": 12, "idle": 12, "maximum": 8}
+    found = read_description("slurm", [("sinfo", json.dumps(text))])
+    two, three = by_name(found.nodes)["wn02"], by_name(found.nodes)["wn03"]
+    assert facts(two, "Cpus", "Memory", "FreeMemory", "GPUs", "Features") == [
+        UNDEFINED, 8000, 8000, UNDEFINED, [],
+    ]  # fmt: skip
+    assert facts(three, "NodeState", "Available", "Queues") == ["IDLE+DRAIN", False, ["long"]]
+    assert said(found)[0] == (
+        "sinfo: sinfo groups 2 nodes, such as wn02: their features, GPUs and what differs is not"
+        " said; ask sinfo --Node --json, or scontrol show nodes --json"
+    )
+
+
 def test_json_that_says_little_leaves_it_unknown() -> None:
     found = read_description(
         "slurm", [("x", '{"nodes": [{"name": "n"}], "partitions": [{"name": "p"}]}')]
@@ -253,8 +327,8 @@ def test_json_that_says_little_leaves_it_unknown() -> None:
     for number, limit in ((infinite, 999999999), (unset, UNDEFINED), (-1, 999999999)):
         text = json.dumps({"partitions": [{"name": "p", "maximums": {"time": number}}]})
         assert queue(text).eval(WALL) == limit
-    with pytest.raises(DescriptionError, match="none of nodes, partitions, jobs is in it"):
-        read_description("slurm", [("sinfo", '{"meta": {}, "sinfo": []}')])
+    with pytest.raises(DescriptionError, match="none of nodes, partitions, jobs, sinfo is in it"):
+        read_description("slurm", [("sinfo", '{"meta": {}}')])
 
 
 def test_unlimited_is_the_number_of_glue() -> None:

@@ -59,6 +59,10 @@ FORMATS: Final = (
     Format("nodes in JSON", _OF_JSON, running=_OF_JSON[:2]),
     Format("partitions in JSON", _OF_JSON, running=_OF_JSON[:2]),
     Format("jobs in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    Format("sinfo --json", _OF_JSON[2:]),
+    Format("sinfo --Node --json", _OF_JSON[2:]),
+    Format("nodes in JSON, as a list", _OF_JSON),
+    Format("partitions in JSON, as a list", _OF_JSON),
     Format(f"squeue --format={JOB!r}", ("22.05",), running=("22.05",)),
 )
 
@@ -154,21 +158,64 @@ Facts = Mapping[str, str]
 
 
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
-    """The nodes and partitions in some outputs, in any order."""
-    nodes: list[tuple[Facts, Text]] = []
-    partitions: list[tuple[Facts, Text]] = []
+    """The nodes and partitions in some outputs, in any order.
+
+    Those of ``sinfo --json`` count where no other output has them.
+    """
+    found: dict[str, list[tuple[Facts, Text]]] = {}
     jobs: list[Facts] | None = None
     for text in texts:
         for kind, facts in records(text):
-            if kind == "node":
-                nodes.append((facts, text))
-            elif kind == "partition":
-                partitions.append((facts, text))
-            else:
-                jobs = [] if jobs is None else jobs
-                jobs += [facts] if facts else []
-                if facts and first(facts, _JOB_STATE) is None:
-                    text.note("a job has no State: it is not counted")
+            if kind != "job":
+                found.setdefault(kind, []).append((facts, text))
+                continue
+            jobs = [] if jobs is None else jobs
+            jobs += [facts] if facts else []
+            if facts and first(facts, _JOB_STATE) is None:
+                text.note("a job has no State: it is not counted")
+    nodes, more = _joined(found, "node")
+    _note_sinfo(more)
+    partitions, _ = _joined(found, "partition")
+    return _described(nodes, partitions, jobs)
+
+
+_Records = list[tuple[Facts, Text]]
+
+
+def _joined(found: Mapping[str, _Records], kind: str) -> tuple[_Records, _Records]:
+    """Return the records of a kind, and those of them that ``sinfo`` alone has."""
+    whole = found.get(kind, [])
+    known = {_name(facts) for facts, _ in whole}
+    more = {
+        _name(facts): (facts, text)
+        for facts, text in reversed(found.get(f"sinfo {kind}", []))
+        if _name(facts) not in known
+    }
+    added = list(more.values())[::-1]
+    return [*whole, *added], added
+
+
+def _note_sinfo(nodes: _Records) -> None:
+    """Note what ``sinfo`` does not say of nodes."""
+    for text in {id(text): text for _, text in nodes}.values():
+        mine = [facts for facts, its in nodes if its is text]
+        grouped = [facts for facts in mine if "features" not in facts]
+        if grouped:
+            text.note(
+                f"sinfo groups {len(grouped)} nodes, such as {_name(grouped[0])}: their features,"
+                " GPUs and what differs is not said; ask sinfo --Node --json, or scontrol"
+                " show nodes --json"
+            )
+        if any("specialized_memory" not in facts for facts in mine):
+            text.inform(
+                "sinfo does not say what nodes keep for the system (MemSpecLimit, CoreSpecCount);"
+                " scontrol show nodes --json does"
+            )
+
+
+def _described(
+    nodes: _Records, partitions: _Records, jobs: list[Facts] | None
+) -> tuple[list[Node], list[Queue]]:
     counts = None if jobs is None else _counted(jobs)
     of_partitions = [facts for facts, _ in partitions]
     found = [_node(facts, text, of_partitions) for facts, text in nodes]
@@ -180,8 +227,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     ]
 
 
-def _name(partition: Facts) -> str:
-    return first(partition, _PARTITION["name"]) or ""
+def _name(facts: Facts) -> str:
+    return first(facts, ("NodeName", "PartitionName", "name")) or ""
 
 
 def _node(facts: Facts, text: Text, partitions: Iterable[Facts]) -> Node:
