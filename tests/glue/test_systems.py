@@ -473,6 +473,110 @@ def _damage(place: Any, data: st.DataObject) -> None:
             return
 
 
+# Several systems about one queue
+
+
+BDII = """
+dn: GlueSiteUniqueID=NORTH-T2,o=grid
+objectClass: GlueSite
+GlueSiteUniqueID: NORTH-T2
+
+dn: GlueCEUniqueID=arc1.north.example:2811/nordugrid-SLURM-grid,o=grid
+objectClass: GlueCE
+GlueCEUniqueID: arc1.north.example:2811/nordugrid-SLURM-grid
+GlueCEInfoHostName: arc1.north.example
+GlueCEInfoGatekeeperPort: 2811
+GlueCEStateStatus: Production
+GlueCEStateFreeCPUs: 12
+GlueCEPolicyMaxWallClockTime: 1000
+GlueCEAccessControlBaseRule: VO:atlas
+GlueCEAccessControlBaseRule: VO:cms
+"""
+IN_BDII = "arc1.north.example:2811/nordugrid-SLURM-grid"
+
+
+def of_vo(found: Any, vo: str) -> set[str]:
+    job = parse_ad(f'[ VirtualOrganisation = "{vo}"; Requirements = true; Rank = 1 ]')
+    return {queue.name for queue in broker.choose(job, found).ranked}
+
+
+def bdii() -> Glue:
+    return glue.read(io.BytesIO(BDII.encode()))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_queue_itself_is_trusted_before_a_catalogue(turned: bool) -> None:
+    sources: list[tuple[str, Glue]] = [("bdii", bdii()), ("cric", read(PANDA))]
+    found = broker.merged(reversed(sources) if turned else sources)
+    by_name = {queue.name: queue for queue in found.all}
+    assert set(by_name) == {IN_BDII, CONDOR, SOUTH}
+    queue = by_name[IN_BDII]
+    assert queue.source == "bdii"
+    wanted: dict[str, object] = {
+        "GlueCEStateFreeCPUs": 12,
+        "GlueCEPolicyMaxWallClockTime": 1000,  # the queue's own word
+        "GlueHostMainMemoryRAMSize": 16000,  # what only CRIC says
+        "PandaQueue": "NORTH_UCORE",
+        "GridResource": "arc https://arc1.north.example:443/arex/rest/1.0",
+        "AlsoDescribedBy": ["CRIC"],
+    }
+    assert {name: queue.ad.eval(name) for name in wanted} == wanted
+    # CRIC tells of ATLAS alone, and shuts nobody else out.
+    assert IN_BDII in of_vo(found, "cms")
+    assert IN_BDII in of_vo(found, "atlas")
+
+
+def test_a_catalogue_admits_nobody_beyond_the_queue() -> None:
+    document = {"NORTH": PANDA["NORTH_UCORE"] | {"vo_name": "dune"}}
+    found = broker.merged([("bdii", bdii()), ("cric", read(document))])
+    assert {queue.name for queue in found.all} == {IN_BDII, CONDOR}
+    assert of_vo(found, "dune") == {CONDOR}
+    assert "MaxMemoryPerNode" not in found.all[0].ad
+    [conflict] = [
+        (source, issue.raw) for source, issue in found.issues if issue.rule == "access.conflict"
+    ]
+    assert conflict == ("cric", f"{ARC}: dune")
+
+
+def test_catalogues_of_two_experiments_add_their_views() -> None:
+    entry = ClassAd({
+        "CEid": CONDOR, "GlueCEUniqueID": CONDOR, "QueueName": "default",
+        "InformationSystem": "glideinWMS", "GlueCEAccessControlBaseRule": ["VO:cms"],
+    })  # fmt: skip
+    found = broker.merged([("cric", read(PANDA)), ("factory", [entry])])
+    assert f"{CONDOR}/glideinWMS" in of_vo(found, "cms")
+    assert CONDOR in of_vo(found, "atlas")
+
+
+def test_rules_that_nobody_nearer_publishes_are_taken() -> None:
+    text = "\n".join(line for line in BDII.splitlines() if "AccessControl" not in line)
+    alone = glue.read(io.BytesIO(text.encode()))
+    found = broker.merged([("bdii", alone), ("cric", read(PANDA))])
+    [queue] = [queue for queue in found.all if queue.name == IN_BDII]
+    assert queue.ad.eval("GlueCEAccessControlBaseRule") == ["VO:atlas"]
+    assert "AccessUnknown" not in queue.ad
+
+
+def test_what_people_wrote_down_is_trusted_most() -> None:
+    text = """[[queue]]
+        endpoint = "arc1.north.example"
+        flavour = "arc-ce"
+        name = "grid"
+        lrms = "slurm"
+        max_wall_time = 77
+        vos = ["dune", "atlas"]
+        """
+    mine = glue.read(io.BytesIO(text.encode()))
+    found = broker.merged({"bdii": bdii(), "cric": read(PANDA), "mine": mine})
+    [queue] = [queue for queue in found.all if queue.name == ARC]
+    assert queue.source == "mine"
+    assert queue.ad.eval("GlueCEPolicyMaxWallClockTime") == 77
+    assert queue.ad.eval("GlueCEStateFreeCPUs") == 12
+    assert queue.ad.eval("AlsoDescribedBy") == ["GLUE", "CRIC"]
+    assert of_vo(found, "dune") == {ARC, SOUTH}
+    assert of_vo(found, "cms") == set()
+
+
 # Downtimes
 
 DAY = datetime(2026, 12, 1, tzinfo=UTC)

@@ -21,6 +21,7 @@ from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
 from matchmaker.glue.systems.downtimes import Downtime, close
 from matchmaker.glue.systems.registry import placed
+from matchmaker.glue.systems.trust import unite
 from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
@@ -78,8 +79,10 @@ def merged(
     """Merges the queues of several sources; of several queues with one name the first is kept.
 
     A job is admitted by a queue that several sources describe if each of them that publishes rules
-    of access for the queue admits it, by some view (:mod:`matchmaker.glue.access`). A source that
-    was not read to its end is left out whole (``source.partial``).
+    of access for the queue admits it, by some view (:mod:`matchmaker.glue.access`). Several
+    information systems about one queue are merged by their order of trust
+    (:mod:`matchmaker.glue.systems.trust`). A source that was not read to its end is left out whole
+    (``source.partial``).
 
     Args:
         sources: pairs, or a mapping, of the name of each source and its description or its ads.
@@ -119,7 +122,7 @@ def merged(
             found.append(_Described((number, times[name]), Queue(name, ad, source)))
             times[name] += 1
     kept: dict[str, Queue] = {}
-    for queue in _agreed(found, issues):
+    for queue in _agreed(_united(found, issues), issues):
         if queue.name in kept:
             said = "a queue of this name came before; this one is left out"
             issues.append((queue.source, made("source.duplicate", said, raw=queue.name)))
@@ -131,6 +134,25 @@ def merged(
     whole_grid = records[0] if records else _NOTHING
     queues = _placed([*kept.values()])
     return Queues(_closed(queues, whole_grid.downtimes), tuple(issues), whole_grid)
+
+
+def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Sequence[_Described]:
+    """Return queues, those of which several systems speak merged by the order of trust."""
+    if len({one.place[0] for one in found}) < 2:
+        return found
+    united = unite([(one.place[0], one.queue.ad) for one in found])
+    kept = []
+    for one, result in zip(found, united, strict=True):
+        if result.refused:
+            said = "a more trusted source does not admit these VOs to the queue, so they are not"
+            raw = f"{one.queue.name}: {', '.join(result.refused)}"
+            issues.append((one.queue.source, made("access.conflict", said, raw=raw)))
+        if result.ad is None:
+            continue
+        place = one.place if result.view is None else found[result.view].place
+        name = own_name(result.ad)[0] or one.queue.name
+        kept.append(_Described(place, Queue(name, result.ad, one.queue.source)))
+    return kept
 
 
 def _placed(queues: Sequence[Queue]) -> list[Queue]:

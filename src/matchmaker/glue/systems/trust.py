@@ -1,0 +1,189 @@
+"""Several information systems about one queue: whose word counts, and what the others add.
+
+Two ads are of one queue if their computing element, by host and port, and the queue in the batch
+system are the same, whatever ids they have. The order of trust is fixed (`ORDER`): who is nearer to
+the queue knows better. The ad of the most trusted system stays, with its name and its rules of
+access; what it does not say is taken from the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from matchmaker.classad import ClassAd, Value
+from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_integer
+from matchmaker.glue.access import RULES, UNKNOWN, denies, vo_of
+from matchmaker.glue.limits import LIMITS
+from matchmaker.glue.records import split_id, texts
+from matchmaker.glue.systems.building import PORTS, SYSTEM
+
+ORDER: Final[Mapping[str, int]] = {
+    "queues.toml": 0,
+    "": 1,
+    "OSG collector": 1,
+    "CRR": 2,
+    "CRIC": 3,
+    "glideinWMS": 4,
+}
+"""How near a system is to the queues that it describes, the nearest first: what the user wrote
+down; what the computing element says itself (GLUE, which has no name here, and OSG's collector); its
+site; and the catalogues that experiments keep of the sites that they use."""
+
+_SITE: Final = 2
+"""The last place in the order that speaks of all who may use a queue, and not of some of them."""
+
+ALSO: Final = "AlsoDescribedBy"
+"""The attribute of a queue with the other systems that described it."""
+
+_OWN: Final = frozenset(
+    name.lower()
+    for name in (
+        "CEid", "GlueCEUniqueID", "id", "Name", "info", "GlobusResourceContactString", RULES,
+        UNKNOWN, SYSTEM, ALSO, "requirements", "storage", "GlueSubClusterUniqueID", "GLUE2",
+    )
+)  # fmt: skip
+"""What belongs to a description, and says nothing of the queue."""
+
+Place: TypeAlias = tuple[str, int, str]
+"""The host, the port and the queue of an ad."""
+
+
+@attrs.frozen(slots=True)
+class United:
+    """What becomes of an ad.
+
+    Attributes:
+        ad: the ad, told what others say; None if it went into others.
+        view: the place, in the list, of the ad of the same queue that this one is a view of.
+        refused: the VOs that this one names, and a more trusted one does not.
+    """
+
+    ad: ClassAd | None
+    view: int | None = None
+    refused: tuple[str, ...] = ()
+
+
+def place_of(ad: ClassAd) -> Place | None:
+    """Return the host, port and queue of an ad; None if it does not say them.
+
+    >>> place_of(ClassAd(GlueCEUniqueID="CE.t2.grid:2811/nordugrid-SLURM-grid", QueueName="grid"))
+    ('ce.t2.grid', 443, 'grid')
+    """
+    ident = first_text(ad, ("GlueCEUniqueID", "CEid")) or ""
+    parts = split_id(ident)
+    endpoint, _, kind = (parts[0] if parts is not None else "").partition("/")
+    host = first_text(ad, ("GlueCEInfoHostName",)) or endpoint.partition(":")[0]
+    queue = first_text(ad, ("QueueName",)) or (parts[2] if parts is not None else "")
+    port: Value = ad.eval("GlueCEInfoGatekeeperPort")
+    if not is_integer(port):
+        said = endpoint.rpartition(":")[2]
+        port = int(said) if said.isascii() and said.isdecimal() and len(said) < 6 else 0
+    if kind.lower().startswith("nordugrid"):
+        port = PORTS["arc-ce"]  # GridFTP and REST lead to the same queues
+    return (host.lower(), port, queue) if host and queue and port else None
+
+
+def unite(described: Sequence[tuple[int, ClassAd]]) -> list[United]:
+    """Merge the descriptions of each queue by the order of trust.
+
+    Args:
+        described: the number of a source, and an ad of it. Ads of systems that are trusted alike
+            are left to the rules for ads with the same id.
+
+    >>> site = ClassAd(CEid="ce:443/nordugrid-slurm-q", GlueCEInfoTotalCPUs=8)
+    >>> other = ClassAd(CEid="ce:2811/nordugrid-SLURM-q", GlueHostMainMemoryRAMSize=64000,
+    ...                 GlueCEInfoTotalCPUs=2, InformationSystem="CRIC")
+    >>> first, second = unite([(1, other), (2, site)])
+    >>> print(first.ad, second.ad["GlueCEInfoTotalCPUs"], second.ad["GlueHostMainMemoryRAMSize"])
+    None 8 64000
+    """
+    found = [United(ad) for _, ad in described]
+    groups: dict[Place, list[int]] = {}
+    for number, (_, ad) in enumerate(described):
+        if (place := place_of(ad)) is not None:
+            groups.setdefault(place, []).append(number)
+    for numbers in groups.values():
+        levels = {number: _level(described[number][1]) for number in numbers}
+        # The work grows with the square of them; an honest queue has some ten descriptions.
+        if len(set(levels.values())) > 1 and len(numbers) <= LIMITS.queues:
+            _unite(found, sorted(numbers, key=levels.__getitem__), levels)
+    return found
+
+
+def _level(ad: ClassAd) -> int:
+    """Return the place of the system that made an ad in the order of trust."""
+    return ORDER.get(first_text(ad, (SYSTEM,)) or "", ORDER["CRIC"])
+
+
+def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int]) -> None:
+    """Merge the ads of one queue, the most trusted first."""
+    base: list[int] = []
+    for number in numbers:
+        ad = found[number].ad
+        above = [other for other in base if levels[other] < levels[number]]
+        if ad is None or not above:
+            base.append(number)
+            continue
+        targets = [other for other in above if _share(found[other].ad, ad)]
+        for other in targets:
+            target = found[other].ad
+            if target is not None:
+                found[other] = attrs.evolve(found[other], ad=_told(target, ad))
+        if targets:
+            found[number] = United(None)
+        elif any(levels[other] <= _SITE for other in above):
+            found[number] = United(None, refused=tuple(sorted(_vos(ad) or ())))
+        else:
+            # A catalogue speaks of the VOs that it serves: the other is one more view.
+            found[number] = United(_renamed(ad), view=base[0])
+            base.append(number)
+
+
+def _vos(ad: ClassAd) -> frozenset[str] | None:
+    """Return the VOs that the rules of an ad admit, and ``*`` for anybody; None without rules."""
+    if RULES not in ad:
+        return None
+    admitting = [rule for rule in texts(ad.eval(RULES)) if not denies(rule)]
+    return frozenset(vo_of(rule).lower() or "*" for rule in admitting)
+
+
+def _share(first: ClassAd | None, second: ClassAd) -> bool:
+    """Whether somebody may be admitted by both ads, as far as their rules are known."""
+    ours, theirs = _vos(first) if first is not None else None, _vos(second)
+    return ours is None or theirs is None or bool(ours & theirs) or "*" in ours | theirs
+
+
+def _told(ad: ClassAd, other: ClassAd) -> ClassAd:
+    """Return an ad with what only another says of the same queue."""
+    made = ad.copy()
+    for name in _added(other):
+        if name not in made:
+            made[name] = other.expr(name)
+    if RULES not in made and RULES in other:
+        made[RULES] = other.expr(RULES)
+        made.pop(UNKNOWN, None)
+    also = [*texts(made.eval(ALSO) if ALSO in made else None), *_names(other)]
+    if also:
+        made[ALSO] = list[Value](dict.fromkeys(also))
+    return made
+
+
+def _added(other: ClassAd) -> Iterator[str]:
+    """Yield the attributes of an ad that are of the queue."""
+    return (name for name in other if name.lower() not in _OWN)
+
+
+def _names(ad: ClassAd) -> Iterable[str]:
+    """Return the systems that described an ad."""
+    return [*filter(None, [first_text(ad, (SYSTEM,)) or "GLUE"]), *texts(ad.eval(ALSO))]
+
+
+def _renamed(ad: ClassAd) -> ClassAd:
+    """Return an ad under the name of its system, as another view of its queue."""
+    made = ad.copy()
+    made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{first_text(ad, (SYSTEM,)) or 'other'}"
+    return made
