@@ -383,7 +383,7 @@ def test_each_queue_of_a_real_batch_system_has_its_nodes_and_passes_the_validato
             done = classad("publish", "--lrms", lrms, *where, *more, "-o", path)
             assert (done.status, done.out) == (0, "")
             [warning] = done.err.splitlines()
-            assert re.search(r"1 queue \(\S+-empty\S*\) is published as closed", warning)
+            assert re.search(r"closed, as .* no nodes for them: 1 queue \(\S+-empty\S*\)$", warning)
             if program := os.environ.get("GLUE_VALIDATOR"):
                 run_validator(program, path)
             url = slapd(path.read_text(encoding="ascii"))
@@ -414,6 +414,24 @@ def test_each_queue_of_a_real_batch_system_has_its_nodes_and_passes_the_validato
     kinds = set(re.findall(r"^objectClass: (\w+)$", path.read_text(), re.MULTILINE))
     assert kinds >= {"GLUE2AccessPolicy", "GLUE2MappingPolicy", "GLUE2Location", "GLUE2Contact"}
     assert kinds >= {"GlueSite", "GlueCluster", "GlueSubCluster", "GlueCE"}
+
+
+def test_a_slurm_that_was_not_told_of_memory_is_told_of(
+    slurm: Callable[[Iterable[SlurmNode]], SlurmOracle],
+    classad: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without RealMemory a node has 1 MB, and Slurm refuses all jobs that ask for memory."""
+    oracle = slurm([SlurmNode("n1", cpus=2, memory_mb=1), SlurmNode("n2", cpus=2, memory_mb=1000)])
+    assert oracle.selected(["--mem=100"]) == {"n2"}
+    for name, value in oracle.environment.items():
+        monkeypatch.setenv(name, value)
+    done = classad("publish", "--lrms", "slurm", "--endpoint", "ce.s.org:8443/cream",
+                   "--site", "S", "--vo", "cms")  # fmt: skip
+    assert done.status == 0
+    [warning] = done.err.splitlines()
+    assert "slurm gives 1 node (n1) less than 100 MB of memory" in warning
+    assert "RealMemory in slurm.conf" in warning
 
 
 NAMES = (

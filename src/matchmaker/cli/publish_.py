@@ -16,13 +16,15 @@ from matchmaker import ClassAd, Value, glue
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
-from matchmaker.cli.output import print_json, warn
+from matchmaker.cli.output import count, print_json, warn
 from matchmaker.glue.access import all_rules, denies
 from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
 from matchmaker.glue.publish.site_file import site_values, with_site
 from matchmaker.glue.snapshot import joined
 
 OS_RELEASE = Path("/etc/os-release")
+_LEAST_MB = 100
+"""What EGI's glue-validator takes for the least memory of a node. Slurm's default is 1."""
 
 
 @click.command()
@@ -110,7 +112,7 @@ def command(
         (of_queues and not (places.ce_files or lrms),
          "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"),
         (lrms is not None and endpoint is None,
-         "--lrms needs --endpoint HOST:PORT/INTERFACE: where jobs come in, ce.s.org:8443/cream"),
+         "--lrms needs --endpoint HOST:PORT/INTERFACE, where jobs go, such as ce.s.org:8443/cream"),
         (lrms is None and not places.any,
          "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"),
     ):  # fmt: skip
@@ -142,8 +144,14 @@ def command(
             return 1
         left_out = bool(found.issues)
         own = offer.describe(found.queues, found.nodes)
+        if small := [str(ad.eval("Name")) for ad in found.nodes if _is_small(ad.eval("Memory"))]:
+            warn(
+                f"warning: {lrms} gives {_named(small, 'node')} less than {_LEAST_MB} MB of memory,"
+                " so that hardly a job goes there: tell it their memory (Slurm: RealMemory in"
+                " slurm.conf)"
+            )
         if empty := [ce.id for ce in own.computing_elements if is_empty(ce)]:
-            warn(f"warning: {_named(empty)} published as closed, without nodes")
+            warn(f"warning: closed, as the batch system has no nodes for them: {_named(empty)}")
         records = joined(records, own, issues.append)
     _warn(records)
     if site_file is not None:
@@ -175,22 +183,25 @@ def _lines(issues: Sequence[glue.Issue]) -> Iterator[str]:
     for issue in issues:
         if issue.rule != "publish.no-site":
             yield str(issue)
-        elif count := homeless.pop(issue.message, 0):
-            yield f"{issue} and {count - 1} more" if count > 1 else str(issue)
+        elif same := homeless.pop(issue.message, 0):
+            yield f"{issue} and {same - 1} more" if same > 1 else str(issue)
 
 
 def _warn(records: glue.GlueRecords) -> None:
     """Names queues that no rule of access opens to anybody."""
     if closed := [ce.id for ce in records.computing_elements if all(map(denies, all_rules(ce)))]:
         warn(
-            f"warning: {_named(closed)} published without a rule of access that admits anybody,"
-            " and a broker may leave them out; name a VO with --vo"
+            f"warning: no rule of access admits anybody at {_named(closed)}, so that brokers may"
+            " pass over them; name a VO with --vo"
         )
 
 
-def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return f"{len(names)} queues ({shown}) are" if len(names) > 1 else f"1 queue ({shown}) is"
+def _named(names: Sequence[str], noun: str = "queue") -> str:
+    return f"{count(len(names), noun)} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
+
+
+def _is_small(memory: Value) -> bool:
+    return isinstance(memory, (int, float)) and memory < _LEAST_MB
 
 
 def _site_file(path: str | None) -> dict[str, Value]:
