@@ -30,8 +30,8 @@ ORDER: Final[Mapping[str, int]] = {
     "glideinWMS": 4,
 }
 """How near a system is to the queues that it describes, the nearest first: what the user wrote
-down; what the computing element says itself (GLUE, which has no name here, and OSG's collector); its
-site; and the catalogues that experiments keep of the sites that they use."""
+down; what the computing element says itself (GLUE, which has no name here, and OSG's collector);
+its site; and the catalogues that experiments keep of the sites that they use."""
 
 _SITE: Final = 2
 """The last place in the order that speaks of all who may use a queue, and not of some of them."""
