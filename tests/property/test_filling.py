@@ -21,7 +21,7 @@ def form(request: pytest.FixtureRequest) -> Iterator[None]:
     """Blocks of few ads, and columns of each form."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(views, "_BATCH", 5)
-        patched.setattr(entering, "_SAMPLE", 3)
+        patched.setattr(forms, "FEW", 3)
         if request.param == "nothing coded":
             patched.setattr(forms, "MANY", 0)
             patched.setattr(entering, "_SURE", 0)

@@ -152,13 +152,16 @@ def leads(node: Expr) -> bool:
 
 
 class Table(list[Any]):
-    """Distinct contents by code. It only grows, so that columns copied from each other share it."""
+    """Distinct contents by code. It only grows, so that columns copied from each other share it.
 
-    __slots__ = ("_found", "known", "lookup")
+    The codes by contents take more room than all else, and are made anew when they are needed.
+    """
+
+    __slots__ = ("_found", "_known", "lookup")
 
     def __init__(self, contents: Iterable[Any] = ()) -> None:
         super().__init__()
-        self.known: dict[type, dict[Any, int]] = {}
+        self._known: dict[type, dict[Any, int]] = {}
         self._found: tuple[int, list[Expr], list[Expr]] = (0, [], [])
         self.lookup: tuple[int, Any] | None = None
         for content in contents:
@@ -168,16 +171,27 @@ class Table(list[Any]):
         """A table of the same contents, which grows by itself."""
         twin = Table()
         twin.extend(self)
-        twin.known = {kind: known.copy() for kind, known in self.known.items()}
         return twin
+
+    def forget(self) -> None:
+        """Give up the codes by contents, until one is asked for."""
+        self._known = {}
+
+    def _codes_of(self, kind: type) -> dict[Any, int]:
+        """The codes of contents of a class, by what stands for them."""
+        if not self._known:
+            for code, content in enumerate(self):
+                key = content if content.__class__ in THEMSELVES else identity(content)
+                self._known.setdefault(content.__class__, {})[key] = code
+        return self._known.setdefault(kind, {})
 
     def code(self, content: Any) -> int:
         """The code of a content, which enters the table if it is new."""
         kind = content.__class__
         key = content if kind in THEMSELVES else identity(content)
-        known = self.known.get(kind)
+        known = self._known.get(kind)
         if known is None:
-            known = self.known[kind] = {}
+            known = self._codes_of(kind)
         code = known.setdefault(key, len(self))
         if code == len(self):
             self.append(content)
@@ -195,7 +209,7 @@ class Table(list[Any]):
         if not kinds:
             return []
         (kind,) = kinds
-        known = self.known.setdefault(kind, {})
+        known = self._codes_of(kind)
         keys = contents if kind in THEMSELVES else _identities(kind, contents)
         new = [key for key in dict.fromkeys(keys) if key not in known]
         known.update(zip(new, range(len(self), len(self) + len(new)), strict=True))

@@ -30,10 +30,6 @@ _SURE: Final = 256
 """The number of rows from which contents that hardly repeat are expected to go on so."""
 
 
-_SAMPLE: Final = 64
-"""Of fewer contents nobody can tell whether they hardly repeat."""
-
-
 def by_attribute(
     ads: Sequence[ClassAd], names: NumberedNames
 ) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
@@ -74,7 +70,7 @@ _values: Final = methodcaller("values")
 def column_of(contents: list[Any]) -> Column:
     """Make a column of contents, in the form that takes the least room."""
     # That 1, 1.0 and true count as one here makes no difference to speak of.
-    if len(contents) >= _SAMPLE and 2 * len(set(contents)) > len(contents):
+    if len(contents) >= forms.FEW and 2 * len(set(contents)) > len(contents):
         found = _hardly_repeating(contents)
         if found is not None:
             return found

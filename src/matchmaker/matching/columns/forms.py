@@ -14,6 +14,13 @@ from matchmaker.matching.columns.texts import Texts, texts
 MANY: Final = 4096
 """With more distinct contents than this, and few rows to each, a column is not coded."""
 
+FEW: Final = 64
+"""Of fewer contents nobody can tell whether they hardly repeat."""
+
+_NUMBERS: Final = 4
+_STRINGS: Final = 2
+"""A column is not coded, either, if there are less than so many rows to a number or a string."""
+
 
 def settled(column: Column, size: int) -> Column:
     """The column in the form that suits its first `size` rows.
@@ -40,11 +47,35 @@ def settled(column: Column, size: int) -> Column:
     return fresh
 
 
-def repeating(column: Column, size: int) -> Column:
-    """The column, or a coded one where its first `size` rows hold few numbers that come again.
+def compact(column: Column, size: int) -> Column:
+    """The column in the form in which its first `size` rows take the least room, or nearly so.
 
-    What entered in blocks may have seemed to be new each time.
+    What entered in blocks may have seemed to be new each time, or to come again.
     """
+    if isinstance(column, Coded):
+        fresh = _uncoded(column, size)
+        column.table.forget()
+    else:
+        fresh = _repeating(column, size)
+    fresh.version = column.version
+    return fresh
+
+
+def _uncoded(column: Coded, size: int) -> Column:
+    """The column, or one of bare numbers or strings: their objects take more than a few codes."""
+    distinct = len(column.table) - 1
+    if distinct < FEW or distinct * _NUMBERS <= size:
+        return column
+    kinds = list(map(type, column.table))
+    if 4 * (kinds.count(int) + kinds.count(float)) >= 3 * distinct:
+        return _numeric(column)
+    if 4 * kinds.count(str) >= 3 * distinct and distinct * _STRINGS > size:
+        return _texts(column)
+    return column
+
+
+def _repeating(column: Column, size: int) -> Column:
+    """The column, or a coded one where its first `size` rows hold few numbers that come again."""
     if not isinstance(column, Numeric) or size <= MANY:
         return column
     if 2 * len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > MANY:
@@ -58,9 +89,7 @@ def repeating(column: Column, size: int) -> Column:
             return column
         held = np.array(table.codes(column.contents(rows[firsts].tolist())), np.uint16)
         codes[rows] = held[places]
-    fresh = Coded(codes.astype(narrowest(len(table))), table)
-    fresh.version = column.version
-    return fresh
+    return Coded(codes.astype(narrowest(len(table))), table)
 
 
 def unshared(column: Column) -> Column:

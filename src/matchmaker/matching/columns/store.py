@@ -19,7 +19,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same, unlike
 from matchmaker.matching.columns.entering import by_attribute, column_of, entered
-from matchmaker.matching.columns.forms import repeating, settled
+from matchmaker.matching.columns.forms import compact, settled
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 from matchmaker.matching.columns.stored import Stored
@@ -46,7 +46,7 @@ class Store:
         self._computed_shown = False
         self._alive = np.zeros(0, np.bool_)
         self._layouts: list[Layout] = []
-        self._known: dict[tuple[object, ...], int] = {}
+        self._known: dict[int, int] = {}
         self._names = NumberedNames()
         self._layout: npt.NDArray[Any] = np.zeros(0, np.uint8)
         self._size = self._dead = self._changes = 0
@@ -349,9 +349,12 @@ class Store:
             order = self._names.order(layout.folded, len(layout.order))
             layout = Layout(self._names, order, layout.spellings)
         key = layout.key
-        code = self._known.get(key)
-        if code is None:
-            code = self._known[key] = len(self._layouts)
+        # By a hash, as a layout takes a thousand bytes. One that shares it with another is not
+        # found again: that costs room, no more.
+        code = self._known.setdefault(hash(key), len(self._layouts))
+        if code < len(self._layouts) and self._layouts[code].key != key:
+            code = len(self._layouts)
+        if code == len(self._layouts):
             self._layouts.append(
                 # What an ad holds may change, and a part of an array holds the whole.
                 Layout(
@@ -380,7 +383,7 @@ class Store:
         """Gives columns that were filled their form, and gives back room that was too much."""
         self._index.merge(self._alive if self._dead else None)
         for folded, column in self._columns.items():
-            self._columns[folded] = repeating(column, self._size)
+            self._columns[folded] = compact(column, self._size)
         self._make_room(self._size)
 
     def _make_room(self, room: int) -> None:
