@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.linking import rdn, rdns
 from matchmaker.glue.publish.describe import common, host_values
+from matchmaker.glue.publish.site_file import with_site
 from matchmaker.glue.publish.tree1 import entries13
 from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.publish.writer import text_of
@@ -437,3 +439,64 @@ def test_classes_of_nodes_are_of_what_lasts() -> None:
         for sub in cluster.subclusters
     ]
     assert found == [(2000, 8), (4000, 12)]
+
+
+NODES = st.lists(
+    st.tuples(st.sampled_from([1000, 1080, 2000, 64000]), st.frozensets(st.sampled_from("abcd"))),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=25)
+@given(NODES, st.booleans())
+@example([(2000, frozenset("a")), (16000, frozenset("b")), (64000, frozenset("c"))], True)
+@example([(2000, frozenset("ab")), (16000, frozenset("bc")), (64000, frozenset("d"))], False)
+def test_each_queue_is_read_back_with_the_nodes_of_its_own(
+    nodes: list[tuple[int, frozenset[str]]], split: bool
+) -> None:
+    """Whichever nodes queues share: in both trees, beside what the site says of itself."""
+    behind = {q: [memory for memory, queues in nodes if q in queues] for q in "abcd"}
+    ads = [
+        ClassAd({"QueueName": q, "LRMSType": "slurm", "GlueCEInfoTotalCPUs": 2 * len(hosts)})
+        for q, hosts in behind.items()
+    ]
+    hosts = [
+        ClassAd({"Machine": f"n{number}", "Memory": memory, "Cpus": 2, "Queues": sorted(queues)})
+        for number, (memory, queues) in enumerate(nodes)
+    ]
+    placed = glue.place(ads, "ce.s.org:8443/cream", site="S", vos=["cms"])
+    records = glue.describe_site(placed, hosts, split=split)
+    records = with_site(records, {"GlueSiteName": "S"})
+    versions: tuple[Literal["1.3", "2.0"], ...] = ("1.3", "2.0")
+    for version in versions:
+        file = io.StringIO()
+        assert glue.write_ldif(records, file, version=version) == ()
+        text = file.getvalue().replace("\n ", "")
+        names = re.findall("^(?:GlueSubClusterUniqueID|GLUE2ResourceID): (.*)$", text, re.MULTILINE)
+        assert len(names) == len(set(names))
+        for ce in glue.read_ldif(text.splitlines()).snapshot.computing_elements:
+            own = behind[ce.id[-1]]
+            assert (ce.values.get("GlueCEStateStatus") == "Closed") == (not own)
+            assert ce.cluster is not None
+            found = [
+                (
+                    sub.values.get("GlueHostMainMemoryRAMSize"),
+                    sub.values["GlueSubClusterLogicalCPUs"],
+                )
+                for sub in ce.cluster.subclusters
+            ]
+            if not own:
+                assert found in ([(UNDEFINED, 0)], [(None, 0)])
+            elif not split:
+                assert found == [(min(own), 2 * len(own))]
+            else:
+                # 1000 and 1080 are alike.
+                groups = [
+                    [m for m in own if low <= m <= high]
+                    for low, high in ((1000, 1080), (2000, 2000), (16000, 16000), (64000, 64000))
+                ]
+                assert found == [(min(g), 2 * len(g)) for g in groups if g]
+        if version == "2.0":
+            pattern = re.compile(r"^GLUE2ComputingManagerTotalLogicalCPUs: (\d+)$", re.MULTILINE)
+            assert pattern.findall(text) == [str(2 * sum(bool(queues) for _, queues in nodes))]
