@@ -121,6 +121,7 @@ MODULES = {
     "arrow": "pyarrow", "delegation": "sqlalchemy", "postgresql": "psycopg",
     "factory": "prometheus_client", "objects": "obstore", "sftp": "paramiko",
     "webdav": "requests", "shards": "distributed", "plots": "matplotlib", "testing": "hypothesis",
+    "yaml": "yaml",
 }  # fmt: skip
 """What each extra installs that no other part has."""
 
@@ -141,6 +142,7 @@ NEED = {
     "shards": ["match job.jdl nodes.ad --shards 2", "assign job.jdl --pool nodes.ad --shards 2"],
     "plots": ["pilots simulate trace.swf --svg out.svg", "pilots simulate trace.swf --html o"],
     "testing": [],
+    "yaml": ["broker job.jdl --ce group.yaml", "ces --dump group.yaml"],
 }  # fmt: skip
 """Commands that need an extra, and what they say without it names the extra."""
 
@@ -170,6 +172,7 @@ def test_a_command_without_its_extra_is_one_line_that_names_it(
     extra: str, line: str, begun: Path
 ) -> None:
     (begun / "metrics.toml").write_text(f"{FACTORY}\n[metrics]\nport = 9464\n")
+    (begun / "group.yaml").write_text("GroupID: 1\nResources: {}\n")
     status, said = without([MODULES[extra]], line.split())
     assert status == 2, said
     assert said.count("\n") == 1
