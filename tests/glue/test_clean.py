@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean.checks import AT_MOST, SUMS
-from matchmaker.glue.clean.rules import (
+from matchmaker.glue.clean.entries import AT_MOST, SUMS
+from matchmaker.glue.clean.typed import (
     ALL_RULES,
     ALWAYS,
     DEFAULT_RULES,
     UNLIMITED,
     check_rules,
     clean_text,
+    values,
 )
-from matchmaker.glue.clean.typed import values
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Attributes, Entry
 from matchmaker.glue.schema import attribute, attributes

@@ -7,7 +7,8 @@ is what goes beyond an `Allowance`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
@@ -33,6 +34,11 @@ class Record:
     entry: Entry
     id: str
     values: Values
+
+    @cached_property
+    def rdns(self) -> Mapping[str, str]:
+        """The first value of each attribute in its name, as `rdns` gives them."""
+        return rdns(self.entry.dn)
 
     def text(self, name: str) -> str:
         """The one text of an attribute, empty where it is none."""
@@ -162,7 +168,11 @@ def _in_hexadecimal(found: re.Match[str]) -> str:
 
 def normal_name(dn: str) -> str:
     """A name as names are compared: without case and without spare space."""
-    parts = (part.partition("=") for part in _parts(dn.lower()))
+    lower = dn.lower()
+    plain = "\\" not in lower and " " not in lower and lower.isprintable()
+    if plain and all("=" in part for part in lower.split(",")):
+        return lower  # there is nothing to strip
+    parts = (part.partition("=") for part in _parts(lower))
     return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
 
 
@@ -177,7 +187,7 @@ def key_values(values: Values, attribute: str, target: str) -> list[str]:
 
 def home(record: Record) -> str:
     """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
-    return rdns(record.entry.dn).get("glue2serviceid", "").lower()
+    return record.rdns.get("glue2serviceid", "").lower()
 
 
 def unique(
@@ -221,13 +231,16 @@ def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
     grouped: dict[str, list[Record]] = {}
     for record in records:
         keys = key_values(record.values, "GlueChunkKey", target)
-        above = keys[0] if keys else rdns(record.entry.dn).get(target.lower(), "")
+        above = keys[0] if keys else record.rdns.get(target.lower(), "")
         grouped.setdefault(above.lower(), []).append(record)
     return {key: by_id(group) for key, group in grouped.items()}
 
 
 def by_id(records: Iterable[Record]) -> list[Record]:
     """Records in the order of their ids."""
+    records = list(records)
+    if len(records) < 2:
+        return records
     return sorted(records, key=lambda record: (record.id.lower(), record.id))
 
 
@@ -264,7 +277,7 @@ def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
     found: dict[str, None] = {}
     for name in names:
         found |= {text.lower(): None for text in record.texts(name)}
-    if not found and (placed := rdns(record.entry.dn).get(ancestor.lower(), "")):
+    if not found and (placed := record.rdns.get(ancestor.lower(), "")):
         found[placed.lower()] = None
     return list(found)
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from matchmaker.classad import Value
 from matchmaker.glue.access import HOLDERS, Policies, agreed_queues, agreeing, damaged
-from matchmaker.glue.clean.rules import DEFAULT_RULES, VALIDATORS, check_rules
-from matchmaker.glue.clean.typed import values
+from matchmaker.glue.clean.typed import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import Record, duplicate, normal_name, rdns
@@ -25,8 +23,16 @@ from matchmaker.glue.v2 import link as glue20
 from matchmaker.glue.weighing import fitting
 
 _IDS = {**glue13.IDS, **glue20.IDS}
-_NO_TEXTS = Attributes()
 _NAMED_BY = {key.lower(): kind for kind, key in glue13.IDS.items()}
+_NO_TEXTS = Attributes()
+_KINDS: Final = tuple(_IDS)
+_NO_CLASS: Final = len(_KINDS)
+_PLACES: Final = {
+    spelt: _KINDS.index(kind) if kind in _IDS else _NO_CLASS
+    for kind, known in classes().items()
+    for spelt in (kind, known.name)
+}
+"""The place of each class, by its usual spellings; those that are linked, most particular first."""
 
 
 def build(
@@ -55,6 +61,7 @@ def build(
         from matchmaker.glue.clean.validators import validated
 
         entries = validated(entries, tools, now, report)
+    cleaner = Cleaner(report, rules, now)
     for entry in entries:
         kind = _kind(entry)
         if (class_ := _class(entry, kind)) is not None:
@@ -66,7 +73,7 @@ def build(
         name = normal_name(entry.dn) if entry.dn and not kind.endswith("policy") else ""
         came = seen.get(name) if name else None
         again = came is not None and kind not in HOLDERS
-        record = _record(entry, kind, (lambda _: None) if again else report, rules, now)
+        record = _record(entry, kind, cleaner, (lambda _: None) if again else report)
         if came is not None:
             first = kinds[came[0]][came[1]]
             report(duplicate(record, first, "an entry of this name came before, skipped"))
@@ -77,7 +84,8 @@ def build(
         seen[name] = kind, len(kinds[kind])
         kinds[kind].append(record)
     old = glue13.link(kinds, report)
-    new = glue20.link(kinds, Policies.of(kinds, report), report, rules)
+    described_by_old = {ce.id.lower() for ce in old.computing_elements}
+    new = glue20.link(kinds, Policies.of(kinds, report), report, rules, described_by_old)
     linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))
@@ -85,12 +93,14 @@ def build(
     return fitting(linked, sum(map(len, kinds.values())), report)
 
 
-def _record(
-    entry: Entry, kind: str, report: Report, rules: frozenset[str], now: datetime
-) -> Record:
+def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> Record:
     """An entry with its values; one that has rules of access and lost a part admits nobody."""
-    found = values(entry, report, rules, now)
-    ident = _ident(entry, found.get(_IDS[kind]), kind)
+    found = cleaner.values(entry, report)
+    ident = found.get(_IDS[kind])
+    if not isinstance(ident, str) or not ident:
+        ident = rdns(entry.dn).get(_IDS[kind].lower(), "")
+    if "\0" in ident:  # which no ad can hold
+        ident = ""
     place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
     record = Record(place, ident, found)
     if entry.damaged and kind in HOLDERS:
@@ -158,21 +168,15 @@ def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) ->
     return (*old, *added)
 
 
-def _ident(entry: Entry, published: Value | None, kind: str) -> str:
-    """The id of an entry: the attribute's text or, without one, from its name.
-
-    An id that no ad can hold counts as none.
-    """
-    named = rdns(entry.dn).get(_IDS[kind].lower(), "")
-    ident = published if isinstance(published, str) and published else named
-    return "" if "\0" in ident else ident
-
-
 def _kind(entry: Entry) -> str | None:
     """The class of an entry that is linked, from its objectClass or else from its name."""
-    named = {name.strip().lower() for name in entry.attributes.get("objectClass", ())}
-    found = [kind for kind in _IDS if kind in named]
-    if found:
-        return found[0]
-    attribute = entry.dn.partition("=")[0].strip().lower()
-    return None if named else _NAMED_BY.get(attribute)
+    named = entry.attributes.get("objectClass", ())
+    found = _NO_CLASS
+    for name in named:
+        place = _PLACES.get(name)
+        if place is None:
+            place = _PLACES.get(name.strip().lower(), _NO_CLASS)
+        found = min(found, place)
+    if named:
+        return _KINDS[found] if found < _NO_CLASS else None
+    return _NAMED_BY.get(entry.dn.partition("=")[0].strip().lower())

@@ -47,6 +47,7 @@ _PLACEHOLDER = re.compile(
     r"|unset|not defined|n\.a\.?|n/a|FIXME|none",
     re.IGNORECASE | re.DOTALL,
 )
+_PLACEHOLDERS_BEGIN = frozenset("Uu/12NnFf")
 _EXAMPLE_HOST = re.compile(r"(?:^|[/@:.])(?:example\.org|[\w-]+\.invalid)(?=$|[:/])", re.IGNORECASE)
 _STATUS = {
     "production": "Production",
@@ -129,7 +130,7 @@ def placeholder(name: str, text: str) -> str | None:
     >>> placeholder("GlueHostProcessorModel", "n.a") is None
     True
     """
-    return None if _PLACEHOLDER.fullmatch(text) else text
+    return None if text[:1] in _PLACEHOLDERS_BEGIN and _PLACEHOLDER.fullmatch(text) else text
 
 
 def example_host(name: str, text: str) -> str | None:
@@ -138,6 +139,9 @@ def example_host(name: str, text: str) -> str | None:
     >>> example_host("GlueSiteWeb", "http://www.example.org/") is None
     True
     """
+    folded = text.lower()
+    if "example.org" not in folded and ".invalid" not in folded:
+        return text  # as nearly all are, for a tenth of the time of the pattern
     return None if _EXAMPLE_HOST.search(text) else text
 
 

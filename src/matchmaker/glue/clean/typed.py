@@ -1,28 +1,84 @@
-"""From published text to values of an ad, by the schema's types.
+"""From published text to cleaned values of an ad, by the schema's types and the cleaning rules.
 
 Follows the broker of the gLite middleware: what is not single-valued is a list, integers are
 numbers, a bare true, false or undefined is that value, all else is a string. A text that does not
-fit its type is reported and undefined: it is never guessed at. Which texts stand for "not known" is
-in `clean`.
+fit its type is reported and undefined: it is never guessed at. Each rule has an id, is switched off
+by leaving out the id, and reports what it found with the raw value. `texts` has the rules on one
+text, and `entries` those on the values of one entry. Readers report faults of files, and `v1` and
+`v2` faults between entries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.classad.cache import Cache, size_of
 from matchmaker.classad.values import MAX_INT
-from matchmaker.glue.clean.rules import DEFAULT_RULES, clean_entry, clean_text
-from matchmaker.glue.clean.texts import RULES_OF_ACCESS
+from matchmaker.glue.clean.entries import ENTRY_RULES, Case
+from matchmaker.glue.clean.texts import RULES_OF_ACCESS, TEXT_RULES, UNLIMITED, TextRule
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.schema import Attribute, attribute
+
+__all__ = [
+    "ALL_RULES", "ALWAYS", "DEFAULT_RULES", "UNLIMITED", "VALIDATORS", "Cleaner", "Facts",
+    "check_rules", "clean_text", "doubts", "typed", "values", "whole",
+]  # fmt: skip
+
+ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
+ALWAYS: Final = frozenset({"clean.access-rule"})
+"""Rules that cannot be switched off: no rule of access fails open."""
+DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
+VALIDATORS: Final = frozenset({"glue-validator", "gstat"})
+"""Tools of EGI whose tests are made too, where the rules name them; they change no value."""
+
+
+def check_rules(rules: frozenset[str]) -> None:
+    """Raise ValueError for an id that no rule has.
+
+    >>> check_rules(frozenset({"clean.colour"}))
+    Traceback (most recent call last):
+    ...
+    ValueError: no cleaning rule is called 'clean.colour'
+    """
+    for unknown in sorted(rules - ALL_RULES - VALIDATORS):
+        raise ValueError(f"no cleaning rule is called {unknown!r}")
+
+
+def clean_text(name: str, text: str, rules: frozenset[str], say: Report) -> str | None:
+    """One text after the rules that are on; None for "not known".
+
+    >>> found = []
+    >>> clean_text("GlueCEStateStatus", "queuing", DEFAULT_RULES, found.append)
+    'Queueing'
+    >>> [finding.rule for finding in found]
+    ['clean.status']
+    """
+    return _cleaned(name, text, _about(name, rules), say)
+
+
+def _cleaned(name: str, text: str, rules: Iterable[TextRule], say: Report) -> str | None:
+    meant = text
+    for rule in rules:
+        found = rule.apply(name, meant)
+        if found != meant:
+            say(issue(rule.id, rule.message, attribute=name, raw=text))
+        if found is None:
+            return None
+        meant = found
+    return meant
+
+
+def _about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
+    """The rules that are on and say anything of an attribute."""
+    on = rules | ALWAYS
+    return tuple(rule for rule in TEXT_RULES if rule.id in on and rule.about(name))
+
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _REAL = re.compile(
@@ -96,18 +152,161 @@ class Facts(dict[str, Value]):
                 self.cleaned[name] = known[name]
 
 
+_KEPT: Final = 1 << 17
+"""Texts that a cleaner remembers in all. A grid of 3,000 queues has 115,000 that differ."""
+_LONG: Final = 200
+"""Longer texts are not kept: they do not come again."""
+
+
+@attrs.define(slots=True)
+class _Column:
+    """An attribute by one spelling: the rules about it, and the values of texts met so far.
+
+    Attributes:
+        known: what the schema says, None for a name that it does not have.
+        name: in the schema's spelling.
+        multi: whether an ad holds a list of its values.
+        rules: those on its texts.
+        on_entries: those on an entry that has it, as bits by their place in `ENTRY_RULES`.
+        plain: the value of each text in which no rule found anything.
+        doubted: the value of each other text, and what the rules found.
+    """
+
+    known: Attribute | None
+    name: str
+    multi: bool
+    rules: tuple[TextRule, ...]
+    on_entries: int
+    plain: dict[str, Value] = attrs.Factory(dict)
+    doubted: dict[str, tuple[Value, list[Issue]]] = attrs.Factory(dict)
+
+    def meaning(self, raw: str) -> tuple[Value | None, list[Issue]]:
+        """The cleaned value of a text, None for an empty one, and what the rules found."""
+        text = raw.strip()
+        if not text and self.name not in RULES_OF_ACCESS:
+            return None, []
+        findings: list[Issue] = []
+        meant = _cleaned(self.name, text, self.rules, findings.append)
+        value = UNDEFINED if meant is None else typed(self.known, meant)
+        if value is None:
+            what = "string" if self.known is None else self.known.classad
+            said = f"not of type {what}, taken as undefined"
+            findings.append(issue("typed.mismatch", said, attribute=self.name, raw=raw))
+            value = UNDEFINED
+        return value, findings
+
+
+@attrs.define(slots=True)
+class Cleaner:
+    """Cleans the entries of one source; of texts that come again it remembers the values.
+
+    Args:
+        report: called for each finding.
+        rules: ids of the cleaning rules that are on.
+        now: the time by which entries are fresh or stale.
+    """
+
+    report: Report
+    rules: frozenset[str] = DEFAULT_RULES
+    now: datetime = attrs.Factory(lambda: datetime.now(UTC))
+    _columns: dict[str, _Column] = attrs.field(factory=dict, init=False)
+    _kept: int = attrs.field(default=0, init=False)
+
+    def values(self, entry: Entry, report: Report | None = None) -> Facts:
+        """The cleaned values of an entry by attribute, in the schema's spelling.
+
+        A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry
+        (the CE under a VOView) says of the same attribute, as the published value would.
+        """
+        found = Facts()
+        tell = self.report if report is None else report
+
+        def say(finding: Issue) -> None:
+            placed = attrs.evolve(finding, line=entry.line, dn=entry.dn)
+            found.cleaned.setdefault(finding.attribute, placed)
+            tell(placed)
+
+        columns = self._columns
+        on_entries = 0
+        for spelling, texts in entry.attributes.values_by_name.items():
+            column = columns.get(spelling) or self._column(spelling)
+            on_entries |= column.on_entries
+            if len(texts) == 1 and (only := column.plain.get(texts[0])) is not None:  # most are so
+                if not column.multi:
+                    found[column.name] = only
+                else:
+                    found[column.name] = [only] if only is not UNDEFINED else []
+                continue
+            kept = self._values(column, texts, say)
+            if column.multi:
+                found[column.name] = [value for value in kept if value is not UNDEFINED]
+            elif kept:
+                if len(kept) > 1 and column.known is not None:
+                    said = "has one value by the schema; the first was taken"
+                    raw = "; ".join(texts)
+                    say(issue("typed.several", said, attribute=column.name, raw=raw))
+                    kept = kept[:1]
+                found[column.name] = kept[0] if len(kept) == 1 else kept
+        if on_entries:
+            for place, rule in enumerate(ENTRY_RULES):
+                if on_entries >> place & 1:
+                    rule.apply(Case(found, entry.attributes, self.now, say, rule))
+        return found
+
+    def _values(self, column: _Column, texts: Iterable[str], say: Report) -> list[Value]:
+        """The values of the texts of one attribute, less those that are empty."""
+        kept: list[Value] = []
+        for raw in texts:
+            value = column.plain.get(raw)
+            if value is None:
+                value, findings = column.doubted.get(raw) or self._met(column, raw)
+                for finding in findings:
+                    say(finding)
+            if value is not None:
+                kept.append(value)
+        return kept
+
+    def _column(self, spelling: str) -> _Column:
+        known = attribute(spelling)
+        name = spelling if known is None else known.name
+        on_entries = sum(
+            1 << place
+            for place, rule in enumerate(ENTRY_RULES)
+            if rule.id in self.rules and name in rule.about
+        )
+        multi = known is not None and known.multi
+        made = _Column(known, name, multi, _about(name, self.rules), on_entries)
+        self._remember()
+        self._columns[spelling] = made
+        return made
+
+    def _met(self, column: _Column, raw: str) -> tuple[Value | None, list[Issue]]:
+        """The meaning of a text that is not remembered, from now on."""
+        value, findings = column.meaning(raw)
+        if len(raw) <= _LONG and value is not None:
+            self._remember()
+            if findings:
+                column.doubted[raw] = value, findings
+            else:
+                column.plain[raw] = value
+        return value, findings
+
+    def _remember(self) -> None:
+        """Counts what is kept; forgets all of it when it is too much."""
+        self._kept += 1
+        if self._kept > _KEPT:
+            self._columns.clear()
+            self._kept = 0
+
+
 def values(
     entry: Entry,
     report: Report,
     rules: frozenset[str] = DEFAULT_RULES,
     now: datetime | None = None,
 ) -> Facts:
-    """The cleaned values of an entry by attribute, in the schema's spelling.
+    """The cleaned values of one entry, as a `Cleaner` gives them.
 
-    A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry (the CE
-    under a VOView) says of the same attribute, as the published value would.
-
-    >>> from matchmaker.glue.entries import Attributes, Entry
     >>> issues = []
     >>> entry = Entry("o=grid", Attributes([("gluecestatewaitingjobs", "444444"),
     ...                                     ("GlueForeignKey", "GlueClusterUniqueID=h")]))
@@ -116,69 +315,7 @@ def values(
     >>> print(issues[0].rule, issues[0].raw)
     clean.default-number 444444
     """
-    found = Facts()
-
-    def say(finding: Issue) -> None:
-        placed = attrs.evolve(finding, line=entry.line, dn=entry.dn)
-        found.cleaned.setdefault(finding.attribute, placed)
-        report(placed)
-
-    for spelling, texts in entry.attributes.values_by_name.items():
-        known = attribute(spelling)
-        name = spelling if known is None else known.name
-        kept: list[Value] = []
-        for raw in texts:
-            value, findings = _meanings[spelling, raw, rules] or _meant(spelling, raw, rules)
-            for finding in findings:
-                say(finding)
-            if value is not None:
-                kept.append(value)
-        if known is not None and known.multi:
-            found[name] = [value for value in kept if value is not UNDEFINED]
-        elif kept:
-            if len(kept) > 1 and known is not None:
-                said = "has one value by the schema; the first was taken"
-                raw = "; ".join(texts)
-                say(issue("typed.several", said, attribute=name, raw=raw))
-            found[name] = kept[0] if known is not None or len(kept) == 1 else kept
-    clean_entry(found, entry.attributes, rules, now or datetime.now(UTC), say)
-    return found
-
-
-_Meaning: TypeAlias = "tuple[Value | None, tuple[Issue, ...]]"
-
-# The same few texts fill a dump: versions, statuses, zeros, tags of software.
-_meanings: Final[Cache[tuple[str, str, frozenset[str]], _Meaning]] = Cache(
-    "values of descriptions by text", 1 << 24
-)
-_LONG: Final = 200
-"""Longer texts are not kept: they do not come again."""
-
-
-def _meant(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
-    """The cleaned value of one text, None for an empty one, and what the rules found; kept."""
-    meaning = _found(spelling, raw, rules)
-    if len(spelling) + len(raw) <= _LONG:
-        # Each finding holds the text once more.
-        size = (2 + len(meaning[1])) * (size_of(spelling) + size_of(raw)) + size_of(meaning)
-        _meanings.put((spelling, raw, rules), meaning, size)
-    return meaning
-
-
-def _found(spelling: str, raw: str, rules: frozenset[str]) -> _Meaning:
-    known = attribute(spelling)
-    name = spelling if known is None else known.name
-    if not (text := raw.strip()) and name not in RULES_OF_ACCESS:
-        return None, ()
-    findings: list[Issue] = []
-    cleaned = clean_text(name, text, rules, findings.append)
-    value = UNDEFINED if cleaned is None else typed(known, cleaned)
-    if value is None:
-        what = "string" if known is None else known.classad
-        said = f"not of type {what}, taken as undefined"
-        findings.append(issue("typed.mismatch", said, attribute=name, raw=raw))
-        value = UNDEFINED
-    return value, tuple(findings)
+    return Cleaner(report, rules, now or datetime.now(UTC)).values(entry)
 
 
 def doubts(ad: ClassAd, name: str, now: datetime | None = None) -> list[Issue]:

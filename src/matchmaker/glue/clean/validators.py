@@ -146,7 +146,7 @@ def validated(
     """The entries of a source, as they are; what the tools find in them is reported.
 
     >>> from matchmaker.glue.entries import Attributes
-    >>> from matchmaker.glue.clean.rules import VALIDATORS
+    >>> from matchmaker.glue.clean.typed import VALIDATORS
     >>> from datetime import UTC
     >>> place = Attributes([("objectClass", "GLUE2Location"), ("GLUE2LocationID", "l"),
     ...                     ("GLUE2LocationLatitude", "91")])

@@ -13,7 +13,7 @@ from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import is_number
-from matchmaker.glue.clean.case import HS06
+from matchmaker.glue.clean.entries import HS06
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.publish.writer import text_of
 from matchmaker.glue.records import Values, texts

@@ -18,7 +18,6 @@ from matchmaker.glue.linking import (
     finding,
     first_key,
     key_values,
-    rdns,
     under,
     unique,
 )
@@ -107,7 +106,7 @@ def _computing_elements(
     binds: dict[str, list[Record]] = {}
     for record in kinds["gluecesebind"]:
         owner = record.text("GlueCESEBindCEUniqueID")
-        owner = owner or rdns(record.entry.dn).get("gluecesebindgroupceuniqueid", "")
+        owner = owner or record.rdns.get("gluecesebindgroupceuniqueid", "")
         binds.setdefault(owner.lower(), []).append(record)
     groups = {r.id.lower(): r for r in kinds["gluecesebindgroup"]}
     for record in records:
@@ -138,7 +137,7 @@ def _views(records: Iterable[Record]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         named = key_values(record.values, "GlueChunkKey", "GlueCEUniqueID")
-        placed = rdns(record.entry.dn).get("glueceuniqueid", "")
+        placed = record.rdns.get("glueceuniqueid", "")
         for key in dict.fromkeys(key.lower() for key in named or [placed]):
             found.setdefault(key, []).append(record)
     return {key: by_id(group) for key, group in found.items()}

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
-from matchmaker.glue.clean.case import HS06
-from matchmaker.glue.clean.entries import moment
+from matchmaker.glue.clean.entries import HS06, moment
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.clean.typed import Facts, typed, whole
 from matchmaker.glue.issues import Issue, Report
@@ -56,13 +55,14 @@ def marks(record: Record, name: str) -> tuple[str, ...]:
 
 
 @cache
-def _nearest(name: str, owners: tuple[str, ...]) -> tuple[Attribute, ...]:
-    """The attributes of GLUE 1.3, of certain classes, that one of GLUE 2.0 is the nearest to."""
-    return tuple(
-        known
-        for known in dict.fromkeys(attributes().values())
-        if known.glue2 == name and known.owner in owners and "from" not in known.apart
-    )
+def _nearest(owners: tuple[str, ...]) -> Mapping[str, tuple[tuple[Attribute, Attribute], ...]]:
+    """By attribute of GLUE 2.0 itself, and those of GLUE 1.3, of certain classes, nearest to it."""
+    found: dict[str, tuple[tuple[Attribute, Attribute], ...]] = {}
+    for known in dict.fromkeys(attributes().values()):
+        source = attribute(known.glue2)
+        if source is not None and known.owner in owners and "from" not in known.apart:
+            found[source.name] = (*found.get(source.name, ()), (source, known))
+    return found
 
 
 def renamed(values: Values, *owners: str) -> Facts:
@@ -73,10 +73,9 @@ def renamed(values: Values, *owners: str) -> Facts:
     """
     made = Facts()
     cleaned: Mapping[str, Issue] = getattr(values, "cleaned", {})
+    nearest = _nearest(owners)
     for name, value in values.items():
-        if (source := attribute(name)) is None:
-            continue
-        for known in _nearest(source.name, owners):
+        for source, known in nearest.get(name, ()):
             found = _as(known, source, value)
             if found is not None:
                 made[known.name] = found

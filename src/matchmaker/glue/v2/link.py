@@ -10,7 +10,8 @@ gLite broker: ``GLUE2.Computing.Share.MaxCPUTime`` is in seconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -42,7 +43,7 @@ from matchmaker.glue.records import (
     VOView,
     texts,
 )
-from matchmaker.glue.schema import attribute
+from matchmaker.glue.schema import attributes
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 from matchmaker.glue.v2.storage import Close, storage_elements
 
@@ -85,11 +86,13 @@ def link(
     policies: Policies,
     report: Report,
     rules: frozenset[str] = frozenset(),
+    described: Collection[str] = frozenset(),
 ) -> GlueRecords:
     """Link records; what fails is reported.
 
     `kinds` has the records of each class of `IDS`; of the `rules` that are on, ``clean.benchmark``
-    is applied here.
+    is applied here. The queues whose ids, in lower case, are `described` have no values but their
+    rules of access: another description of them stays.
     """
     if not any(kinds[kind] for kind in IDS):
         return GlueRecords((), (), (), ())
@@ -99,12 +102,15 @@ def link(
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
-    return _Linker(known, policies, report, rules, Allowance(most, "links", report)).all()
+    links = Allowance(most, "links", report)
+    return _Linker(known, policies, report, rules, links, described).all()
 
 
-def _short(name: str) -> str:
-    known = attribute(name)
-    return name if known is None else known.name.removeprefix(known.owner) or known.name
+@cache
+def _short_names() -> Mapping[str, str]:
+    """The name of each attribute without that of its class."""
+    known = dict.fromkeys(attributes().values())
+    return {its.name: its.name.removeprefix(its.owner) or its.name for its in known}
 
 
 @attrs.define(slots=True)
@@ -116,6 +122,7 @@ class _Linker:
     report: Report
     rules: frozenset[str]
     links: Allowance
+    described: Collection[str]
     _nested: dict[int, Expr] = attrs.Factory(dict)
     _sizes: dict[int, int] = attrs.Factory(dict)
 
@@ -126,10 +133,9 @@ class _Linker:
         """
         made = self._nested.get(id(record))
         if made is None:
-            ad = ClassAd()
-            for name, value in sorted(record.values.items()) if record is not None else ():
-                if name.lower() != "objectclass":
-                    ad[_short(name)] = value
+            short = _short_names()
+            items = sorted(record.values.items()) if record is not None else ()
+            ad = ClassAd({short.get(n, n): v for n, v in items if n.lower() != "objectclass"})
             made = self._nested[id(record)] = ad.expression()
         return made
 
@@ -342,19 +348,24 @@ class _Linker:
             policies = self.policies.parts(share, endpoint)
             parts = (endpoint, share, manager, *self.links.few(policies, share))
             size = sum(self._size(part) for part in parts if part is not None)
-            values = translate.queue(endpoint, share, manager, rules)
-            values["GLUE2"] = ClassAd(
-                {
-                    "Computing": ClassAd(
-                        {
-                            "Endpoint": self.nested(endpoint),
-                            "Service": self.nested(service),
-                            "Manager": self.nested(manager),
-                            "Share": self.nested(share),
-                        }
-                    )
-                }
-            )
+            if ce_id.lower() in self.described and ce_id != share.id:
+                values = Facts(GLUE2=ClassAd())
+                if rules is not None:
+                    values[RULES] = list[Value](rules)
+            else:
+                values = translate.queue(endpoint, share, manager, rules)
+                values["GLUE2"] = ClassAd(
+                    {
+                        "Computing": ClassAd(
+                            {
+                                "Endpoint": self.nested(endpoint),
+                                "Service": self.nested(service),
+                                "Manager": self.nested(manager),
+                                "Share": self.nested(share),
+                            }
+                        )
+                    }
+                )
             yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "")
 
 
