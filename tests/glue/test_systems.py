@@ -473,6 +473,45 @@ def _damage(place: Any, data: st.DataObject) -> None:
             return
 
 
+# On the way to a queue
+
+
+def test_a_job_gets_to_a_queue_of_a_grid() -> None:
+    by_id = ads(read(PANDA))
+    job = parse_ad("[ RequestCpus = 4; RequestMemory = 4001.5 ]")
+    assert broker.grid_lines(job, by_id[ARC]) == (
+        "universe = grid",
+        "grid_resource = arc https://arc1.north.example:443/arex/rest/1.0",
+        (
+            "arc_resources = <QueueName>grid</QueueName><SlotRequirement><NumberOfSlots>4"
+            "</NumberOfSlots><SlotsPerHost>4</SlotsPerHost></SlotRequirement>"
+            "<IndividualPhysicalMemory>1049100288</IndividualPhysicalMemory>"
+        ),
+    )
+    # No queue is named default.
+    assert broker.grid_lines(ClassAd(), by_id[CONDOR]) == (
+        "universe = grid",
+        "grid_resource = condor condor1.north.example condor1.north.example:9619",
+    )
+    cream = Endpoint("cream-ce", "ce.example", 8443)
+    queue = ClassAd(GridResource=cream.grid_resource("pbs", "long"))
+    assert broker.grid_lines(ClassAd(), queue)[1] == (
+        "grid_resource = cream https://ce.example:8443/ce-cream/services/CREAM2 pbs long"
+    )
+    assert broker.grid_lines(ClassAd(), ClassAd(CEid="ce.example:8443/cream-pbs-long")) == ()
+    url = ClassAd(GlueCEInfoContactString=["https://arc.example:443/arex"], QueueName="q")
+    assert "arc.example:443" in broker.grid_lines(ClassAd(), url)[1]
+
+
+@pytest.mark.parametrize(
+    "resource", ["condor a $(HOME)", "condor a\nqueue 9", "batch pbs", "condor", "arc  x", ""]
+)
+def test_no_queue_writes_lines_of_its_own(resource: str) -> None:
+    assert broker.grid_lines(ClassAd(), ClassAd(GridResource=resource)) == ()
+    named = ClassAd(GridResource="condor a a:9619", QueueName='q"\nqueue')
+    assert len(broker.grid_lines(ClassAd(), named)) == 2
+
+
 # Several systems about one queue
 
 

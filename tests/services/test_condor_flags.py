@@ -12,6 +12,7 @@ from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.batch.render import refusal
+from matchmaker.broker import grid_lines
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse_value
@@ -268,3 +269,21 @@ def test_a_route_of_a_compute_element_as_a_mapping(oracle: Pool, tmp_path: Path)
         made = CE_ROUTE.planned(tmp_path, job)
         [ad] = parse_ads(oracle.job(made.argv), format="old")
         assert {name: ad.eval(name) for name in values} == values
+
+
+def test_lines_for_a_queue_of_a_grid_are_taken(oracle: Pool) -> None:
+    job = parse_ad("[ RequestCpus = 8; RequestMemory = 12000; MaxWallTime = 1440 ]")
+    queue = ClassAd(CEid="ce.hill.example:9619/condorce-condor-atlas")
+    [ad] = parse_ads(oracle.job((), *grid_lines(job, queue)))
+    assert ad["JobUniverse"] == 9
+    assert ad["GridResource"] == "condor ce.hill.example ce.hill.example:9619"
+    wanted = {"remote_queue": "atlas", "xcount": 8, "maxMemory": 12000, "maxWallTime": 1440}
+    assert {name: ad[name] for name in wanted} == wanted
+    queue = ClassAd(CEid="arc.hill.example:2811/nordugrid-SLURM-grid")
+    [ad] = parse_ads(oracle.job((), *grid_lines(job, queue)))
+    assert ad["GridResource"] == "arc https://arc.hill.example:443/arex/rest/1.0"
+    assert ad["ArcResources"] == (
+        "<QueueName>grid</QueueName><SlotRequirement><NumberOfSlots>8</NumberOfSlots>"
+        "<SlotsPerHost>8</SlotsPerHost></SlotRequirement>"
+        "<IndividualPhysicalMemory>1572864000</IndividualPhysicalMemory><WallTime>86400</WallTime>"
+    )

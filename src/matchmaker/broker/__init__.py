@@ -23,7 +23,7 @@ from matchmaker.broker.choosing import (
     choose_many,
     pool,
 )
-from matchmaker.broker.routing import Hosts, Route, route
+from matchmaker.broker.routing import Hosts, Route, grid_lines, route
 from matchmaker.broker.sources import Queue, Queues, merged, named, of_nodes
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Rules",
     "choose",
     "choose_many",
+    "grid_lines",
     "merged",
     "named",
     "of_nodes",

@@ -5,7 +5,9 @@ Each answer comes from another part: ``choosing``, ``reduction``, ``nodes`` and 
 
 from __future__ import annotations
 
+import math
 import random
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -34,8 +36,10 @@ from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import some_ads
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.values import is_number
 from matchmaker.glue import scope
-from matchmaker.glue.records import split_id
+from matchmaker.glue.records import split_id, texts
+from matchmaker.glue.systems.building import GRID_RESOURCE, Endpoint
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
 
@@ -322,3 +326,81 @@ def _check_state(queue: Queue) -> None:
     if truth(parse_expr(TAKES_JOBS).eval(target=queue.ad)) is False:
         state = unparse_value(queue.ad.eval("GlueCEStateStatus"))
         raise NotTakenError(f"{NOT_TAKEN} ({queue.name}: GlueCEStateStatus = {state})")
+
+
+_RESOURCE: Final = re.compile(r"(?P<kind>condor|arc|cream)(?: [!#%-~]+)+")
+"""A ``grid_resource``: its grid type and words without a macro of HTCondor's."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_.@:/+-]+")
+_KINDS: Final = {
+    "condorce": "htcondor-ce",
+    "htcondorce": "htcondor-ce",
+    "nordugrid": "arc-ce",
+    "arex": "arc-ce",
+}
+"""What stands for a flavour in the ids of queues in BDIIs."""
+
+
+def grid_lines(job: ClassAd, queue: ClassAd) -> tuple[str, ...]:
+    """Write the lines of HTCondor's submit description that send a job to a queue of a grid.
+
+    They go by ``GridResource``, which catalogues such as CRIC's give a queue, or by an id of
+    HTCondor-CE or ARC; no lines if neither is known. What the job asks for (``RequestCpus``,
+    ``RequestMemory`` in MiB, ``MaxWallTime`` in minutes) is said in the words of the computing
+    element.
+
+    >>> from matchmaker import parse_ad
+    >>> job = parse_ad("[ RequestCpus = 8; MaxWallTime = 60 ]")
+    >>> for line in grid_lines(job, parse_ad('[ CEid = "ce.t2.grid:9619/condorce-slurm-long" ]')):
+    ...     print(line)
+    universe = grid
+    grid_resource = condor ce.t2.grid ce.t2.grid:9619
+    +remote_queue = "long"
+    +xcount = 8
+    +maxWallTime = 60
+    """
+    resource = first_text(queue, (GRID_RESOURCE,)) or _resource(queue)
+    found = _RESOURCE.fullmatch(resource)
+    if found is None:
+        return ()
+    name = local_name(queue)
+    name = name if _NAME.fullmatch(name) and name != "default" else ""
+    cpus, memory, wall = (
+        _asked(job, each) for each in ("RequestCpus", "RequestMemory", "MaxWallTime")
+    )
+    lines = ["universe = grid", f"grid_resource = {resource}"]
+    if found["kind"] == "condor":
+        lines += [f'+remote_queue = "{name}"'] if name else []
+        asked = (("xcount", cpus), ("maxMemory", memory), ("maxWallTime", wall))
+        lines += [f"+{attribute} = {number}" for attribute, number in asked if number]
+    elif found["kind"] == "arc":
+        parts = [f"<QueueName>{name}</QueueName>"] if name else []
+        if cpus:
+            parts.append(
+                f"<SlotRequirement><NumberOfSlots>{cpus}</NumberOfSlots>"
+                f"<SlotsPerHost>{cpus}</SlotsPerHost></SlotRequirement>"
+            )
+        if memory:
+            each = -(-(memory << 20) // (cpus or 1))
+            parts.append(f"<IndividualPhysicalMemory>{each}</IndividualPhysicalMemory>")
+        if wall:
+            parts.append(f"<WallTime>{wall * 60}</WallTime>")
+        lines += [f"arc_resources = {''.join(parts)}"] if parts else []
+    return tuple(lines)
+
+
+def _resource(queue: ClassAd) -> str:
+    """Return the ``grid_resource`` that the id or the URL of a queue tells; empty if none does."""
+    for url in texts(queue.eval("GlueCEInfoContactString")):
+        if "/arex" in url and (endpoint := Endpoint.of(url, "arc-ce")) is not None:
+            return endpoint.grid_resource("", "") or ""
+    parts = split_id(first_text(queue, ("GlueCEUniqueID", *NAMES)) or "")
+    place, _, kind = (parts[0] if parts else "").partition("/")
+    flavour = _KINDS.get(kind.partition("-")[0].lower(), "")
+    endpoint = Endpoint.of(place, flavour) if flavour else None
+    return (endpoint.grid_resource("", "") or "") if endpoint is not None else ""
+
+
+def _asked(job: ClassAd, attribute: str) -> int:
+    """Return the whole number above 0 that a job asks for; 0 if it asks for none."""
+    value = job.eval(attribute)
+    return math.ceil(value) if is_number(value) and 0 < value < math.inf else 0

@@ -83,6 +83,8 @@ def command(
         page = reports.Page(f"{count(len(known.all), 'queue')}, {findings}")
         page.data = {"job": job_file, "issues": found}
         done = _show(page, route, hosts)
+        if route.queue is not None and route.submission is None:
+            _show_grid(page, broker.grid_lines(job, route.queue.ad))
         if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
             warn(f"warning: {said}")
         if route.queue is None and (hint := queues.no_match_hint(job, known, hosts)):
@@ -100,6 +102,14 @@ def command(
             done = handing.say(page, record)
     page.print(as_json=as_json)
     return 0 if done else 1
+
+
+def _show_grid(page: reports.Page, lines: tuple[str, ...]) -> None:
+    """Adds the lines of a submit description that send the job to the queue through a grid."""
+    if lines:
+        page.data["grid"] = list(lines)
+    for line in lines:
+        page.say("grid", line)
 
 
 def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
