@@ -500,3 +500,13 @@ def test_each_queue_is_read_back_with_the_nodes_of_its_own(
         if version == "2.0":
             pattern = re.compile(r"^GLUE2ComputingManagerTotalLogicalCPUs: (\d+)$", re.MULTILINE)
             assert pattern.findall(text) == [str(2 * sum(bool(queues) for _, queues in nodes))]
+
+
+def test_a_queue_that_says_it_has_no_processors_is_open_if_nodes_are_behind_it() -> None:
+    ad = parse_ad(QUEUE)
+    ad["GlueCEInfoTotalCPUs"], ad["GlueCEStateStatus"] = 0, "Production"
+    for node, status in (("[ Cpus = 4 ]", "Production"), ("[ Queues = {} ]", "Closed")):
+        [ce] = glue.describe_site([ad], [parse_ad(node)]).computing_elements
+        assert ce.values["GlueCEStateStatus"] == status
+    [ce] = glue.describe_site([ad]).computing_elements
+    assert ce.values["GlueCEStateStatus"] == "Production"

@@ -20,6 +20,7 @@ from matchmaker.cli.output import count, print_json, warn
 from matchmaker.glue.access import all_rules, denies
 from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
 from matchmaker.glue.publish.site_file import site_values, with_site
+from matchmaker.glue.records import ComputingElement
 from matchmaker.glue.snapshot import joined
 
 OS_RELEASE = Path("/etc/os-release")
@@ -150,7 +151,7 @@ def command(
                 " so that hardly a job goes there: tell it their memory (Slurm: RealMemory in"
                 " slurm.conf)"
             )
-        if empty := [ce.id for ce in own.computing_elements if is_empty(ce)]:
+        if empty := [ce.id for ce in own.computing_elements if is_empty(ce) and _is_closed(ce)]:
             warn(f"warning: closed, as the batch system has no nodes for them: {_named(empty)}")
         records = joined(records, own, issues.append)
     _warn(records)
@@ -198,6 +199,10 @@ def _warn(records: glue.GlueRecords) -> None:
 
 def _named(names: Sequence[str], noun: str = "queue") -> str:
     return f"{count(len(names), noun)} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
+
+
+def _is_closed(ce: ComputingElement) -> bool:
+    return ce.values.get("GlueCEStateStatus") == "Closed"
 
 
 def _is_small(memory: Value) -> bool:

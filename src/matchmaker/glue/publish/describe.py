@@ -104,8 +104,8 @@ def describe_site(
         found,
         clusters=tuple(dict.fromkeys(clusters.values())),
         computing_elements=tuple(
-            attrs.evolve(_closed(ce) if nodes else ce, cluster=clusters.get(ce.id))
-            for ce in found.computing_elements
+            attrs.evolve(_closed(ce) if nodes and not behind else ce, cluster=clusters.get(ce.id))
+            for ce, behind in ((ce, _behind(ce, nodes)) for ce in found.computing_elements)
         ),
     )
 
