@@ -13,6 +13,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd, Value, glue
+from matchmaker._diagnostics import NOTE
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
@@ -143,7 +144,7 @@ def command(
         if not found.queues:
             warn(f"nothing is published: {described.nothing(lrms)}")
             return 1
-        left_out = bool(found.issues)
+        left_out = any(issue.severity != NOTE for issue in found.issues)
         own = offer.describe(found.queues, found.nodes)
         if small := [str(ad.eval("Name")) for ad in found.nodes if _is_small(ad.eval("Memory"))]:
             warn(

@@ -29,9 +29,10 @@ def facts(ad: ClassAd, *names: str) -> list[Any]:
     return [parse_expr(name).eval(ad) for name in names]
 
 
-def said(found: Description) -> list[str]:
-    """What is noted, each with the output that it is of."""
-    return [f"{issue.source}: {issue.message}" for issue in found.issues]
+def said(found: Description, *left_out: str) -> list[str]:
+    """What is noted, each with the output that it is of, less what begins so."""
+    noted = [issue for issue in found.issues if not issue.message.startswith(left_out)]
+    return [f"{issue.source}: {issue.message}" for issue in noted]
 
 
 def by_name(ads: tuple[ClassAd, ...]) -> dict[Any, ClassAd]:

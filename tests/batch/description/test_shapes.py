@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from matchmaker._diagnostics import NOTE
 from matchmaker.batch.description import Description, DescriptionError, describe, read_description
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 from tests.batch.description import outputs, shapes
@@ -20,6 +22,12 @@ NOBODY = [ClassAd({"AllowedUsers": []})]
 
 def queues_of(found: Description) -> dict[Any, Any]:
     return {ad.eval("Name"): ad.eval("Queues") for ad in found.nodes}
+
+
+LISTS = "user_lists {}\nxuser_lists NONE\nsubordinate_list NONE\nprojects NONE\nxprojects NONE\n"
+CLUSTER_QUEUES = f"qname a\n{LISTS.format('cms')}\nqname b\n{LISTS.format('NONE')}"
+NOTES = ("jobs come to ",)
+"""How notes begin, of what is as it should be."""
 
 
 # --- PBS Pro --------------------------------------------------------------------------------------
@@ -39,7 +47,7 @@ def pbs(nodes: Mapping[str, Any], queues: Mapping[str, Any], *issues: str) -> De
         ("queues", json.dumps({"Queue": {name: {**ON, **one} for name, one in queues.items()}})),
     ]
     found = read_description("pbspro", texts)
-    assert said(found) == list(issues)
+    assert said(found, *NOTES) == list(issues)
     return found
 
 
@@ -97,6 +105,126 @@ def test_a_routing_queue_stands_for_those_that_only_it_feeds() -> None:
     assert facts(feed, "GlueCEStateRunningJobs", "GlueCEStateWaitingJobs", WALL) == [4, 3, 600]
     assert facts(feed, "GlueCEInfoTotalCPUs", "GlueCEStateStatus") == [12, "Production"]
     assert queues_of(found) == {"n1": ["feed", "direct"], "n2": ["feed"], "n3": ["direct"]}
+    [note] = found.issues
+    assert (note.severity, note.message) == (
+        NOTE,
+        "jobs come to short, long from routing queues alone (from_route_only): submit to feed",
+    )
+
+
+ERRORS = [
+    # Versions 19 to 23, and the one after them.
+    ({"wn9": {"Error": "Unknown node "}}, "saved: node wn9: PBS reports an error: Unknown node"),
+    ({"wn9": {"wn9": "Unknown node "}}, "saved: node wn9: PBS reports an error: Unknown node"),
+    ({"wn9": {"Mom": "wn9.x"}}, "saved: expected a node with its state, left out 'wn9'"),
+]
+
+
+@pytest.mark.parametrize(("entry", "finding"), ERRORS)
+def test_an_error_in_place_of_a_node_is_a_finding(entry: dict[str, Any], finding: str) -> None:
+    nodes = json.loads(outputs.PBS_NODES)["nodes"]
+    found = read_description("pbspro", [("saved", json.dumps({"nodes": nodes | entry}))])
+    assert [ad.eval("Name") for ad in found.nodes] == ["wn1", "wn2"]
+    assert said(found) == [finding]
+    alone = json.dumps({"nodes": entry})
+    with pytest.raises(DescriptionError, match=re.escape(finding.removeprefix("saved: "))):
+        read_description("pbspro", [("saved", alone)])
+
+
+# As pbsnodes of versions 19 to 23 prints it: what C reads as a number has no quotes.
+OPENPBS_20 = """\
+{
+    "timestamp":1763740000,
+    "pbs_version":"20.0.1",
+    "pbs_server":"pbs",
+    "nodes":{
+        "wn1":{
+            "Mom":"wn1.cnaf.grid",
+            "state":"free",
+            "comment":0x1f,
+            "resources_available":{
+                "arch":"linux",
+                "mem":"16384000kb",
+                "ncpus":8,
+                "rack":007,
+                "zone":inf
+            },
+            "resources_assigned":{}
+        }
+    }
+}
+"""
+
+
+def test_numbers_of_c_without_quotes_are_texts() -> None:
+    found = read_description("pbspro", [("saved", OPENPBS_20)])
+    assert found.issues == ()
+    native = ("comment", "resources_available_rack", "resources_available_zone")
+    assert facts(found.nodes[0], "Cpus", *(f"Native.{name}" for name in native)) == [
+        8, "0x1f", "007", "inf",
+    ]  # fmt: skip
+
+
+RECORDS = {
+    "pbspro": "n{}\n     Mom = n{}.x\n     state = free\n     resources_available.ncpus = 4\n\n",
+    "torque": "n{}\n     state = free\n     np = 8\n     properties = el9\n\n",
+    "sge": f"qname n{{}}\n{LISTS.format('NONE')}calendar NONE\nh_rt 1:0:0\n",
+    "htcondor": 'Name = "n{}"\nMyType = "Machine"\nCpus = 4\nMemory = 8000\n\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("lrms", "kind", "lost"),
+    [("pbspro", "node", "resources_available.ncpus"), ("torque", "node", "properties"),
+     ("sge", "queue", "h_rt"), ("htcondor", "slot", "Memory")],
+)  # fmt: skip
+def test_lines_that_end_within_a_record_are_a_finding(lrms: str, kind: str, lost: str) -> None:
+    text = "".join(RECORDS[lrms].replace("{}", str(number)) for number in range(4)).rstrip()
+    assert read_description(lrms, [("saved", text)]).issues == ()
+    found = read_description(lrms, [("saved", text.rpartition("\n")[0])])
+    wanted = f"saved: the output ends within {kind} n3: {lost} was expected, as the others have it"
+    assert wanted in said(found)
+
+
+WRONG_VALUES = [
+    ("pbspro", '{"nodes": {"n": {"state": "free", "resources_available": {"ncpus": -4}}}}',
+     "node n: resources_available.ncpus='-4': expected a whole number from 0"),
+    ("pbspro", '{"nodes": {"n": {"state": "free", "resources_available": {"mem": "much"}}}}',
+     "node n: resources_available.mem='much': expected a size such as 16gb"),
+    ("pbspro", "n\n    state = free\n    pcpus = four\n",
+     "node n: pcpus='four': expected a whole number from 0"),
+    ("pbspro", '{"Queue": {"q": {"queue_type": "Execution", "enabled": "True", "max_run": "ten"}}}',
+     "queue q: max_run='ten': expected a number, or limits such as [o:PBS_ALL=100]"),
+    ("pbspro", ("Queue: q\n    queue_type = Execution\n    enabled = True\n"
+                "    resources_max.walltime = long\n"),
+     "queue q: resources_max.walltime='long': expected a time such as 24:00:00"),
+    ("torque", "<Data><Node><name>n</name><state>free</state><np>x</np></Node></Data>",
+     "node n: np='x': expected a whole number from 0"),
+    ("torque", "n\n    state = free\n    np = 1\n    status = physmem=12q,loadave=nan\n",
+     "node n: status: physmem='12q': expected a size such as 16gb"),
+    ("lsf", '{"COMMAND": "bhosts", "RECORDS": [{"HOST_NAME": "n", "MAX": "-4"}]}',
+     "host n: max='-4': expected a whole number from 0"),
+    ("lsf", '{"COMMAND": "lshosts", "RECORDS": [{"HOST_NAME": "n", "maxmem": "12 sheep"}]}',
+     "host n: maxmem='12 sheep': expected a size such as 16gb"),
+    ("lsf", '{"COMMAND": "bqueues", "RECORDS": [{"QUEUE_NAME": "q", "RUNLIMIT": "long"}]}',
+     "queue q: runlimit='long': expected minutes such as 60.0"),
+    ("sge", "<qhost><host name='n'><hostvalue name='num_proc'>x</hostvalue></host></qhost>",
+     "host n: num_proc='x': expected a number"),
+    ("sge", "<qhost><host name='n'><hostvalue name='mem_total'>1Q</hostvalue></host></qhost>",
+     "host n: mem_total='1Q': expected a size such as 16gb"),
+    ("sge", ("qname q\nuser_lists NONE\nxuser_lists NONE\nprojects NONE\nxprojects NONE\n"
+             "calendar NONE\nh_rt soon\n"),
+     "queue q: h_rt='soon': expected a time such as 24:00:00, or INFINITY"),
+    ("sge", ("<job_info><queue_info><Queue-List><name>q@n</name><slots_total>-1</slots_total>"
+             "</Queue-List></queue_info></job_info>"),
+     "queue q@n: slots_total='-1': expected a whole number from 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lrms", "text", "finding"), WRONG_VALUES)
+def test_a_value_that_cannot_be_read_is_a_finding(lrms: str, text: str, finding: str) -> None:
+    found = read_description(lrms, [("saved", text)])
+    assert f"saved: {finding}; it counts as unknown" in said(found)
 
 
 def test_routes_that_lead_nowhere_or_in_circles() -> None:
@@ -224,7 +352,7 @@ Queue: end
 def test_a_damaged_queue_admits_nobody(lrms: str, text: str, old: str, new: str) -> None:
     whole = read_description(lrms, [("x", text)])
     assert by_name(whole.queues)["a"].eval("LocalAccess") == [ClassAd({"AllowedUsers": ["ada"]})]
-    assert whole.issues == ()
+    assert said(whole, *NOTES) == []
     found = read_description(lrms, [("x", text.replace(old, new, 1))])
     assert by_name(found.queues)["a"].eval("LocalAccess") == NOBODY
     assert any("queue a admits nobody: " in issue for issue in said(found))
@@ -412,10 +540,6 @@ def test_a_cluster_queue_without_its_configuration_admits_nobody() -> None:
     for given, access in ((texts, NOBODY), (texts[:1], UNDEFINED)):
         queues = by_name(described("sge", *given).queues)
         assert queues["all.q"].eval("LocalAccess") == access
-
-
-LISTS = "user_lists {}\nxuser_lists NONE\nsubordinate_list NONE\nprojects NONE\nxprojects NONE\n"
-CLUSTER_QUEUES = f"qname a\n{LISTS.format('cms')}\nqname b\n{LISTS.format('NONE')}"
 
 
 @pytest.mark.parametrize(

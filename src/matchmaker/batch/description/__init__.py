@@ -24,7 +24,7 @@ from matchmaker.batch.description import (
     torque,
 )
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import DescriptionError, Format, Text
+from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text
 from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import unknown
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
@@ -180,9 +180,13 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     nodes, queues = system.read(texts)
     if texts and not (nodes or queues):
         for text in texts:
+            told = [issue.message for issue in text.skipped if issue.rule != LINE]
+            if told:
+                raise text.wrong(told[0])
             if text.skipped:
                 raise text.wrong(
-                    f"no line is an output of {lrms}; expected is the output of: {spoken(lrms)}"
+                    f"no line is an output of {lrms}; expected is the output of: {spoken(lrms)};"
+                    f" {text.skipped[0].message}"
                 )
     known = {queue.name: queue for queue in queues}
     ads = [node.ad(known) if isinstance(node, Node) else node for node in nodes]

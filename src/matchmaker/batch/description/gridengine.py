@@ -15,11 +15,10 @@ import attrs
 
 from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
 from matchmaker.batch.description.records import Node, Queue, by_queue, greatest, model, status
-from matchmaker.batch.description.texts import Format, Text, as_xml
+from matchmaker.batch.description.texts import Format, Record, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
     limit,
-    megabytes,
     operating_system,
     platform,
     real,
@@ -94,10 +93,19 @@ class _Limits:
     others: int | None = None
 
     @classmethod
-    def of(cls, text: str) -> _Limits:
-        named = {host: limit(value) for host, value in _OVERRIDE.findall(text)}
-        groups = [named.pop(host) for host in list(named) if host.startswith("@")]
-        return cls(named, _least([limit(text.partition(",")[0]), *groups]))
+    def of(cls, queue: Record, name: str) -> _Limits:
+        """Read a limit of a queue's configuration; a part that cannot be read is noted."""
+        parts = {
+            "": queue.facts[name].partition(",")[0],
+            **dict(_OVERRIDE.findall(queue.facts[name])),
+        }
+        read: dict[str, int | None] = {}
+        for host, value in parts.items():
+            read[host] = limit(value)
+            if read[host] is None and value != "NONE":
+                queue.text.odd(queue.place, name, value, "a time such as 24:00:00, or INFINITY")
+        groups = [read.pop(host) for host in list(read) if host.startswith("@")]
+        return cls(read, _least([read.pop(""), *groups]))
 
 
 @attrs.frozen(slots=True)
@@ -106,11 +114,21 @@ class _Said:
 
     hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
     instances: dict[str, dict[str, dict[str, str]]] = attrs.Factory(dict)
-    used: dict[str, dict[str, str]] = attrs.Factory(dict)
+    used: dict[str, Record] = attrs.Factory(dict)
     configured: dict[str, dict[str, str]] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
     limits: dict[tuple[str, str], _Limits] = attrs.Factory(dict)
     booleans: set[str] = attrs.Factory(set)
+    texts: dict[str, Text] = attrs.Factory(dict)
+
+    def host(self, name: str, facts: Mapping[str, str]) -> Record:
+        """Facts about a host, to be read."""
+        return Record(f"host {name}", facts, self.texts[name])
+
+    def of_instance(self, queue: str, host: str) -> Record:
+        """Facts about a queue on a host, to be read."""
+        facts = self.instances.get(host, {}).get(queue, {})
+        return Record(f"queue {queue}@{host}", facts, self.texts[host])
 
     def instance(self, queue: str, host: str) -> dict[str, str]:
         """The facts of a queue on a host."""
@@ -135,7 +153,8 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             for name, facts in _configured(text).items():
                 said.configured[name] = facts
                 named = [each for each in (*_WALL, *_CPU) if each in facts]
-                said.limits.update({(name, each): _Limits.of(facts[each]) for each in named})
+                queue = Record(f"queue {name}", facts, text)
+                said.limits.update({(name, each): _Limits.of(queue, each) for each in named})
                 said.access[name] = both(
                     said.access.get(name, EVERYBODY), _access(name, facts, text)
                 )
@@ -158,14 +177,17 @@ def _take(root: Element, said: _Said, text: Text) -> None:
         name = host.get("name", "")
         if name == "global":
             continue
+        said.texts[name] = text
         said.hosts[name] = {**_values(host, "resourcevalue"), **_values(host, "hostvalue")}
         for queue in host.iter("queue"):
             said.instance(queue.get("name", ""), name).update(_values(queue, "queuevalue"))
     for entry in root.iter("cluster_queue_summary"):
         facts = _parts(entry)
-        said.used[facts.get("name", "")] = facts
+        name = facts.get("name", "")
+        said.used[name] = Record(f"queue {name}", facts, text)
     for entry in root.iter("Queue-List"):
         queue_name, _, host_name = (entry.findtext("name") or "").partition("@")
+        said.texts.setdefault(host_name, text)
         said.instance(queue_name, host_name).update({**_parts(entry), **_values(entry, "resource")})
 
 
@@ -191,10 +213,12 @@ def _node(name: str, said: _Said) -> Node:
     queues = said.instances.get(name, {})
     parts = [said.hosts.get(name, {}), *queues.values()]
     facts = dict(ChainMap({}, *parts))
+    host = said.host(name, facts)
+    of_queues = [said.of_instance(queue, name) for queue in queues]
     states = [first(queue, _STATE) or "" for queue in queues.values()]
-    cpus = _count(facts.get("num_proc"))
-    slots = sum(_slots(queue) or 0 for queue in queues.values())
-    taken = sum(_taken(queue) for queue in queues.values())
+    cpus = host.value(("num_proc",), _count, "a number")
+    slots = sum(_slots(queue) or 0 for queue in of_queues)
+    taken = sum(_taken(queue) for queue in of_queues)
     available = any(not _CLOSING.intersection(state) for state in states)
     if not queues:
         # A host whose daemon has not reported runs nothing; of another, the queues decide.
@@ -202,7 +226,7 @@ def _node(name: str, said: _Said) -> Node:
     else:
         state, takes = ",".join(dict.fromkeys(filter(None, states))) or "ok", available
     arch = first(facts, ("arch_string", "arch"))
-    gpus = _count(facts.get("gpu", facts.get("ngpus")))
+    gpus = host.value(("gpu", "ngpus"), _count, "a number")
     return Node(
         name=name,
         lrms=LRMS,
@@ -210,13 +234,13 @@ def _node(name: str, said: _Said) -> Node:
         available=takes,
         cpus=slots or None if cpus is None else cpus,
         free_cpus=None if not queues else max(0, min(cpus or slots, slots) - taken),
-        memory=megabytes(facts.get("mem_total")),
-        free_memory=megabytes(facts.get("mem_free")),
+        memory=host.size("mem_total"),
+        free_memory=host.size("mem_free"),
         gpus=gpus,
         gpu_models=model(first(facts, _MODEL), gpus),
         arch=platform(arch),
         system=operating_system(arch),
-        load=real(first(facts, ("load_avg", "np_load_avg"))),
+        load=host.load("load_avg", "np_load_avg"),
         max_wall=greatest(_own(said, queue, name, _WALL) for queue in queues),
         max_cpu=greatest(_own(said, queue, name, _CPU) for queue in queues),
         features=tuple(
@@ -227,12 +251,12 @@ def _node(name: str, said: _Said) -> Node:
     )
 
 
-def _slots(instance: Facts) -> int | None:
-    return whole(first(instance, _SLOTS))
+def _slots(instance: Record) -> int | None:
+    return instance.number(*_SLOTS)
 
 
-def _taken(instance: Facts) -> int:
-    return sum(whole(instance.get(name)) or 0 for name in ("slots_used", "slots_resv"))
+def _taken(instance: Record) -> int:
+    return sum(instance.number(name) or 0 for name in ("slots_used", "slots_resv"))
 
 
 def _count(text: str | None) -> int | None:
@@ -240,7 +264,7 @@ def _count(text: str | None) -> int | None:
     if text is not None and text.lower() in ("true", "false"):
         return int(text.lower() == "true")
     number = real(text)
-    return None if number is None else int(number)
+    return None if number is None or number < 0 else int(number)
 
 
 def _configured(text: Text) -> dict[str, dict[str, str]]:
@@ -264,6 +288,7 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
                 facts.update(dict.fromkeys(_LISTS, "(there twice)"))
         elif name:
             text.skip(line, "qname NAME")
+    text.check_end("queue", found)
     return found
 
 
@@ -282,14 +307,17 @@ def _access(queue: str, facts: Facts, text: Text) -> Access:
 
 
 def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
-    facts, used = said.configured.get(name, {}), said.used.get(name, {})
-    instances = [queues[name] for queues in said.instances.values() if name in queues]
-    opened = [one for one in instances if not _CLOSING.intersection(first(one, _STATE) or "")]
-    total, free, running = (whole(used.get(each)) for each in ("total", "available", "used"))
-    if not used and instances:
+    facts, used = said.configured.get(name, {}), said.used.get(name)
+    hosts = [host for host, queues in said.instances.items() if name in queues]
+    instances = [said.of_instance(name, host) for host in hosts]
+    opened = [one for one in instances if not _CLOSING.intersection(first(one.facts, _STATE) or "")]
+    total = free = running = None
+    if used is not None:
+        total, free, running = (used.number(each) for each in ("total", "available", "used"))
+    elif instances:
         total = sum(_slots(one) or 0 for one in instances)
         free = sum(max(0, (_slots(one) or 0) - _taken(one)) for one in opened)
-        running = sum(whole(one.get("slots_used")) or 0 for one in instances)
+        running = sum(one.number("slots_used") or 0 for one in instances)
     return Queue(
         name=name,
         lrms=LRMS,
@@ -302,7 +330,10 @@ def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
         max_cpu=_lowest(name, said, mine, _CPU),
         priority=whole(facts.get("priority")),
         access=said.access.get(name, EVERYBODY),
-        native={**facts, **{f"used.{each}": text for each, text in used.items()}},
+        native={
+            **facts,
+            **{f"used.{each}": text for each, text in (used.facts if used else {}).items()},
+        },
     )
 
 
@@ -310,9 +341,11 @@ def _own(said: _Said, queue: str, host: str, names: tuple[str, ...]) -> int | No
     """The limit of a queue on jobs on a host, the least of some; None if unknown."""
     found = []
     for name in names:
-        text = said.instances.get(host, {}).get(queue, {}).get(name)
-        known = said.limits.get((queue, name), _Limits())
-        found.append(known.hosts.get(host, known.others) if text is None else limit(text))
+        if name in said.instances.get(host, {}).get(queue, {}):
+            found.append(said.of_instance(queue, host).time(name))
+        else:
+            known = said.limits.get((queue, name), _Limits())
+            found.append(known.hosts.get(host, known.others))
     return _least(found)
 
 

@@ -65,14 +65,19 @@ def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
         if _ROUTE.search(text.content):
             routes += _routes(text)
             continue
+        alike: dict[object, dict[str, ClassAd]] = {}
         for ad in _ads(text):
             name, kind = str(ad.eval("Name")), ad.eval("MyType")
             if kind not in ("Scheduler", "Machine", UNDEFINED):
                 continue
+            alike.setdefault(kind, {})[name] = ad
             of_kind = schedds if kind == "Scheduler" else slots
             if of_kind.setdefault(name, ad) is not ad:
                 what = "schedds" if kind == "Scheduler" else "slots"
                 text.note(f"two {what} are named {name}; the first is kept")
+        if not text.content.lstrip().startswith("["):
+            for of_one, ads in alike.items():
+                text.check_end("schedd" if of_one == "Scheduler" else "slot", ads)
     # What is asked for of a CE may stand beside the schedds of the pool behind it.
     of_ce = {name for name, ad in schedds.items() if "HTCondorCEVersion" in ad} or schedds.keys()
     known = list(slots.values())

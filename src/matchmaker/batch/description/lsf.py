@@ -16,15 +16,13 @@ import attrs
 from matchmaker.batch.description.access import NOBODY, Access, names_in
 from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Format, Text, as_object, flat, join, listed
+from matchmaker.batch.description.texts import Format, Record, Text, as_object, flat, join, listed
 from matchmaker.batch.description.units import (
     UNLIMITED,
     less,
-    megabytes,
     operating_system,
     platform,
     real,
-    whole,
     words,
 )
 from matchmaker.batch.limits import LIMITS
@@ -64,6 +62,7 @@ Facts = Mapping[str, str]
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The hosts and queues in some outputs, in any order."""
     by_command: dict[str, list[dict[str, str]]] = {"lshosts": [], "bhosts": [], "bqueues": []}
+    of_hosts: dict[str, Text] = {}
     groups: dict[str, str] = {}
     of_queues: list[Text] = []
     for text in texts:
@@ -82,6 +81,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             records = _with_users(records)
         else:
             _check_names(records, text)
+            of_hosts.update((_host(record), text) for record in records)
         by_command[command] += records
         of_queues += [text] * len(records) if command == "bqueues" else []
     hosts: dict[str, dict[str, str]] = {}
@@ -95,12 +95,20 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
         for facts, text in queues
     }
     nodes = [
-        _node(name, facts, tuple(queue for queue, mine in members.items() if name in mine))
+        _node(
+            Record(f"host {name}", facts, of_hosts[name]),
+            name,
+            tuple(queue for queue, mine in members.items() if name in mine),
+        )
         for name, facts in servers.items()
     ]
     behind = by_queue(nodes)
     return nodes, [
-        _queue(facts, behind.get(facts.get("queue_name", ""), ()), _access(facts, text))
+        _queue(
+            Record(f"queue {facts.get('queue_name', '')}", facts, text),
+            behind.get(facts.get("queue_name", ""), ()),
+            _access(facts, text),
+        )
         for facts, text in queues
     ]
 
@@ -200,8 +208,9 @@ class _Hosts:
         return frozenset((self.servers if others else named) - excluded)
 
 
-def _node(name: str, facts: Facts, queues: tuple[str, ...]) -> Node:
-    cores, slots, used = (whole(facts.get(each)) for each in ("ncpus", "max", "njobs"))
+def _node(host: Record, name: str, queues: tuple[str, ...]) -> Node:
+    facts = host.facts
+    cores, slots, used = (host.number(each) for each in ("ncpus", "max", "njobs"))
     total = slots if slots is not None else cores
     resources = words((facts.get("resources") or "").strip("()").replace(" ", ","))
     state = facts.get("status")
@@ -212,11 +221,11 @@ def _node(name: str, facts: Facts, queues: tuple[str, ...]) -> Node:
         available=None if state is None else state.lower() in _OPEN,
         cpus=cores if cores is not None else slots,
         free_cpus=less(total, used),
-        memory=megabytes(facts.get("maxmem"), "m"),
-        disk=megabytes(facts.get("maxtmp"), "m"),
+        memory=host.size("maxmem", unit="m"),
+        disk=host.size("maxtmp", unit="m"),
         arch=platform(facts.get("type")),
         system=operating_system(facts.get("type")),
-        load=real(facts.get("r1m")),
+        load=host.load("r1m"),
         # A resource that a host gives to one job at a time has a mark of exclamation.
         features=tuple(each.lstrip("!") for each in resources),
         queues=queues,
@@ -240,7 +249,8 @@ def _access(facts: Facts, text: Text) -> Access:
     return ({**lists, **({"DeniedUsers": denied} if denied else {})},)
 
 
-def _queue(facts: Facts, mine: Sequence[Node], access: Access) -> Queue:
+def _queue(queue: Record, mine: Sequence[Node], access: Access) -> Queue:
+    facts = queue.facts
     opened, _, active = facts.get("status", "").partition(":")
     total, free = cpus(mine)
     return Queue(
@@ -249,25 +259,25 @@ def _queue(facts: Facts, mine: Sequence[Node], access: Access) -> Queue:
         status=status(opened.lower() == "open", active.lower() == "active") if active else None,
         total_cpus=total,
         free_cpus=free,
-        running=whole(facts.get("run")),
-        waiting=whole(facts.get("pend")),
-        max_wall=_seconds(facts.get("runlimit")),
-        max_cpu=_seconds(facts.get("cpulimit")),
-        max_running=whole(facts.get("max")),
-        priority=whole(facts.get("priority", facts.get("prio"))),
+        running=queue.number("run"),
+        waiting=queue.number("pend"),
+        max_wall=queue.value(("runlimit",), _seconds, "minutes such as 60.0"),
+        max_cpu=queue.value(("cpulimit",), _seconds, "minutes such as 60.0"),
+        max_running=queue.number("max"),
+        priority=queue.number("priority", "prio"),
         access=access,
         native=facts,
     )
 
 
-def _seconds(minutes: str | None) -> int | None:
+def _seconds(minutes: str) -> int | None:
     """Minutes, as ``60.0`` or ``60.0 min of wn1``, in whole seconds; a dash is no limit.
 
-    >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-"), _seconds(None)
+    >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-"), _seconds("long")
     (3600, 30, 999999999, None)
     """
-    if minutes is not None and minutes.strip() == "-":
+    if minutes.strip() == "-":
         return UNLIMITED
-    found = _MINUTES.fullmatch(minutes.strip()) if minutes else None
+    found = _MINUTES.fullmatch(minutes.strip())
     number = real(f"{found[1]}.{found[2] or 0}") if found else None
     return None if number is None else int(number * 60)

@@ -23,11 +23,19 @@ from matchmaker.batch.description.access import (
     names_in,
 )
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, model, status
-from matchmaker.batch.description.texts import Block, Format, Text, as_object, blocks, flat
+from matchmaker.batch.description.texts import (
+    Block,
+    Format,
+    Record,
+    Text,
+    as_object,
+    blocks,
+    flat,
+)
 from matchmaker.batch.description.units import (
+    count,
     first,
     less,
-    megabytes,
     platform,
     seconds,
     whole,
@@ -78,17 +86,24 @@ _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     """The vnodes with CPUs, and the queues that jobs are submitted to, in any order."""
     nodes: dict[str, dict[str, str]] = {}
+    told_by: dict[str, Text] = {}
     found = Queues()
     for text in texts:
         if text.content.lstrip()[:1] in ("{", "["):
-            data = as_object(text)
+            data = as_object(attrs.evolve(text, content=_quoted(text.content)))
             if "nodes" not in data and "Queue" not in data:
                 raise text.wrong('neither "nodes" nor "Queue" is in it')
-            nodes.update(_named(text, data, "nodes"))
+            told = {
+                name: facts
+                for name, facts in _named(text, data, "nodes").items()
+                if _is_node(name, facts, text)
+            }
             for name, facts in _named(text, data, "Queue").items():
                 found.add(name, facts, text)
         else:
-            nodes.update(listed_nodes(text, found))
+            told = listed_nodes(text, found)
+        nodes.update(told)
+        told_by.update(dict.fromkeys(told, text))
     bound = {facts["queue"] for facts in nodes.values() if "queue" in facts}
     chunks = {name: _chunk(facts) for name, facts in found.facts.items()}
 
@@ -99,7 +114,42 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             value.lower() in words(facts.get(name, "").lower()) for name, value in chunks[queue]
         )
 
-    return found.described(LRMS, [_node(name, facts) for name, facts in nodes.items()], takes)
+    described = [_node(name, facts, told_by[name]) for name, facts in nodes.items()]
+    return found.described(LRMS, described, takes)
+
+
+_BARE: Final = re.compile(r'^(\s*"(?:[^"\\]|\\.)*":)([^\s"\[{][^\s"]*?)(,?)$', re.MULTILINE)
+_NUMBER: Final = re.compile(
+    r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null", re.ASCII
+)
+
+
+def _quoted(content: str) -> str:
+    """Return JSON with quotes around what is no number of it.
+
+    Versions 19 to 23 print without quotes what C reads as a number: ``007``, ``0x1f``, ``inf``.
+
+    >>> _quoted('"a":007,'), _quoted('"a":7')
+    ('"a":"007",', '"a":7')
+    """
+    return _BARE.sub(
+        lambda found: (
+            found[0] if _NUMBER.fullmatch(found[2]) else f'{found[1]}"{found[2]}"{found[3]}'
+        ),
+        content,
+    )
+
+
+def _is_node(name: str, facts: Facts, text: Text) -> bool:
+    """Whether an entry is a node: it has a state; of an error, the message is noted."""
+    if "state" in facts:
+        return True
+    error = facts.get("Error", facts.get(name, ""))
+    if error:
+        text.note(f"node {name[:80]}: PBS reports an error: {error.strip()[:200]}")
+    else:
+        text.skip(name, "a node with its state")
+    return False
 
 
 def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
@@ -118,6 +168,7 @@ def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
             text.skip(block.head, "a node with its state")
         else:
             nodes[block.head] = block.facts
+    text.check_end("node", nodes)
     return nodes
 
 
@@ -146,12 +197,18 @@ _MODEL: Final = ("gpu_model", "gpu_type", "accelerator_model")
 """Resources of sites, and of Cray, that say what GPUs a node has."""
 
 
-def _node(name: str, facts: Facts) -> Node:
+def _node(name: str, facts: Facts, text: Text) -> Node:
+    node = Record(f"node {name}", facts, text)
     has = _part(facts, _AVAILABLE)
-    used = _part(facts, _ASSIGNED)
     states = words(facts.get("state"))
-    cores, gpus = whole(has.get("ncpus", facts.get("pcpus"))), whole(has.get("ngpus"))
-    memory = megabytes(has.get("mem"))
+    cores = node.number(f"{_AVAILABLE}ncpus", "pcpus")
+    gpus = node.number(f"{_AVAILABLE}ngpus")
+    memory = node.size(f"{_AVAILABLE}mem")
+
+    def used(resource: str, read: Callable[[str], int | None]) -> int | None:
+        # What is not in use is not listed.
+        return read(f"{_ASSIGNED}{resource}") if f"{_ASSIGNED}{resource}" in facts else 0
+
     arch = has.get("arch")
     return Node(
         name=name,
@@ -159,11 +216,11 @@ def _node(name: str, facts: Facts) -> Node:
         state=facts.get("state", "unknown"),
         available=bool(states) and AVAILABLE.issuperset(states),
         cpus=cores,
-        free_cpus=less(cores, whole(used.get("ncpus", "0"))),
+        free_cpus=less(cores, used("ncpus", node.number)),
         memory=memory,
-        free_memory=less(memory, megabytes(used.get("mem", "0"))),
+        free_memory=less(memory, used("mem", node.size)),
         gpus=gpus,
-        free_gpus=less(gpus, whole(used.get("ngpus", "0"))),
+        free_gpus=less(gpus, used("ngpus", node.number)),
         gpu_models=model(first(has, _MODEL), gpus),
         # PBS calls the operating system so: `arch=linux`.
         arch=platform(arch),
@@ -214,6 +271,7 @@ class Queues:
             if _routes(facts)
         }
         ends = {name: self._ends(name, onward) for name in offered}
+        self._name_inner(ends)
         bound = [
             attrs.evolve(
                 node,
@@ -228,6 +286,19 @@ class Queues:
             self._queue(name, lrms, ends[name], behind.get(name, ())) for name in offered
         ]
 
+    def _name_inner(self, ends: Mapping[str, Sequence[str]]) -> None:
+        """Note the queues that no user submits to, and which feed them."""
+        inner: dict[tuple[str, ...], list[str]] = {}
+        for name in self.facts:
+            if _is_inner(self.facts[name]):
+                feeding = tuple(each for each, reached in ends.items() if name in reached)
+                inner.setdefault(feeding, []).append(name)
+        for feeding, names in inner.items():
+            self.texts[names[0]].inform(
+                f"jobs come to {', '.join(names)} from routing queues alone (from_route_only):"
+                f" submit to {' or '.join(feeding) or 'one of those, which are not described'}"
+            )
+
     def _ends(self, name: str, onward: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
         """The execution queues that jobs of a queue run in, of this server."""
         reached = {name}
@@ -240,9 +311,10 @@ class Queues:
 
     def _queue(self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[Node]) -> Queue:
         facts = self.facts[name]
+        queue = self._record(name)
         # Jobs in queues that nobody submits to came from here.
-        fed = [self.facts[end] for end in ends if _is_inner(self.facts[end])]
-        counts = [_counts(each) for each in (facts, *fed)]
+        fed = [end for end in ends if _is_inner(self.facts[end])]
+        counts = [_counts(self._record(each)) for each in (name, *fed)]
         runs = any(_is_true(self.facts[end].get("started")) for end in ends)
         access = self.access[name]
         if _routes(facts):
@@ -260,19 +332,26 @@ class Queues:
             waiting=_sum(each.get("Queued") for each in counts),
             max_wall=self._longest(name, ends, "resources_max.walltime"),
             max_cpu=self._longest(name, ends, "resources_max.cput"),
-            max_jobs=_limit(facts.get("max_queued", facts.get("max_queuable"))),
-            max_running=_limit(facts.get("max_run", facts.get("max_running"))),
-            priority=whole(facts.get("Priority")),
+            max_jobs=_limit(queue, "max_queued", "max_queuable"),
+            max_running=_limit(queue, "max_run", "max_running"),
+            priority=queue.value(("Priority",), whole, "a whole number"),
             access=access,
             native=facts,
         )
 
+    def _record(self, name: str) -> Record:
+        return Record(f"queue {name}", self.facts[name], self.texts[name])
+
     def _longest(self, name: str, ends: Sequence[str], limit: str) -> int | None:
         """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
-        own = seconds(self.facts[name].get(limit))
+
+        def of(queue: str) -> int | None:
+            return self._record(queue).value((limit,), seconds, "a time such as 24:00:00")
+
+        own = of(name)
         if own is not None:
             return own
-        others = [seconds(self.facts[end].get(limit)) for end in ends]
+        others = [of(end) for end in ends if end != name]
         return None if None in others else max((each or 0 for each in others), default=None)
 
 
@@ -330,9 +409,14 @@ def _damage(facts: Facts) -> str:
     return f"{unknown[:80]} is not known" if unknown else ""
 
 
-def _counts(queue: Facts) -> dict[str, int | None]:
-    parts = (part.partition(":") for part in words(queue.get("state_count"), " "))
-    return {state: whole(number) for state, _, number in parts}
+def _counts(queue: Record) -> Mapping[str, int]:
+    def read(text: str) -> dict[str, int] | None:
+        parts = [part.partition(":") for part in words(text, " ")]
+        numbers = {state: count(number) for state, _, number in parts}
+        known = {state: number for state, number in numbers.items() if number is not None}
+        return known if len(known) == len(numbers) else None
+
+    return queue.value(("state_count",), read, "counts such as Queued:2 Running:3") or {}
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -344,10 +428,16 @@ def _part(facts: Facts, prefix: str) -> dict[str, str]:
     return {name[len(prefix) :]: text for name, text in facts.items() if name.startswith(prefix)}
 
 
-def _limit(text: str | None) -> int | None:
-    """A limit on all jobs: a number, or ``[o:PBS_ALL=10]`` among limits on users and groups."""
-    found = _LIMIT.search(text) if text else None
-    return whole(found[1]) if found else whole(text)
+def _limit(queue: Record, *names: str) -> int | None:
+    """Read a limit on all jobs: a number, or ``[o:PBS_ALL=10]`` among those of users and groups."""
+
+    def read(text: str) -> tuple[int | None] | None:
+        found = _LIMIT.search(text)
+        number = count(found[1] if found else text)
+        return None if number is None and not text.startswith("[") else (number,)
+
+    found = queue.value(names, read, "a number, or limits such as [o:PBS_ALL=100]")
+    return None if found is None else found[0]
 
 
 def _is_true(text: str | None) -> bool:

@@ -30,6 +30,7 @@ LOST: Final = "Allow or Deny"
 """The name of what may have been lists of access, and cannot be read."""
 
 _HEADS: Final = {"NodeName": "node", "PartitionName": "partition", "Job": "job"}
+_NAMES: Final = {kind: name for name, kind in _HEADS.items()}
 _LISTS: Final = {"nodes": "node", "partitions": "partition", "jobs": "job", "sinfo": "sinfo"}
 _OF_PARTITIONS: Final = frozenset(
     {"nodes", "node_sets", "partition", "maximums", "priority", "max_time_limit", "total_cpus",
@@ -51,7 +52,7 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
     if not text.content.strip():
         yield "job", {}
     before: dict[str, str] = {}
-    alike: dict[str, list[dict[str, str]]] = {}
+    alike: dict[str, dict[str, dict[str, str]]] = {}
     kind = None
     for line, facts in _entries(text.content):
         kind = next((kind for name, kind in _HEADS.items() if name in facts), None)
@@ -62,7 +63,7 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
                 name, *more = facts["PartitionName"].split()[:2] or [""]
                 if more:  # a name has no blank: the next fact has lost its own
                     facts |= {"PartitionName": name, LOST: more[0]}
-            alike.setdefault(kind, []).append(facts)
+            alike.setdefault(kind, {})[facts[_NAMES[kind]]] = facts
             yield kind, facts
         elif facts or line.strip() not in _NOTHING:
             text.skip(line, f"a node, a partition, or a job as {JOB} has it")
@@ -70,8 +71,7 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
             before[LOST] = line.strip()
         before = facts
     if kind is not None:
-        *others, last = alike[kind]
-        text.check_end(f"{kind} {next(iter(last.values()), '')}", last, others)
+        text.check_end(kind, alike[kind], least=2)
 
 
 def _of_json(text: Text) -> Iterator[tuple[str, dict[str, str]]]:

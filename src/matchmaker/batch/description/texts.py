@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -25,6 +25,9 @@ _Value = TypeVar("_Value")
 _UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unknown",
                            "infinite", "infinity", "unlimited"})  # fmt: skip
 """What batch systems print in place of a value that they do not know, or that has no limit."""
+
+LINE: Final = "describe.line"
+"""The rule of lines that are left out."""
 
 _HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
 _NAME: Final = re.compile(r"[\w.:-]+")
@@ -50,18 +53,27 @@ class Format:
 
 
 @attrs.frozen(slots=True)
+class _Oddity:
+    """Values of one name that cannot be read: their finding, and the records that have them."""
+
+    index: int
+    message: str
+    places: set[str]
+
+
+@attrs.frozen(slots=True)
 class Text:
     """An output, the name of the file or command that it is of, and what was left out of it."""
 
     content: str
     source: str
     skipped: list[Diagnostic] = attrs.Factory(list)
-    _odd: dict[str, tuple[int, str]] = attrs.Factory(dict)
+    _odd: dict[str, _Oddity] = attrs.Factory(dict)
 
     def skip(self, line: str, expected: str) -> None:
         """Notes a line that is left out."""
         message = f"expected {expected}, left out {line.strip()[:80]!r}"
-        self.skipped.append(Diagnostic("describe.line", message, source=self.source))
+        self.skipped.append(Diagnostic(LINE, message, source=self.source))
 
     def note(self, message: str, severity: str = WARNING) -> None:
         """Notes what an admin should know of the output."""
@@ -76,24 +88,26 @@ class Text:
         """Notes a value that cannot be read: the first of a name, and how many more there are."""
         if name not in self._odd:
             said = f"{place}: {name}={value[:80]!r}: expected {expected}; it counts as unknown"
-            self._odd[name] = len(self.skipped), said
+            self._odd[name] = _Oddity(len(self.skipped), said, {place})
             found = Diagnostic("describe.value", said, source=self.source)
             self.skipped.append(attrs.evolve(found, attribute=name, raw=value[:80]))
             return
-        index, said = self._odd[name]
-        known = self.skipped[index]
-        said += f"; such values: {known.count + 1}"
-        self.skipped[index] = attrs.evolve(known, message=said, count=known.count + 1)
+        known = self._odd[name]
+        known.places.add(place)  # a value may be read twice
+        many = len(known.places)
+        said = known.message if many == 1 else f"{known.message}; such values: {many}"
+        found = self.skipped[known.index]
+        self.skipped[known.index] = attrs.evolve(found, message=said, count=many)
 
-    def check_end(
-        self, place: str, last: Collection[str], others: Sequence[Collection[str]]
-    ) -> None:
+    def check_end(self, kind: str, records: Mapping[str, Collection[str]], least: int = 3) -> None:
         """Notes that the output is cut, where its last record lacks what all others have.
 
-        An output that ends with a line is whole.
+        An output that ends with a line is whole; of fewer records than ``least`` nothing is known.
         """
-        if self.content.endswith("\n") or not others:
+        if self.content.endswith("\n") or len(records) < least:
             return
+        *others, last = records.values()
+        place = f"{kind} {[*records][-1]}"
         common = [name for name in others[0] if all(name in other for other in others)]
         lost = next((name for name in common if name not in last), None)
         if lost is not None:

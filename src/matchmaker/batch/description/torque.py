@@ -11,8 +11,8 @@ from typing import Final
 
 from matchmaker.batch.description import pbs
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import Format, Text, as_xml
-from matchmaker.batch.description.units import less, megabytes, platform, real, whole, words
+from matchmaker.batch.description.texts import Format, Record, Text, as_xml
+from matchmaker.batch.description.units import less, platform, whole, words
 
 LRMS: Final = "torque"
 
@@ -39,12 +39,12 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             if root.tag != "Data":
                 raise text.wrong(f"<Data> was expected, not <{root.tag}>")
             nodes += (
-                _node({part.tag: (part.text or "").strip() for part in entry})
+                _node({part.tag: (part.text or "").strip() for part in entry}, text)
                 for entry in root.iter("Node")
             )
         else:
             listed = pbs.listed_nodes(text, queues)
-            nodes += (_node({"name": name, **facts}) for name, facts in listed.items())
+            nodes += (_node({"name": name, **facts}, text) for name, facts in listed.items())
     features = {node.name: node.features for node in nodes}
 
     def takes(queue: str, node: str) -> bool:
@@ -54,17 +54,19 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     return queues.described(LRMS, nodes, takes)
 
 
-def _node(facts: Mapping[str, str]) -> Node:
+def _node(facts: Mapping[str, str], text: Text) -> Node:
+    node = Record(f"node {facts.get('name', '')}", facts, text)
     status = {
         name.strip(): value.strip()
         for name, _, value in (part.partition("=") for part in facts.get("status", "").split(","))
         if name.strip()
     }
     states = words(facts.get("state"))
-    cpus, gpus = whole(facts.get("np")), whole(facts.get("gpus"))
+    reported = Record(f"{node.place}: status", status, text)
+    cpus, gpus = node.number("np"), node.number("gpus")
     # One entry a processor in use, `0/123.server`, or since version 5 ranges: `0-3/123.server`.
     used = sum(_processors(job.partition("/")[0]) for job in words(facts.get("jobs")))
-    memory = megabytes(status.get("physmem"))
+    memory = reported.size("physmem")
     return Node(
         name=facts.get("name", ""),
         lrms=LRMS,
@@ -74,13 +76,11 @@ def _node(facts: Mapping[str, str]) -> Node:
         free_cpus=less(cpus, used),
         memory=memory,
         # What is available, and the total, count swap, all of which may be what is free.
-        free_memory=less(
-            megabytes(status.get("availmem")), less(megabytes(status.get("totmem")), memory)
-        ),
+        free_memory=less(reported.size("availmem"), less(reported.size("totmem"), memory)),
         gpus=gpus,
         system=status.get("opsys"),
         arch=platform((status.get("uname") or "").rpartition(" ")[2]),
-        load=real(status.get("loadave")),
+        load=reported.load("loadave"),
         features=words(facts.get("properties")),
         native={
             **{name: text for name, text in facts.items() if name != "status"},
