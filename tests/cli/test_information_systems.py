@@ -153,3 +153,69 @@ def test_what_is_no_document_is_refused_in_a_line(
     assert done.status == 2
     assert str(made["bad"]) in done.err
     assert "Traceback" not in done.err
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("option", ["--ce", "--dump"])
+def test_a_job_finds_a_queue_of_cric(classad: Run, option: str) -> None:
+    done = classad("broker", EXAMPLES / "atlas.jdl", option, EXAMPLES / "cric.json", "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert found["queues"]["chosen"] == "arc.hill.example:443/nordugrid-slurm-grid"
+    assert "grid_resource = arc https://arc.hill.example:443/arex/rest/1.0" in found["grid"]
+    words = ["--lrms", "slurm", "--json"]
+    done = classad("broker", EXAMPLES / "atlas.jdl", option, EXAMPLES / "cric.json", *words)
+    found = json.loads(done.out)
+    assert "--partition=grid" in found["submission"]["argv"]
+    assert "grid" not in found
+
+
+@pytest.mark.parametrize("option", ["--ce", "--dump"])
+@pytest.mark.parametrize(
+    "text",
+    ['{"foo": {"bar": 1}}', '[{"foo": 1}]', "[]", "{}", '{"a": [[[]]]}', "<a><b/></a>", "[tool]\n"],
+)
+def test_a_document_of_no_known_form_is_bad_input(
+    classad: Run, tmp_path: Path, option: str, text: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    done = classad("ces", option, file)
+    assert done.status == 2
+    assert str(file) in done.err
+    assert "of no form that is known; known are GLUE" in done.err
+
+
+@pytest.mark.parametrize(
+    "text", ['{"Name": "q"}', '[{"FreeCPUs": 3}]', 'Name = "q"\n', "[ a = 1 ]"]
+)
+def test_ads_of_any_format_are_still_ads(classad: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    assert classad("ces", "--ce", file).status == 0
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 100_000, "[" * 100_000, '{"X": {"queues": [' * 9])
+def test_what_is_no_json_is_bad_input(classad: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    for option in ("--ce", "--dump"):
+        done = classad("ces", option, file)
+        assert (done.status, str(file) in done.err) == (2, True)
+
+
+def test_what_shares_a_queue_is_listed_once(classad: Run, tmp_path: Path) -> None:
+    dump = tmp_path / "site.ldif"
+    name = "arc.hill.example:2811/nordugrid-SLURM-grid"
+    dump.write_text(
+        f"dn: GlueCEUniqueID={name},o=grid\nobjectClass: GlueCE\nGlueCEUniqueID: {name}\n"
+        "GlueCEInfoHostName: arc.hill.example\nGlueCEStateFreeCPUs: 5\n"
+        "GlueCEAccessControlBaseRule: VO:atlas\n"
+    )
+    words = ["--attrs", "FreeCPUs,RAMSize,AlsoDescribedBy", "--json"]
+    done = classad("ces", "--ce", EXAMPLES / "cric.json", "--dump", dump, *words)
+    rows = {row.pop("name"): list(row.values()) for row in json.loads(done.out)}
+    assert rows[name] == [5, 16000, ["CRIC"]]
+    assert len(rows) == 3

@@ -36,6 +36,7 @@ PANDA: dict[str, Any] = {
         "corecount": 8,
         "maxrss": 16000,
         "maxtime": 345600,
+        "wnconnectivity": "full#IPv4",
         "is_virtual": False,
         "queues": [
             {
@@ -128,6 +129,7 @@ def test_panda_queues_of_cric() -> None:
         "GlueHostArchitectureSMPSize": 8,
         "MaxMemoryPerNode": 16000,
         "MaxCpusPerNode": 8,
+        "GlueHostNetworkAdapterOutboundIP": True,
         "GlueCEAccessControlBaseRule": ["VO:atlas"],
         "PandaQueue": "NORTH_UCORE",
         "InformationSystem": "CRIC",
@@ -429,6 +431,7 @@ def test_an_endpoint() -> None:
     assert Endpoint.of("ce.example", "HTCondor-CE") == Endpoint("htcondor-ce", "ce.example", 9619)
     assert Endpoint.of("a/b c", "ARC-CE") is None
     assert Endpoint.of("ce.example:0", "ARC-CE") is None
+    assert Endpoint.of("to.be.set", "ARC-CE") is None
     assert Endpoint.of(7, None) is None
 
 

@@ -50,6 +50,8 @@ _ENDPOINT: Final = re.compile(
     r"(?P<host>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
     r"(?::(?P<port>[0-9]{1,5}))?(?P<path>/[!-~]*)?"
 )
+_NO_HOSTS: Final = frozenset({"to.be.set", "none", "null", "noce"})
+"""What PanDA and its catalogue write for a computing element that there is none of."""
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 
 
@@ -81,7 +83,7 @@ class Endpoint:
         True
         """
         found = _ENDPOINT.fullmatch(url.strip()) if isinstance(url, str) else None
-        if found is None or len(found.group()) > LIMITS.raw:
+        if found is None or len(found.group()) > LIMITS.raw or found["host"].lower() in _NO_HOSTS:
             return None
         kind = flavour.strip().lower() if isinstance(flavour, str) else ""
         port = int(found["port"]) if found["port"] else PORTS.get(kind, 443)

@@ -44,6 +44,7 @@ _STATUS: Final[Mapping[str, str]] = {
 _OF_HOSTS: Final[tuple[str, ...]] = (
     "GlueHostArchitectureSMPSize",
     "GlueHostMainMemoryRAMSize",
+    "GlueHostNetworkAdapterOutboundIP",
     "GPUs",
 )
 
@@ -117,6 +118,9 @@ def _limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, 
         found["ResourceType"] = resource
         if resource.lower() == "gpu":
             found["GPUs"] = 1
+    connected = text(item.get("wnconnectivity")).partition("#")[0].lower()
+    if connected in ("full", "none"):
+        found["GlueHostNetworkAdapterOutboundIP"] = connected == "full"
     if (seconds := positive(item.get("maxtime"))) is not None:
         found["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
     if (vo := item.get("vo_name")) not in (None, ""):
