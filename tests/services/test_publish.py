@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -345,17 +346,28 @@ def least(hosts: Hosts) -> Hosts:
     return [(min(memory), min(cores), sum(everywhere))] if hosts else []
 
 
-def run_validator(command: str, path: Path) -> None:
-    """The program finds no error, and warns only of what is not there (W034)."""
+def run_validator(command: str, path: Path, classad: Run) -> None:
+    """The program finds no error, warns only of what is not there, and finds what we find."""
     old, new = path.read_text(encoding="ascii").split("\ndn: o=glue\n")
     for text, options in ((old, ("-g", "glue1", "-s", "general")), (f"dn: o=glue\n{new}", ())):
         tree = path.with_suffix(".tree")
         tree.write_text(text, encoding="ascii")
-        argv = [*shlex.split(command), "-f", str(tree), *options, "-v", "2"]
+        argv = [*shlex.split(command), "-f", str(tree), *options, "-v", "3"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert re.search(r"^(OK|WARNING) - errors 0, ", done.stdout), done
-        codes = set(re.findall(r"^([EW]\d+) - ", done.stdout, re.MULTILINE))
-        assert codes <= {"W034"}, done.stdout
+        told = Counter(
+            re.findall(r"^ ?(\w+) Affected attribute: (\w+)$", done.stdout, re.MULTILINE)
+        )
+        assert {code for code, _ in told if code[0] in "EW"} == {"W034"}
+        ours: Counter[tuple[str, str]] = Counter()
+        for one in json.loads(classad("ces", "--ldif", tree, "--check", "--json").out):
+            tool, _, code = one["rule"].partition(".")
+            gone = re.search(r"it does not have (.*) in ", one["text"])
+            # The program tests this of entries of the class GlueCEInfo alone.
+            if tool == "glue-validator" and one["attribute"] != "GlueCEInfoLRMSType":
+                names = gone[1].split(", ") if gone else [one["attribute"]]
+                ours.update((code, name) for name in names)
+        assert ours == told
 
 
 @pytest.mark.parametrize("lrms", ["slurm", "sge"])
@@ -385,7 +397,7 @@ def test_each_queue_of_a_real_batch_system_has_its_nodes_and_passes_the_validato
             [warning] = done.err.splitlines()
             assert re.search(r"closed, as .* no nodes for them: 1 queue \(\S+-empty\S*\)$", warning)
             if program := os.environ.get("GLUE_VALIDATOR"):
-                run_validator(program, path)
+                run_validator(program, path, classad)
             url = slapd(path.read_text(encoding="ascii"))
             for source in (("--ldif", path), ("--ldap", url)):
                 told = json.loads(classad("ces", *source, "--check", "--json").out)

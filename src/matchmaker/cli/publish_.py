@@ -35,7 +35,7 @@ _LEAST_MB = 100
               help="What its commands printed, in place of asking them.")  # fmt: skip
 @submission.mapping
 @click.option("--endpoint", metavar="HOST:PORT/INTERFACE",
-              help="Where jobs are submitted to a batch system's queues.")  # fmt: skip
+              help="Where jobs are submitted, such as ce.s.org:9619/htcondorce.")  # fmt: skip
 @click.option(
     "--site",
     metavar="NAME",
@@ -114,7 +114,7 @@ def command(
         (of_queues and not (places.ce_files or lrms),
          "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"),
         (lrms is not None and endpoint is None,
-         "--lrms needs --endpoint HOST:PORT/INTERFACE, where jobs go, such as ce.s.org:8443/cream"),
+         "--lrms needs --endpoint HOST:PORT/INTERFACE, where jobs go, such as ce.s.org:443/arex"),
         (lrms is None and not places.any,
          "nothing to publish: give --lrms NAME, --ce FILE, --ldif FILE or --ldap URL"),
     ):  # fmt: skip
