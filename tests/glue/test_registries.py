@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, dumps, glue, parse_ad
+from matchmaker import ClassAd, broker, dumps, glue, parse_ad
+from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
 from matchmaker.glue.systems import topology
 from tests.glue.registries import (
@@ -354,3 +355,32 @@ def test_yaml_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(ValueError, match=r"classad-matchmaker\[yaml\].*rgsummary/xml"):
         read(GROUP)
+
+
+# Several of them about one queue
+
+
+def test_a_factorys_entry_adds_to_the_queue_that_the_collector_has() -> None:
+    collector = read(COLLECTOR.replace("9620", "9619"))
+    found = broker.merged({"factory": read(FACTORY), "collector": collector})
+    queues = {queue.name: queue.ad for queue in found.all}
+    main = queues["ce1.lake.example:9619/condorce-slurm-main"]
+    wanted = {
+        "GlideinEntry": "Lake_main",
+        "GlueCEPolicyMaxTotalJobs": 500,
+        "GlueCEPolicyMaxWallClockTime": 1440,
+        "GlueCEAccessControlBaseRule": ["VO:cms", "VO:OSG"],
+        "AlsoDescribedBy": ["glideinWMS"],
+    }
+    assert values(main, *wanted) == wanted
+    assert "ce1.lake.example:9619/condorce-unknown-grid" not in queues
+
+
+def test_no_flag_names_a_queue_that_nobody_named() -> None:
+    job = parse_ad('[ VirtualOrganisation = "cms"; Requirements = true ]')
+    hosts = broker.Hosts(mapping=load_mapping("slurm"))
+    for entry, flags in (("main", ("--partition=grid",)), ("whole", ())):
+        name = f"ce1.lake.example:9620/condorce-slurm-{entry}"
+        route = broker.route(job, read(COLLECTOR), hosts, queue=name)
+        assert route.submission is not None
+        assert route.submission.argv == flags

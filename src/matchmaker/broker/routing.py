@@ -39,7 +39,7 @@ from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import is_number
 from matchmaker.glue import scope
 from matchmaker.glue.records import split_id, texts
-from matchmaker.glue.systems.building import GRID_RESOURCE, Endpoint
+from matchmaker.glue.systems.building import DEFAULT_QUEUE, GRID_RESOURCE, SYSTEM, Endpoint
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
 
@@ -120,13 +120,17 @@ class Route:
 def local_name(ad: ClassAd) -> str:
     """The name of a queue in its batch system: as given, or the end of its id; empty if not known.
 
+    Information systems write ``default`` for the queue that a batch system takes if none is named.
+
     >>> from matchmaker import parse_ad
     >>> [local_name(parse_ad(f"[ {text} ]")) for text in (
-    ...     'QueueName = "long"', 'CEid = "ce:9619/condorce-slurm-gpu"', 'CEid = "ce"')]
-    ['long', 'gpu', '']
+    ...     'QueueName = "long"', 'CEid = "ce:9619/condorce-slurm-gpu"', 'CEid = "ce"',
+    ...     'QueueName = "default"; InformationSystem = "CRIC"')]
+    ['long', 'gpu', '', '']
     """
     parts = split_id(first_text(ad, NAMES) or "")
-    return first_text(ad, LOCAL_NAMES) or (parts[2] if parts else "")
+    name = first_text(ad, LOCAL_NAMES) or (parts[2] if parts else "")
+    return "" if name == DEFAULT_QUEUE and SYSTEM in ad else name
 
 
 def unnamed(queue: Queue, submission: Submission | None, mapping: Mapping | None) -> str:

@@ -32,6 +32,8 @@ from matchmaker.glue.systems.downtimes import Downtime
 
 SYSTEM: Final = "InformationSystem"
 """The attribute of a queue that names the system by which it is described."""
+DEFAULT_QUEUE: Final = "default"
+"""The queue of a computing element that hands jobs on without naming one (HTCondor-CE)."""
 GRID_RESOURCE: Final = "GridResource"
 """The attribute of a queue with what HTCondor's ``grid_resource`` has to be to reach it."""
 

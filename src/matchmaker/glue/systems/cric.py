@@ -18,6 +18,7 @@ from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import (
+    DEFAULT_QUEUE,
     Builder,
     Endpoint,
     name,
@@ -167,7 +168,7 @@ def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
             values["GlueCEStateStatus"] = status
         builder.add(
             endpoint,
-            name(queue.get("ce_queue_name")) or "default",
+            name(queue.get("ce_queue_name")) or DEFAULT_QUEUE,
             lrms=name(queue.get("ce_jobmanager")).lower(),
             site=site,
             view=title,
@@ -189,7 +190,7 @@ def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
     site = text(ce.get("site")) or text(ce.get("rcsite")) or site
     active = text(ce.get("state")).upper() in ("", "ACTIVE")
     lrms = name(ce.get("jobmanager")).lower()
-    found = [*named(ce.get("queues"), "name")] or [("default", {})]
+    found = [*named(ce.get("queues"), "name")] or [(DEFAULT_QUEUE, {})]
     for key, queue in found:
         if not isinstance(queue, dict):
             builder.leave("system.entry", "no object where a queue was expected, skipped", place)
@@ -211,10 +212,10 @@ def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
             values["GlueCEStateStatus"] = status.capitalize()
         builder.add(
             endpoint,
-            name(queue.get("name")) or name(key) or "default",
+            name(queue.get("name")) or name(key) or DEFAULT_QUEUE,
             lrms=lrms,
             site=site,
-            view=name(key) or "default",
+            view=name(key) or DEFAULT_QUEUE,
             values=values,
             hosts=hosts,
         )

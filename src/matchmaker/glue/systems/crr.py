@@ -20,6 +20,7 @@ from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import GlueRecords, split_id
 from matchmaker.glue.systems.building import (
+    DEFAULT_QUEUE,
     Builder,
     Endpoint,
     name,
@@ -188,7 +189,7 @@ def _reached(shares: list[_Share], names: object, endpoint: Endpoint) -> Iterato
         if not share.name:
             parts = split_id(f"{endpoint.host}:{endpoint.port}{endpoint.path}")
             queue = name(parts[2]) if parts is not None else ""
-            yield attrs.evolve(share, name=queue or "default")
+            yield attrs.evolve(share, name=queue or DEFAULT_QUEUE)
         elif not wanted or share.name in wanted:
             yield share
 
@@ -214,7 +215,7 @@ def _add_service(builder: Builder, title: str, service: Mapping[str, Any]) -> No
         values[RULES] = list[Value](rules_of(vos))
     builder.add(
         endpoint,
-        name(service.get("cs_queue_name")) or "default",
+        name(service.get("cs_queue_name")) or DEFAULT_QUEUE,
         lrms=name(service.get("cs_jobmanager")).lower(),
         site="",
         view=title,

@@ -20,7 +20,15 @@ from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
 from matchmaker.glue.records import GlueRecords, split_id
-from matchmaker.glue.systems.building import Builder, Endpoint, name, positive, rules_of, text
+from matchmaker.glue.systems.building import (
+    DEFAULT_QUEUE,
+    Builder,
+    Endpoint,
+    name,
+    positive,
+    rules_of,
+    text,
+)
 from matchmaker.glue.systems.osg import RESOURCE
 
 NAME: Final = "glideinWMS"
@@ -117,7 +125,7 @@ def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
     queues += [asked.get(key, "") for key in ("batch_queue", "remote_queue", "queue")]
     builder.add(
         endpoint,
-        (place[2] if place else next(filter(None, map(name, queues)), "")) or "default",
+        (place[2] if place else next(filter(None, map(name, queues)), "")) or DEFAULT_QUEUE,
         lrms=place[1] if place else "",
         site=attributes.get("GLIDEIN_Site", ""),
         view=title,

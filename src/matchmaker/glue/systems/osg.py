@@ -5,8 +5,9 @@ ads. ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource beh
 ``Memory`` (MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes; 0 is no limit),
 ``MaxPilots``, ``AllowedVOs`` and, for entries that give whole nodes, ``WholeNode`` and
 ``EstimatedCPUs``; ``Queue``, or ``set_remote_queue`` in ``Transform``, is the queue of the batch
-system. Each becomes a queue. Names that GLUE has none for, such as ``GPUs``, stay as they are.
-``grid_resource`` of the CE's ad says how HTCondor reaches it. (docs/sources.md has the sources.)
+system, and without one its default. Each becomes a queue. Names that GLUE has none for, such as
+``GPUs``, stay as they are. ``grid_resource`` of the CE's ad says how HTCondor reaches it.
+(docs/sources.md has the sources.)
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ from matchmaker.glue.records import (
     SubCluster,
     texts,
 )
-from matchmaker.glue.systems.building import GRID_RESOURCE, PORTS, SYSTEM, Endpoint
+from matchmaker.glue.systems.building import (
+    DEFAULT_QUEUE,
+    GRID_RESOURCE,
+    PORTS,
+    SYSTEM,
+    Endpoint,
+)
 
 NAME: Final = "OSG collector"
 CATALOG: Final = "OSG_ResourceCatalog"
@@ -131,9 +138,8 @@ def _queues(
             value = entry.eval(kept)
             if isinstance(value, str | bool) or (isinstance(value, list) and texts(value) == value):
                 values[kept] = value
-        if queue:
-            # The entry's name, of which the id is made, is no queue's.
-            values["GlueCECapability"] = [f"{QUEUE}{queue}"]
+        # The entry's name, of which the id is made, is no queue's.
+        values["GlueCECapability"] = [f"{QUEUE}{queue or DEFAULT_QUEUE}"]
         values.update(_numbers(entry, _LIMITS))
         vos = _vos(entry.eval("AllowedVOs"))
         if vos is UNDEFINED or vos == []:
