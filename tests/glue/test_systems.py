@@ -14,13 +14,15 @@ from typing import Any
 import attrs
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, broker, glue, parse_ad
 from matchmaker._data import data_text
 from matchmaker.glue import Glue, GlueRecords, systems
-from matchmaker.glue.systems.building import Endpoint
+from matchmaker.glue.access import RULES
+from matchmaker.glue.systems import trust
+from matchmaker.glue.systems.building import Builder, Endpoint
 from matchmaker.glue.systems.downtimes import Downtime, close, pending
 from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
 
@@ -427,6 +429,16 @@ def test_a_document_of_no_known_form_is_refused(text: str) -> None:
         glue.read(io.BytesIO(text.encode()))
 
 
+def test_the_queues_of_a_document_are_bounded() -> None:
+    issues: list[glue.Issue] = []
+    builder = Builder("CRIC", issues.append, room=3)
+    for number in range(5):
+        endpoint = Endpoint("arc-ce", f"ce{number}.example", 443)
+        builder.add(endpoint, "q", lrms="", site="", view="", values={RULES: []})
+    assert len(builder.records().computing_elements) == 3
+    assert [(issue.rule, issue.count) for issue in issues] == [("link.too-many", 2)]
+
+
 def test_an_endpoint() -> None:
     assert Endpoint.of("ce.example", "HTCondor-CE") == Endpoint("htcondor-ce", "ce.example", 9619)
     assert Endpoint.of("a/b c", "ARC-CE") is None
@@ -682,3 +694,53 @@ def test_each_system_is_in_the_table_once() -> None:
     names = [system.name for system in systems.SYSTEMS]
     assert len(set(names)) == len(names)
     assert all(name in systems.known_forms() for name in names)
+
+
+SYSTEMS_DRAWN = st.sampled_from([None, "OSG collector", "CRR", "CRIC", "glideinWMS", "queues.toml"])
+VOS = ("atlas", "cms", "dune")
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            SYSTEMS_DRAWN,
+            st.lists(st.none() | st.sets(st.sampled_from(VOS)), min_size=1, max_size=2),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_who_uses_a_queue_that_several_describe(
+    drawn: list[tuple[str | None, list[set[str] | None]]],
+) -> None:
+    sources = []
+    for number, (system, views) in enumerate(drawn):
+        its = []
+        for view, vos in enumerate(views):
+            ad = ClassAd(CEid=f"{ARC}/{view}", GlueCEUniqueID=ARC, QueueName="grid", Rank=number)
+            if system is not None:
+                ad["InformationSystem"] = system
+            if vos is not None:
+                ad["GlueCEAccessControlBaseRule"] = [f"VO:{vo}" for vo in sorted(vos)]
+            its.append(ad)
+        sources.append((f"source{number}", its))
+    found = broker.merged(sources)
+    order = [trust.ORDER[system or ""] for system, _ in drawn]
+    known = [
+        (level, views)
+        for level, (_, views) in zip(order, drawn, strict=True)
+        if all(vos is not None for vos in views)
+    ]
+    for vo in VOS:
+        admitted = bool(of_vo(found, vo))
+        if all(vos is None for _, views in drawn for vos in views):
+            assert admitted
+        # Nobody comes in whom each description refuses.
+        if all(vos is not None and vo not in vos for _, views in drawn for vos in views):
+            assert not admitted
+        # The one most trusted system that publishes rules decides, if it speaks for the queue.
+        first = min(order)
+        of_first = [views for level, views in known if level == first]
+        if first <= 2 and order.count(first) == 1 and of_first:
+            assert admitted == any(vos is not None and vo in vos for vos in of_first[0])

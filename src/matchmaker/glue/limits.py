@@ -39,6 +39,8 @@ class Limits:
     objects: int = limit(200_000, "objects of a document, without its jobs")
     depth: int = limit(60, "how deep elements and objects of a document nest")
     text: int = limit(1 << 16, "characters of a value of a document")
+    # A grid of 300 sites has some 3,000 queues.
+    described: int = limit(50_000, "queues that a document of an information system describes")
     swell: int = limit(16, "characters of ids within ids and links for each byte of a document")
 
     # A grid of 5,000 queues with four views each has some 60 for each entry.

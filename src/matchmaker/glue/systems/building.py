@@ -206,10 +206,12 @@ class Builder:
     Attributes:
         system: the name of the information system.
         report: called with each finding.
+        room: how many more descriptions of queues it takes.
     """
 
     system: str
     report: Report
+    room: int = LIMITS.described
     _queues: dict[str, _Queue] = attrs.field(factory=dict, init=False)
     _left: Counter[tuple[str, str]] = attrs.field(factory=Counter, init=False)
     _first: dict[tuple[str, str], str] = attrs.field(factory=dict, init=False)
@@ -242,6 +244,11 @@ class Builder:
             hosts: what is said of its hosts.
         """
         ident = endpoint.queue_id(lrms, queue)
+        if self.room <= 0:
+            said = "more queues than are read of a document, the rest is left out"
+            self.leave("link.too-many", said, ident)
+            return
+        self.room -= 1
         known = self._queues.setdefault(ident.lower(), _Queue(endpoint, lrms, queue, site))
         known.parts.append((view, dict(values)))
         for key, value in (hosts or {}).items():
