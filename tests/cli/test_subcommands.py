@@ -385,7 +385,7 @@ def test_publish_writes_what_ces_reads(classad: Run, examples: Path, tmp_path: P
     assert (done.status, done.out, done.err) == (0, "", "")
     [row] = json.loads(classad("ces", "--ldif", path, "--json", "--attrs", "QueueName").out)
     assert row == {"name": "atlfarm006.mi.infn.it:2119/blah-pbs-long", "QueueName": "long"}
-    for more in ("--together", "--os-release=x"):
+    for more in ("--split", "--together", "--os-release=x"):
         alone = classad("publish", "--ce", examples / "atlfarm006.ad", more)
         assert alone.status == 2
         assert "need --nodes or --lrms" in alone.err

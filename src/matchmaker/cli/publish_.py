@@ -53,9 +53,8 @@ _LEAST_MB = 100
               help="/etc/os-release of nodes of which only the kernel is known.")  # fmt: skip
 @click.option(
     "--split/--together",
-    default=True,
-    show_default=True,
-    help="A SubCluster for each group of like nodes of a queue, or one for all of them.",
+    default=None,
+    help="A SubCluster for each group of like nodes of a queue (the default), or one for all.",
 )
 @click.option(
     "--glue",
@@ -83,7 +82,7 @@ def command(
     places: queues.Sources,
     nodes_file: str | None,
     os_release: str | None,
-    split: bool,
+    split: bool | None,
     version: str,
     output: str | None,
     as_json: bool,
@@ -109,8 +108,8 @@ def command(
         (mapping and lrms is None, "--mapping needs --lrms: the mapping is for that batch system"),
         (nodes_file and not places.ce_files,
          "--nodes needs --ce: they are the hosts behind its queues; others tell of their own"),
-        ((os_release or not split) and not (nodes_file or lrms),
-         "--together and --os-release need --nodes or --lrms: they are about their nodes"),
+        ((os_release or split is not None) and not (nodes_file or lrms),
+         "--split, --together and --os-release need --nodes or --lrms: they are about nodes"),
         (of_queues and not (places.ce_files or lrms),
          "--endpoint, --site, --vo and --local are about the queues of --lrms or --ce"),
         (lrms is not None and endpoint is None,
@@ -124,7 +123,7 @@ def command(
     if site is None and isinstance(named := of_site.get("GlueSiteName"), str):
         site = named
     system = _system(os_release)
-    offer = _Offer(endpoint, site, vos, described.local_names(local), split, system)
+    offer = _Offer(endpoint, site, vos, described.local_names(local), split is not False, system)
     issues: list[glue.Issue] = []
     records = glue.GlueRecords((), (), (), ())
     left_out = False
