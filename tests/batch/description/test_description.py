@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -276,6 +277,52 @@ def test_broken_outputs_give_a_description_or_an_error(case: tuple[str, str], da
         assert isinstance(ad.eval("Name"), str)
         for name in ad:
             ad.eval(name)
+
+
+ODD = (
+    "-4",
+    "NaN",
+    "Infinity",
+    "abc",
+    "9" * 5000,
+    "12Q",
+    "0x10",
+    "\uff11",
+    "1e999",
+    "(null)",
+    "-",
+    "",
+)
+SIZES = ("Cpus", "FreeCpus", "Memory", "FreeMemory", "Disk", "GPUs", "FreeGPUs",
+         "GlueCEInfoTotalCPUs", "GlueCEStateFreeCPUs", "GlueCEStateRunningJobs",
+         "GlueCEStateWaitingJobs", "MaxCpusPerNode", "MaxMemoryPerNode", "MaxMemoryPerCpu",
+         "GlueCEPolicyMaxWallClockTime", "GlueCEPolicyMaxCPUTime")  # fmt: skip
+VALUE = re.compile(r"""(?<=[:=>\s'"])-?\d[\w.:]*(?=[,\s<"'}\]]|$)""")
+OF_ADS = ("htcondor", "htcondor-ce")
+NUMBERS = [case for case in _ALL if case[0] not in OF_ADS and VALUE.search(case[1])]
+
+
+@given(st.sampled_from(NUMBERS), st.sampled_from(ODD), st.data())
+def test_a_number_that_is_damaged_is_unknown_or_an_error(
+    case: tuple[str, str], odd: str, data: Any
+) -> None:
+    """One number of an output is another word: no size is negative, and nothing is raised."""
+    lrms, text = case
+    places = list(VALUE.finditer(text))
+    place = places[data.draw(st.integers(0, len(places) - 1))]
+    try:
+        found = read_description(
+            lrms, [("saved", text[: place.start()] + odd + text[place.end() :])]
+        )
+    except DescriptionError:
+        return
+    for ad in (*found.nodes, *found.queues):
+        for name in SIZES:
+            value = ad.eval(name)
+            assert value is UNDEFINED or (isinstance(value, int) and value >= 0), (name, value)
+    for issue in found.issues:
+        assert issue.source == "saved"
+        assert len(issue.message) < 600
 
 
 LOAD, WALL = "GlueHostProcessorLoadLast1Min", "GlueCEPolicyMaxWallClockTime"

@@ -35,6 +35,7 @@ from matchmaker.batch.description.records import (
 from matchmaker.batch.description.slurm_output import JOB, WHO, records
 from matchmaker.batch.description.texts import Format, Record, Text
 from matchmaker.batch.description.units import (
+    UNLIMITED,
     count,
     first,
     less,
@@ -563,10 +564,10 @@ _OF_EITHER: Final = re.compile(r"-\d{19}", re.ASCII)
 def _limit_of_job(text: str) -> int | None:
     """A limit on a job; 0 where this number is none, None where it cannot be read.
 
-    >>> _limit_of_job("4"), _limit_of_job("-1"), _limit_of_job("-9223372036854775308")
+    >>> _limit_of_job("4"), _limit_of_job("UNLIMITED"), _limit_of_job("-9223372036854775308")
     (4, 0, 0)
     """
-    return 0 if text == "-1" or _OF_EITHER.fullmatch(text) else count(text)
+    return 0 if limit(text) == UNLIMITED or _OF_EITHER.fullmatch(text) else count(text)
 
 
 def _most_of_either(text: str | None) -> tuple[int | None, int | None]:

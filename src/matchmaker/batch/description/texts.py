@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
-_UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unknown",
-                           "infinite", "infinity", "unlimited"})  # fmt: skip
-"""What batch systems print in place of a value that they do not know, or that has no limit."""
+_UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unknown"})
+"""What batch systems print in place of a value that they do not know."""
 
 LINE: Final = "describe.line"
 """The rule of lines that are left out."""
