@@ -21,8 +21,8 @@ from matchmaker import (
     read_ads,
     reduce,
 )
-from matchmaker.classad import UNDEFINED
-from matchmaker.glue.access import RULES
+from matchmaker.classad import UNDEFINED, Value
+from matchmaker.glue.access import RULES, of_ad, required
 from matchmaker.matching.selection import Selection
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -328,24 +328,28 @@ def test_no_further_source_opens_a_queue() -> None:
         own = {RULES: list[Any](rules)} if rules else {}
         return ClassAd({"CEid": name, "GlueCEUniqueID": "q", **own})
 
-    def merged(*sources: list[ClassAd]) -> dict[str, Any]:
+    def merged(*sources: list[ClassAd]) -> dict[str, list[Value]]:
         found = broker.merged([(f"s{n}", ads) for n, ads in enumerate(sources)])
-        return {each.name: each.ad.eval(RULES) for each in found.all}
+        return {each.name: required(of_ad(each.ad)) for each in found.all}
 
     narrow, wide = queue("q", "VO:cms", "DENY:/cms/Role=bad"), queue("q", "VO:cms", "VO:atlas")
-    both = {"q": ["VO:cms", "DENY:/cms/Role=bad"]}
-    assert merged([narrow], [wide]) == merged([wide], [narrow]) == both
-    assert merged([narrow, wide]) == merged([wide, narrow]) == both
-    assert merged([queue("q")], [narrow]) == merged([narrow], [queue("q")]) == both
+    [one] = required(of_ad(narrow))
+    [other] = required(of_ad(wide))
+    assert merged([narrow], [wide]) == {"q": [one, other]}
+    assert merged([wide], [narrow]) == merged([wide, narrow]) == {"q": [other, one]}
+    assert merged([narrow], [narrow]) == {"q": [one]}
+    assert merged([queue("q")], [narrow]) == merged([narrow], [queue("q")]) == {"q": [one]}
     closed = ClassAd({"CEid": "q", "GlueCEUniqueID": "q", RULES: []})
-    assert merged([queue("q")], [closed]) == merged([closed], [queue("q")]) == {"q": []}
-    assert merged([queue("q")], [queue("q")]) == {"q": UNDEFINED}
+    assert merged([queue("q")], [closed]) == merged([closed], [queue("q")]) == {"q": [[]]}
+    assert merged([queue("q")], [queue("q")]) == {"q": []}
     # A view is of the queue that another source describes without it.
     view = queue("q/v", "VO:atlas", "VO:lhcb")
-    assert merged([narrow], [view]) == {"q": ["DENY:/cms/Role=bad"], "q/v": ["DENY:/cms/Role=bad"]}
-    # What only one view denies, it denies whom it admits.
-    again = merged([narrow, view], [narrow, view])
-    assert again == {"q": both["q"], "q/v": ["VO:atlas", "VO:lhcb"]}
+    [third] = required(of_ad(view))
+    assert merged([narrow], [view]) == {"q": [one, third], "q/v": [third, one]}
+    assert merged([narrow, view], [narrow, view]) == {"q": [one], "q/v": [third]}
+    # Of the views of another source one must admit.
+    some = merged([narrow], [queue("q/w", "VO:cms"), view])
+    assert some["q"] == [one, [[["VO:cms"]], [third]]]
     found = broker.merged([("one", [narrow]), ("other", [wide])])
     assert [(s, i.rule) for s, i in found.issues] == [
         ("other", "access.conflict"), ("other", "source.duplicate"),
@@ -357,10 +361,12 @@ def test_the_records_of_no_further_source_open_a_queue() -> None:
     one, other = (
         glue.read(BytesIO((text + more).encode())) for more in ("", f"{RULES}: VO:atlas\n")
     )
+    lists: list[Value] = [["VO:cms"], ["VO:cms", "VO:atlas"]]
     for sources in ([("a", one), ("b", other)], [("a", other), ("b", one)]):
         found = broker.merged(sources)
-        assert [ce.values[RULES] for ce in found.records.computing_elements] == [["VO:cms"]]
-        assert [queue.ad.eval(RULES) for queue in found.all] == [["VO:cms"]]
+        assert [required(ce.values) for ce in found.records.computing_elements] == [lists]
+        assert [required(of_ad(ad)) for ad in found] == [lists]
+        lists.reverse()
 
 
 def test_the_talks_ce_refuses_another_organisation() -> None:

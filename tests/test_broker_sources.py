@@ -128,7 +128,8 @@ def test_three_sources() -> None:
     sources = [("a", site("VO:cms")), ("b", site()), ("c", site("/O=g/CN=Ada", "VO:atlas"))]
     found = broker.merged(sources)
     [ad] = found.ads
-    assert ad.eval(RULES) == ["VO:cms && /O=g/CN=Ada"]
+    assert ad.eval(RULES) == ["VO:cms"]
+    assert ad.eval("AccessAlso") == [["/O=g/CN=Ada", "VO:atlas"]]
     assert "AccessUnknown" not in ad
     conflicts = [(s, i.rule) for s, i in found.issues if i.rule.startswith("access")]
     assert conflicts == [("b", "access.none"), ("c", "access.conflict")]

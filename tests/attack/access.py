@@ -19,7 +19,7 @@ from matchmaker import glue, parse_ad
 from matchmaker.broker import AUTHORISED, NOT_DENIED
 from matchmaker.classad import ClassAd, parse_expr
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import of_ad
 from tests.attack.run import Attack, main
 from tests.attack.sites import SITES
 from tests.glue import providers
@@ -44,9 +44,9 @@ Admitted = dict[str, frozenset[int]]
 
 
 @lru_cache(maxsize=1 << 14)
-def admitted(rules: tuple[str, ...] | None) -> frozenset[int]:
-    """The jobs, by number, that a list of rules admits."""
-    ad = ClassAd({RULES: list(rules)} if rules is not None else {})
+def admitted(access: str) -> frozenset[int]:
+    """The jobs, by number, that the attributes of access of an ad, as text, admit."""
+    ad = parse_ad(access)
     return frozenset(
         number
         for number, job in enumerate(JOBS)
@@ -65,10 +65,8 @@ def of_ads(ads: Iterable[ClassAd]) -> Admitted:
         if (name := str(ad.eval("CEid"))) in names:
             raise ValueError(f"{name} is there twice")
         names.add(name)
-        rules = ad.eval(RULES)
-        texts = tuple(str(rule) for rule in rules) if isinstance(rules, list) else None
         ident = (first_text(ad, ("GlueCEUniqueID",)) or name).lower()
-        jobs[ident] = jobs.get(ident, frozenset()) | admitted(texts)
+        jobs[ident] = jobs.get(ident, frozenset()) | admitted(str(ClassAd(of_ad(ad))))
     return jobs
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
+from xml.etree.ElementTree import Element, fromstring
 
 import attrs
 
@@ -51,7 +52,7 @@ _ARC_CAPABILITIES: Final = {
     "am": ("executionmanagement.jobmanagement", "information.lookup.job"),
     "ri": ("information.discovery.resource", "information.query.xpath1"),
     "ai": ("information.discovery.job", "information.lookup.job"),
-    "deleg": ("security.delegation",),
+    "d": ("security.delegation",),
     "rest": (
         "executionmanagement.jobcreation",
         "executionmanagement.jobdescription",
@@ -67,7 +68,7 @@ _ARC_INTERFACES: Final = {
     "am": "org.ogf.glue.emies.activitymanagement",
     "ri": "org.ogf.glue.emies.resourceinfo",
     "ai": "org.ogf.glue.emies.activityinfo",
-    "deleg": "org.ogf.glue.emies.delegation",
+    "d": "org.ogf.glue.emies.delegation",
     "rest": "org.nordugrid.arcrest",
 }
 
@@ -99,18 +100,19 @@ def arc(
         "GLUE2ServiceType: org.nordugrid.arex", "GLUE2ServiceQualityLevel: production",
         f"GLUE2ServiceAdminDomainForeignKey: urn:ad:{host}",
     )  # fmt: skip
-    endpoints = {part: f"{emies}:{part}" for part in ("ac", "am", "ri", "ai", "deleg")}
+    endpoints = {part: f"{emies}:{part}" for part in ("ac", "am", "ri", "ai", "d")}
     endpoints |= {"rest": by_rest} if rest else {}
     for part, ident in endpoints.items():
-        computing = part not in ("ri", "deleg")
+        computing = part not in ("ri", "d")
         dn = f"GLUE2EndpointID={ident},{root}"
         text += entry(
             dn, _glue2("ComputingEndpoint" if computing else "Endpoint"),
             f"GLUE2EndpointID: {ident}", f"GLUE2EndpointURL: {url}",
             *(f"GLUE2EndpointCapability: {one}" for one in _ARC_CAPABILITIES[part]),
-            "GLUE2EndpointTechnology: webservice",
+            f"GLUE2EndpointTechnology: {'rest' if part == 'rest' else 'webservice'}",
             f"GLUE2EndpointInterfaceName: {_ARC_INTERFACES[part]}",
-            "GLUE2EndpointQualityLevel: production", "GLUE2EndpointHealthState: ok",
+            f"GLUE2EndpointQualityLevel: {'testing' if part == 'rest' else 'production'}",
+            "GLUE2EndpointHealthState: ok",
             "GLUE2EndpointServingState: production",
             f"GLUE2EndpointServiceForeignKey: {service}",
             *([f"GLUE2ComputingEndpointComputingServiceForeignKey: {service}"] * computing),
@@ -153,10 +155,84 @@ def arc(
     return text
 
 
+def arc_xml(
+    host: str, queues: Mapping[str, Iterable[str] | None], cluster: Iterable[str] = ()
+) -> str:
+    """ARC's GLUE 2.0 as XML, which its REST interface gives (GLUE2xmlPrinter.pm, rest.cpp).
+
+    Policies stand in what they are of and have no key; an endpoint names all shares, a share the
+    beginnings of the ids of its endpoints.
+    """
+    url = f"https://{host}:443/arex"
+    prefix = f"urn:ogf:ComputingEndpoint:{host}"
+    emies, by_rest = f"{prefix}:emies:{url}", f"{prefix}:rest:{url}"
+    vos = {q: list(cluster) if its is None else list(its) for q, its in queues.items()}
+    union = list(dict.fromkeys([*cluster, *(vo for its in vos.values() for vo in its)]))
+    names = [(f"{q}_{vo}" if vo else q, q, vo) for q, its in vos.items() for vo in ("", *its)]
+    share_ids = [f"urn:ogf:ComputingShare:{host}:{name}" for name, _, _ in names]
+
+    def policy(kind: str, ident: str, rules: Iterable[str]) -> str:
+        said = "".join(f"<Rule>vo:{vo}</Rule>" for vo in rules)
+        return (
+            f'<{kind} BaseType="Policy" CreationTime="2026-01-01T00:00:00Z" Validity="10800">'
+            f"<ID>urn:ogf:{kind}:{host}:{ident}</ID><Scheme>basic</Scheme>{said}</{kind}>"
+        )
+
+    text = f"""<InfoRoot>
+<Domains xmlns="http://schemas.ogf.org/glue/2009/03/spec_2.0_r1"
+  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="https://raw.github.com/OGF-GLUE/XSD/master/schema/GLUE2.xsd">
+<AdminDomain BaseType="Domain"><ID>urn:ad:{host}</ID><Services>
+<ComputingService BaseType="Service"><ID>urn:ogf:ComputingService:{host}:arex</ID>
+<Type>org.nordugrid.arex</Type><QualityLevel>production</QualityLevel>
+"""
+    idents = {part: f"{emies}:{part}" for part in ("ac", "am", "ai")} | {"rest": by_rest}
+    for part, ident in idents.items():
+        said = "".join(f"<Capability>{each}</Capability>" for each in _ARC_CAPABILITIES[part])
+        rules = policy("AccessPolicy", "basic", union) if union else ""
+        shares = "".join(f"<ComputingShareID>{each}</ComputingShareID>" for each in share_ids)
+        text += (
+            f'<ComputingEndpoint BaseType="Endpoint"><ID>{ident}</ID><URL>{url}</URL>{said}'
+            f"<InterfaceName>{_ARC_INTERFACES[part]}</InterfaceName>"
+            f"<ServingState>production</ServingState>{rules}"
+            f"<Associations>{shares}</Associations></ComputingEndpoint>\n"
+        )
+    for ident, (name, queue, vo) in zip(share_ids, names, strict=True):
+        rules = policy("MappingPolicy", f"basic:{vo}", [vo]) if vo else ""
+        text += (
+            f'<ComputingShare BaseType="Share"><ID>{ident}</ID><Name>{name}</Name>{rules}'
+            f"<MappingQueue>{queue}</MappingQueue><ServingState>production</ServingState>"
+            f"<Associations><ComputingEndpointID>{emies}</ComputingEndpointID>"
+            f"<ComputingEndpointID>{by_rest}</ComputingEndpointID></Associations>"
+            "</ComputingShare>\n"
+        )
+    manager = f"urn:ogf:ComputingManager:{host}:slurm"
+    return text + (
+        f'<ComputingManager BaseType="Manager"><ID>{manager}</ID><ProductName>slurm</ProductName>'
+        "</ComputingManager></ComputingService></Services></AdminDomain></Domains></InfoRoot>\n"
+    )
+
+
+def arc_json(xml: str) -> str:
+    """The same as JSON (nordugrid/arc, a-rex/rest/rest.cpp): elements of one name make a list."""
+
+    def made(element: Element) -> object:
+        if not len(element):
+            return element.text or ""
+        found: dict[str, object] = {}
+        for tag in dict.fromkeys(child.tag for child in element):
+            its = [made(child) for child in element if child.tag == tag]
+            found[tag.rpartition("}")[2]] = its[0] if len(its) == 1 else its
+        return found | ({"_attributes": dict(element.attrib)} if element.attrib else {})
+
+    return json.dumps(made(fromstring(xml)))  # noqa: S314 - of our own making
+
+
 def arc_glue1(host: str, cluster: Iterable[str], queues: Mapping[str, Iterable[str]]) -> str:
     """ARC's GLUE 1.3 (nordugrid/arc, infoproviders/glue-generator.pl): views of the cluster's VOs.
 
-    The queue's own rules are its own VOs, so that a view may be of a VO that the queue leaves out.
+    The queue's own rules are its own VOs, ``VO:ops`` where it has none, so that a view may be of a
+    VO that the queue leaves out.
     """
     text = entry(
         f"GlueClusterUniqueID={host},mds-vo-name=resource,o=grid", ["GlueCluster"],
@@ -171,7 +247,7 @@ def arc_glue1(host: str, cluster: Iterable[str], queues: Mapping[str, Iterable[s
             f"GlueCEUniqueID: {ident}", f"GlueCEName: {queue}", f"GlueCEInfoHostName: {host}",
             "GlueCEInfoJobManager: arc", "GlueCEInfoLRMSType: SLURM",
             "GlueCEStateStatus: Production",
-            *(f"GlueCEAccessControlBaseRule: VO:{vo}" for vo in its),
+            *(f"GlueCEAccessControlBaseRule: VO:{vo}" for vo in [*its] or ["ops"]),
             f"GlueForeignKey: GlueClusterUniqueID={host}",
         )  # fmt: skip
         for vo in cluster:
@@ -358,6 +434,52 @@ def cream_glue1(host: str, rules: Iterable[str], views: Mapping[str, Iterable[st
     return text
 
 
+def nikhef(host: str, rules: Iterable[str]) -> str:
+    """Nikhef's GRAM, GLUE 1.3 and 2.0 (static providers for gLite's BDII, by dvandok and davidg).
+
+    In GLUE 2.0 shares of one VO have one id, as have their policies; the endpoint repeats rules as
+    its file has them, a group without ``VOMS:``. In GLUE 1.3 the view of a VO denies the roles that
+    have views of their own, without ``VOMS:``.
+    """
+    listed = list(rules)
+    service, place = f"{host}_gram5", f"GLUE2ServiceID={host}_gram5,GLUE2GroupID=resource,o=glue"
+    text = entry(place, _glue2("ComputingService"), f"GLUE2ServiceID: {service}")
+    end = f"{host}_org.globus.gram"
+    text += entry(
+        f"GLUE2EndpointID={end},{place}", _glue2("ComputingEndpoint"), f"GLUE2EndpointID: {end}",
+        f"GLUE2EndpointURL: https://{host}:2119/jobmanager",
+        "GLUE2EndpointCapability: executionmanagement.jobexecution",
+        "GLUE2EndpointInterfaceName: org.globus.gram", "GLUE2EndpointServingState: production",
+        f"GLUE2EndpointServiceForeignKey: {service}",
+    )  # fmt: skip
+    text += entry(
+        f"GLUE2PolicyID={end}_Policy,GLUE2EndpointID={end},{place}", _glue2("AccessPolicy"),
+        f"GLUE2PolicyID: {end}_Policy", "GLUE2PolicyScheme: org.glite.standard",
+        *(f"GLUE2PolicyRule: {rule.removeprefix('VOMS:')}" for rule in listed),
+        f"GLUE2AccessPolicyEndpointForeignKey: {end}",
+    )  # fmt: skip
+    views: dict[str, list[str]] = {}
+    for rule in listed:
+        group = rule.partition(":")[2]
+        vo = group.strip("/").partition("/")[0]
+        share = f"long{vo}_{service}"
+        text += entry(
+            f"GLUE2ShareID={share},{place}", _glue2("ComputingShare"), f"GLUE2ShareID: {share}",
+            "GLUE2ComputingShareMappingQueue: long",
+            "GLUE2ComputingShareServingState: production",
+            f"GLUE2ShareServiceForeignKey: {service}",
+        )  # fmt: skip
+        text += entry(
+            f"GLUE2PolicyID={share}_policy,GLUE2ShareId={share},{place}", _glue2("MappingPolicy"),
+            f"GLUE2PolicyID: {share}_policy", "GLUE2PolicyScheme: org.glite.standard",
+            f"GLUE2PolicyRule: {rule}", f"GLUE2MappingPolicyShareForeignKey: {share}",
+        )  # fmt: skip
+        roles = [each.partition(":")[2] for each in listed]
+        below = [f"DENY:{role}" for role in roles if role.startswith(f"/{group.strip('/')}/")]
+        views[group.replace("=", "_")] = [rule, *(below if "/" not in group.strip("/") else [])]
+    return text + cream_glue1(host, listed, views)
+
+
 def dcache(site: str, vos: Iterable[str]) -> str:
     """DCache's GLUE 2.0 (dCache/dcache, skel/share/info-provider/glue-2.0.xml): storage alone.
 
@@ -472,6 +594,16 @@ SITES: Final[Mapping[str, Provided]] = {
                                   ATLAS | {"oscar"}),
     "arc, EMI-ES alone": Provided(lambda: arc("arc.c.org", {"q": None}, ("CMS",), rest=False), CMS),
     "arc, no VO": Provided(lambda: arc("arc.d.org", {"q": None}), frozenset(), unknown=True),
+    "arc, XML": Provided(lambda: arc_xml("arc.p.org", {"q1": ("atlas",), "q2": None}, ("ops",)),
+                         ATLAS | {"oscar"}),
+    "arc, JSON": Provided(
+        lambda: arc_json(arc_xml("arc.q.org", {"q1": ("CMS",)})), CMS),
+    "arc, XML of no VO": Provided(lambda: arc_xml("arc.r.org", {"q": None}), frozenset(),
+                                  unknown=True),
+    "nikhef": Provided(lambda: nikhef("gram.s.nl", ("VO:atlas", "VOMS:/atlas/Role=production",
+                                                    "VOMS:/cms/Role=pilot")), ATLAS | {"pilot"}),
+    "arc, GLUE 1.3 of the cluster": Provided(
+        lambda: arc_glue1("arc.t.org", ("zulu",), {"q": ()}), frozenset({"ada", "oscar"})),
     "arc, GLUE 1.3": Provided(lambda: arc_glue1("arc.e.org", ("atlas", "cms"),
                                                 {"q": ("atlas", "cms", "ops")}),
                               ATLAS | CMS | {"oscar"}),

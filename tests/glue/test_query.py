@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from matchmaker import UNDEFINED, parse_ad
-from matchmaker.glue.access import RULES, admits
-from matchmaker.glue.query import full_name, parse_query, short_names, value_of
+from matchmaker import ClassAd, Value, parse_ad
+from matchmaker.glue.access import ALSO, RULES
+from matchmaker.glue.query import admits, full_name, parse_query, short_names, value_of
 from matchmaker.glue.schema import attribute
 
 AD = parse_ad("""[ CEid = "ce.s.grid:8443/cream-slurm-long"; LRMSType = "slurm"; QueueName = "long";
@@ -76,18 +76,20 @@ def test_short_names_lead_to_attributes() -> None:
     [("cms", True), ("CMS", True), ("atlas", True), ("lhcb", False), ("", False)],
 )
 def test_who_is_admitted(vo: str, admitted: bool) -> None:
-    assert admits(AD.eval(RULES), vo) is admitted
-    assert admits(["ALL"], vo)
+    assert admits(AD, vo) is admitted
+    assert admits(ClassAd({RULES: ["ALL"]}), vo)
     # As for the broker: no rules are no limits, rules that are none admit nobody.
-    assert admits(UNDEFINED, vo)
-    assert not admits([], vo)
-    assert not admits("VO:cms", vo)
+    assert admits(ClassAd(), vo)
+    assert not admits(ClassAd({RULES: list[Value]()}), vo)
+    assert not admits(ClassAd({RULES: "VO:cms"}), vo)
+    # Each list counts.
+    assert not admits(ClassAd({RULES: ["ALL"], ALSO: [["VO:ops"]]}), vo)
 
 
 def test_all_is_a_word_of_rules_and_a_name_of_organisations() -> None:
-    assert admits(["all"], "cms")
-    assert not admits(["VO:all"], "cms")
-    assert admits(["VO:all"], "ALL")
+    assert admits(ClassAd({RULES: ["all"]}), "cms")
+    assert not admits(ClassAd({RULES: ["VO:all"]}), "cms")
+    assert admits(ClassAd({RULES: ["VO:all"]}), "ALL")
 
 
 def test_an_attribute_that_the_ad_has_goes_before_a_short_name() -> None:

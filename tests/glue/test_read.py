@@ -35,8 +35,8 @@ def test_the_shortest_dump(tmp_path: Path) -> None:
     assert ad.eval("GlueCEStateWaitingJobs") is UNDEFINED
     assert [(issue.rule, issue.raw, issue.line) for issue in found.issues] == [
         ("clean.default-number", "444444", 1),
-        ("access.none", "h:1/jm-pbs-q", 1),
         ("link.elsewhere", "GlueClusterUniqueID=h", 1),
+        ("access.none", "h:1/jm-pbs-q", 1),
     ]
 
 

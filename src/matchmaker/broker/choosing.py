@@ -23,7 +23,7 @@ from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import is_error, is_number
 from matchmaker.glue import expires
-from matchmaker.glue.access import IGNORED, RULES, Access, authorised, not_denied
+from matchmaker.glue.access import ALSO, IGNORED, RULES, Access, authorised, known, not_denied
 from matchmaker.glue.flatten import CHECKS
 from matchmaker.glue.systems.downtimes import END, REASON, START
 from matchmaker.matching.names import RANK, REQUIREMENTS
@@ -48,14 +48,14 @@ DEFAULT_REQUIREMENTS: Final = """other.GlueCEStateStatus is undefined
     || other.GlueCEStateStatus == "Production\""""
 """The requirements of a job without any: a queue in production, or one without a status."""
 
-AUTHORISED: Final = authorised("MY", f"other.{RULES}")
+AUTHORISED: Final = authorised("MY", "other.")
 """A rule of access names the job's certificate, VO, or one of its VOMS groups and roles, or
 everybody. Whom a queue without rules admits is unknown: it passes (see ``Rules.access``)."""
 
-NOT_DENIED: Final = not_denied("MY", f"other.{RULES}")
+NOT_DENIED: Final = not_denied("MY", "other.")
 """No rule denies the job's certificate, VO, or VOMS group or role, or everybody."""
 
-KNOWN: Final = f"other.{RULES} isnt undefined"
+KNOWN: Final = known("other.")
 """The queue publishes rules of access, so that whom it admits is known."""
 
 NOT_FULL: Final = """other.GlueCEPolicyMaxTotalJobs is undefined
@@ -445,7 +445,7 @@ def _refusal(
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
-    facts = ", ".join(clause.found)
+    facts = ", ".join(fact for fact in clause.found if not fact.endswith(f"{ALSO} = undefined"))
     return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
 
 
@@ -512,13 +512,13 @@ class _Marked:
 
     @classmethod
     def of(cls, queues: Snapshot) -> _Marked:
-        def rows(name: str, expression: str) -> frozenset[int]:
-            if name.lower() not in queues._view.columns:
+        def rows(expression: str, *names: str) -> frozenset[int]:
+            if all(name.lower() not in queues._view.columns for name in names):
                 return frozenset()
             told = zip(queues._view.rows().tolist(), queues._own_values(expression), strict=True)
             return frozenset(row for row, value in told if value is True)
 
-        return cls(rows("IsDefault", "IsDefault"), rows(RULES, f"{RULES} isnt undefined"))
+        return cls(rows("IsDefault", "IsDefault"), rows(known(), RULES, ALSO))
 
 
 def _conditions(rules: Rules, queues: Snapshot, at: datetime | None) -> list[Expr]:

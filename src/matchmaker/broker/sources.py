@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Value
+from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import some_ads
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
-from matchmaker.glue.access import RULES, UNKNOWN, conflict, differ, either, merged_rules
+from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted
 from matchmaker.glue.issues import issue as made
-from matchmaker.glue.records import texts
 from matchmaker.glue.snapshot import joined
 from matchmaker.glue.systems.downtimes import Downtime, close
 from matchmaker.glue.systems.registry import placed
@@ -265,32 +264,30 @@ def _agreed(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Ite
     by_id: dict[str, dict[tuple[int, int], list[_Described]]] = {}
     for one in found:
         by_id.setdefault(one.id, {}).setdefault(one.place, []).append(one)
-    changed: dict[int, list[str] | None] = {}
+    changed: dict[int, Queue] = {}
     for places in by_id.values():
         if len(places) == 1:
             continue
-        lists = [[_rules(one.queue.ad) for one in its] for its in places.values()]
-        for its, rules in zip(places.values(), merged_rules(lists), strict=True):
-            changed |= {id(one): own for one, own in zip(its, rules, strict=True)}
-        first = either(lists[0])
-        for its, own in zip([*places.values()][1:], lists[1:], strict=True):
-            if first is not None and (other := either(own)) is not None and differ(first, other):
-                queue = its[0].queue
-                issues.append((queue.source, conflict(queue.name)))
+        access = {place: [of_ad(one.queue.ad) for one in its] for place, its in places.items()}
+        ways = {place: [*map(required, own)] for place, own in access.items()}
+        first = None
+        for place, its in places.items():
+            if (rules := all_of(access[place])) or any(ways[place]):
+                if first is not None and differ(first, rules):
+                    issues.append((its[0].queue.source, conflict(its[0].queue.name)))
+                first = rules if first is None else first
+            for one, own in zip(its, access[place], strict=True):
+                made = own
+                for other, its_ways in ways.items():
+                    if other != place:
+                        made = restricted(made, its_ways)
+                if made is not own:
+                    ad = one.queue.ad.copy()
+                    ad.pop(UNKNOWN, None)
+                    ad.update(made)
+                    changed[id(one)] = attrs.evolve(one.queue, ad=ad)
     for one in found:
-        agreed = changed.get(id(one))
-        if agreed is None or agreed == _rules(one.queue.ad):
-            yield one.queue
-            continue
-        ad = one.queue.ad.copy()
-        ad[RULES] = list[Value](agreed)
-        ad.pop(UNKNOWN, None)
-        yield attrs.evolve(one.queue, ad=ad)
-
-
-def _rules(ad: ClassAd) -> list[str] | None:
-    """The rules of access of a queue; None where its author set none."""
-    return texts(ad.eval(RULES)) if RULES in ad else None
+        yield changed.get(id(one), one.queue)
 
 
 def _described(given: Iterable[ClassAd]) -> tuple[Glue | None, list[ClassAd]]:

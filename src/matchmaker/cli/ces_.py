@@ -12,10 +12,10 @@ from matchmaker import ClassAd, Expr
 from matchmaker.broker import Queues
 from matchmaker.cli import picking, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
-from matchmaker.glue.access import RULES, Access, admits
+from matchmaker.glue.access import Access, of_ad, required
 from matchmaker.glue.clean.typed import VALIDATORS, doubts
 from matchmaker.glue.issues import LEVELS, Issue, tally, total
-from matchmaker.glue.query import check_name, parse_query, short_name, short_names, value_of
+from matchmaker.glue.query import admits, check_name, parse_query, short_name, short_names, value_of
 from matchmaker.glue.schema import attribute
 from matchmaker.matching.pair import value_text
 
@@ -137,9 +137,9 @@ def _narrowed(
     if wanted is not None:
         tests[f"--constraint {wanted}"] = lambda ad: picking.holds(wanted, ad)
     if vo is not None and access != "any":
-        tests[f"--vo {vo}"] = lambda ad: admits(ad.eval(RULES), vo)
+        tests[f"--vo {vo}"] = lambda ad: admits(ad, vo)
     if access == "known":
-        tests["--access known"] = lambda ad: RULES in ad
+        tests["--access known"] = lambda ad: bool(required(of_ad(ad)))
     return tests
 
 

@@ -2,17 +2,12 @@
 
 A job is admitted at a queue if the rules that its share's mapping policies and its endpoint's
 access policies publish admit its VO, FQAN or DN; where a queue publishes none, access is unknown.
-In GLUE 1.3 a queue and its views have the rules, in the OSG's catalogue ``AllowedVOs``.
+In GLUE 1.3 a queue and its views have the rules, in the OSG's catalogue ``AllowedVOs``. The rule in
+full, with an example a provider, is in docs/glue.md.
 
-- A rule is ``VO:name``, ``VOMS:/group/Role=…``, the subject of a certificate, ``ALL``, or ``DENY:``
-  and one of these. Names compare without case. Denials count wherever they stand.
-- What a policy is of is said by its foreign key, else by its place in the tree.
-- A rule that cannot be read makes its policy admit nobody; what else is odd changes nothing.
-- Of several descriptions of a queue, each that publishes rules must admit, by one of its views.
-
-In an ad the rules are a list, ``GlueCEAccessControlBaseRule``; access is unknown where there is
-none. Where two policies must admit whom no one rule names, a rule has both with `` && `` between
-them. The function accessBy() of the language says whom a list admits. (GLUE 1.3,
+Rules are never combined: each list is asked by itself. An ad has the list of its share or queue in
+``GlueCEAccessControlBaseRule``, and those of its endpoint and of other descriptions in
+``AccessAlso``. The function accessBy() of the language says whom lists admit. (GLUE 1.3,
 GlueCEAccessControlBase; GFD.147, sections 5.4 and 6; gLite WMS.)
 """
 
@@ -21,19 +16,21 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from itertools import chain
 from typing import Final, Literal, TypeAlias, cast
 
 import attrs
 
-from matchmaker.classad import UNDEFINED, Value
-from matchmaker.classad.functions.control import AND, access_by
+from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.functions.control import FQAN, rule_texts
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.linking import Children, Record, dangling, finding, home, keys_of, rdns
+from matchmaker.glue.linking import Record, dangling, finding, home, keys_of, rdns
 from matchmaker.glue.records import ComputingElement, Values, VOView, texts
 
 RULES: Final = "GlueCEAccessControlBaseRule"
+ALSO: Final = "AccessAlso"
+"""The attribute with the lists of rules of an endpoint and of other descriptions of a queue. Each
+must admit, too. In place of a list may stand several, such as those of views, one of which must,
+and in place of one of these several again, all of which must."""
 POLICY_RULE: Final = "GLUE2PolicyRule"
 CLOSED: Final = "DENY:ALL"
 """The rule that denies everybody."""
@@ -43,7 +40,7 @@ UNREADABLE: Final = "unreadable"
 _VO: Final = re.compile(r"[\w.-]+", re.ASCII)
 # A "deny:" within another rule is what is left where two lines ran together, and a backslash or
 # a blank at the end where a line was cut.
-_WHOM: Final = r"VO:[^\s:]+|VOMS:\S.*|/.+CN=.+|ALL"
+_WHOM: Final = rf"VO:[^\s:]+|VOMS:\S.*|{FQAN.pattern}|/.+CN=.+|ALL"
 _RULE: Final = re.compile(
     r"(?!.*.deny:)(?!.*[\x00-\x1f\x7f\ufffd])(?!.*[\s\\]\Z)"
     rf"(?:{_WHOM}|DENY:(?:{_WHOM}|/.+|[\w.-]+))",
@@ -53,9 +50,6 @@ _RULE: Final = re.compile(
 Access: TypeAlias = Literal["known", "published", "any"]
 """Which queues a job may use: those that are known to admit it, those too whose access is unknown,
 or all."""
-
-MOST: Final = 10_000
-"""The most rules that two lists are combined to."""
 
 HOLDERS: Final[Mapping[str, str]] = {
     "gluece": RULES,
@@ -72,54 +66,37 @@ UNKNOWN: Final = "AccessUnknown"
 """The attribute, true, of a queue of an information system that publishes no rule of access."""
 
 
-def _asked(job: str, rules: str) -> str:
-    facts = ", ".join(f"{job}.{n}" for n in ("CertificateSubject", "VirtualOrganisation", "FQAN"))
-    return f"accessBy({rules}, {facts})"
+def authorised(job: str, queue: str = "") -> str:
+    """Return the condition, as text, that a rule of each list names the user, or there is no list.
 
+    Args:
+        job: the scope of the job, as in ``MY.FQAN``.
+        queue: the scope of the queue, with its dot; empty in the queue's own ad.
 
-def authorised(job: str, rules: str) -> str:
-    """Return the condition, as text, that a rule of access names the user of a job.
-
-    A queue without rules passes. `job` is the job's scope, `rules` the reference to the list.
-
-    >>> from matchmaker.classad import ClassAd, parse_expr
-    >>> check = parse_expr(authorised("other", '{ "VOMS:/cms/Role=pilot" }'))
-    >>> check.eval(target=ClassAd({"FQAN": "/cms/Role=pilot", "VirtualOrganisation": "cms"}))
-    True
+    >>> from matchmaker.classad import parse_expr
+    >>> queue = ClassAd({"GlueCEAccessControlBaseRule": ["VO:cms", "DENY:/cms/Role=bad"]})
+    >>> user = ClassAd({"FQAN": "/cms/Role=BAD"})
+    >>> [parse_expr(check("MY", "TARGET.")).eval(user, queue) for check in (authorised, not_denied)]
+    [True, False]
     """
-    return f"{rules} is undefined || {_asked(job, rules)} isnt undefined"
+    return f"!{known(queue)} || {_asked(job, queue)} isnt undefined"
 
 
-def not_denied(job: str, rules: str) -> str:
-    """Return the condition, as text, that no rule denies the user of a job.
-
-    >>> from matchmaker.classad import ClassAd, parse_expr
-    >>> check = parse_expr(not_denied("other", '{ "VO:cms", "DENY:/cms/Role=pilot" }'))
-    >>> check.eval(target=ClassAd({"FQAN": ["/cms", "/cms/Role=pilot"]}))
-    False
-    """
+def not_denied(job: str, queue: str = "") -> str:
+    """Return the condition, as text, that no rule denies the user of a job; see `authorised`."""
+    asked = _asked(job, queue)
     # An error, as of rules that are no list, is neither.
-    asked = _asked(job, rules)
-    return f"{rules} is undefined || {asked} is true || {asked} is undefined"
+    return f"!{known(queue)} || {asked} is true || {asked} is undefined"
 
 
-def admits(rules: Value, vo: str) -> bool:
-    """Whether a queue's rules name a virtual organisation or admit everybody, or there are none.
+def known(queue: str = "") -> str:
+    """Return the condition, as text, that a queue publishes rules of access."""
+    return f"({queue}{RULES} isnt undefined || {queue}{ALSO} isnt undefined)"
 
-    >>> admits(["VO:cms", "DENY:/atlas"], "CMS"), admits(["VO:all"], "cms"), admits(UNDEFINED, "")
-    (True, False, True)
-    >>> admits(["VOMS:/cms/Role=pilot"], "cms"), admits(["ALL", "DENY:VO:CMS"], "cms")
-    (True, False)
-    """
-    if rules is UNDEFINED:
-        return True
-    known = texts(rules) if isinstance(rules, list) else []
-    found = access_by(list[Value](known), UNDEFINED, vo, UNDEFINED)
-    if isinstance(found, bool):
-        return found
-    # A group or role of the VO is enough here, where no user is.
-    wanted = vo.lower()
-    return bool(vo) and any(vo_of(rule).lower() == wanted for rule in known if not denies(rule))
+
+def _asked(job: str, queue: str) -> str:
+    facts = ", ".join(f"{job}.{n}" for n in ("CertificateSubject", "VirtualOrganisation", "FQAN"))
+    return f"accessBy({queue}{RULES}, {facts}, {queue}{ALSO})"
 
 
 # The text of rules
@@ -131,8 +108,7 @@ def is_rule(text: str) -> bool:
     >>> is_rule("VO:EGEE"), is_rule("/O=grid/CN=Ada"), is_rule("DENY:VO:cms"), is_rule("EGEE")
     (True, True, True, False)
     """
-    parts = text.split(AND)
-    return all(map(_RULE.fullmatch, parts)) and (len(parts) == 1 or not denies(text))
+    return _RULE.fullmatch(text) is not None
 
 
 def is_vo(name: object) -> bool:
@@ -150,10 +126,11 @@ def vo_of(rule: str) -> str:
     >>> vo_of("VO:EGEE"), vo_of("VOMS:/cms/Role=NULL"), vo_of("/O=grid/CN=Ada"), vo_of("ALL")
     ('EGEE', 'cms', '', '')
     """
-    kind, _, rest = rule.partition(AND)[0].strip().partition(":")
+    kind, _, rest = rule.strip().partition(":")
     if kind.upper() == "VO":
         return rest.strip()
-    return rest.strip().strip("/").partition("/")[0] if kind.upper() == "VOMS" else ""
+    group = rest if kind.upper() == "VOMS" else kind if FQAN.fullmatch(kind) else ""
+    return group.strip().strip("/").partition("/")[0]
 
 
 def denies(rule: str) -> bool:
@@ -180,96 +157,44 @@ def readable(rules: Iterable[str]) -> list[str]:
     return [rule for rule in given if is_rule(rule) and (sound or denies(rule))]
 
 
-def both(first: Sequence[str] | None, second: Sequence[str] | None) -> list[str] | None:
-    """Return the rules that admit whom two lists admit; None for a list says nothing.
+def required(values: Mapping[str, Value]) -> list[Value]:
+    """Return the lists of rules of a queue, view or ad, each of which must admit.
 
-    Of two rules on one VO the narrower stays. ``DENY:`` rules of both stay.
+    What should be a list and is none admits nobody.
 
-    >>> both(["VO:cms", "VO:atlas"], ["VOMS:/Atlas/Role=production"])
-    ['VOMS:/Atlas/Role=production']
-    >>> both(None, ["VO:cms"]), both(["VO:cms"], ["ALL"]), both([], ["VO:cms"]), both(None, None)
-    (['VO:cms'], ['VO:cms'], [], None)
-    >>> both(["VO:cms", "DENY:/cms/Role=bad"], ["/O=grid/CN=Ada"])
-    ['VO:cms && /O=grid/CN=Ada', 'DENY:/cms/Role=bad']
+    >>> required({RULES: ["VO:cms"], ALSO: [["VO:cms", "VO:atlas"]]}), required({})
+    ([['VO:cms'], ['VO:cms', 'VO:atlas']], [])
     """
-    if first is None or second is None:
-        given = second if first is None else first
-        return None if given is None else list(dict.fromkeys(given))
-    denied = {folded(rule): rule for rule in (*first, *second) if denies(rule)}
-    by_vo: dict[str, list[str]] = {}
-    for rule in second:
-        if not denies(rule):
-            by_vo.setdefault(_vo(rule), []).append(rule)
-    kept: dict[frozenset[str], str] = {}
-    for rule in first:
-        if denies(rule):
-            continue
-        vo = _vo(rule)
-        groups = [by_vo.get(vo, []), by_vo.get("", [])] if vo else by_vo.values()
-        for other in chain.from_iterable(groups):
-            if len(kept) >= MOST:
-                break
-            if met := _met(rule, other):
-                parts = {folded(p): p for p in met.split(AND) if folded(p) not in denied}
-                kept.setdefault(frozenset(parts), AND.join(parts.values()))
-    # Whom two rules name, one of them names: where that stands alone, it is enough.
-    least = [
-        rule
-        for parts, rule in kept.items()
-        if len(parts) == 1 or not any(frozenset({part}) in kept for part in parts)
-    ]
-    return [*least, *denied.values()]
+    own, also = (values.get(name, UNDEFINED) for name in (RULES, ALSO))
+    found: list[Value] = [] if own is UNDEFINED else [own if isinstance(own, list) else []]
+    return found + ([] if also is UNDEFINED else also if isinstance(also, list) else [[]])
 
 
-def either(lists: Iterable[Sequence[str] | None]) -> list[str] | None:
-    """Return the rules that admit whom one of several lists admits, such as those of views.
+def all_of(levels: Iterable[Values]) -> list[str]:
+    """Return the rules of several levels, each once."""
+    return [*dict.fromkeys(rule_texts([one for level in levels for one in required(level)]))]
 
-    What only some of them deny stands behind the rules of these. A list that is None, of a view
-    that publishes no rule, says nothing; None where all are.
 
-    >>> either([["VO:cms", "DENY:/cms/Role=pilot"], ["VOMS:/cms/Role=pilot"]])
-    ['VO:cms && DENY:/cms/Role=pilot', 'VOMS:/cms/Role=pilot']
-    >>> either([["VO:cms", "DENY:ALL"], None]), either([])
-    (['VO:cms', 'DENY:ALL'], None)
+def of_ad(ad: ClassAd) -> Values:
+    """Return the attributes of access of an ad."""
+    return {name: ad.eval(name) for name in (RULES, ALSO) if name in ad}
+
+
+def restricted(values: Values, others: Iterable[Sequence[Value]]) -> Values:
+    """Return values of which the rules, and those of one of several others, must admit.
+
+    Others without rules say nothing. Where the rules are among the others, the values stay.
+
+    >>> restricted({RULES: ["VO:cms"]}, [[["VO:cms"]], [["VO:atlas"]], []])
+    {'GlueCEAccessControlBaseRule': ['VO:cms']}
+    >>> restricted({RULES: ["VO:cms"]}, [[["VO:atlas"]], [["ALL"], ["VO:cms"]]])[ALSO]
+    [[[['VO:atlas']], [['ALL'], ['VO:cms']]]]
     """
-    given = [rules for rules in lists if rules is not None]
-    if not given:
-        return None
-    denied = [{folded(rule): rule for rule in rules if denies(rule)} for rules in given]
-    common = reduce(lambda a, b: {k: a[k] for k in a if k in b}, denied)
-    found: dict[str, str] = {}
-    for rules, its in zip(given, denied, strict=True):
-        more = [rule for key, rule in its.items() if key not in common]
-        for rule in rules:
-            if not denies(rule) and len(found) < MOST:
-                found.setdefault(folded(made := AND.join((rule, *more))), made)
-    return [*found.values(), *common.values()]
-
-
-def _met(one: str, other: str) -> str:
-    """Return the rule for whom two rules name; empty where they name nobody in common."""
-    first, second = folded(one), folded(other)
-    if second in (first, "all"):
-        return one
-    if first == "all":
-        return other
-    vos = _vo(one), _vo(other)
-    if all(vos) and vos[0] != vos[1]:
-        return ""
-    if first == f"vo:{vos[1]}":
-        return other
-    if second == f"vo:{vos[0]}":
-        return one
-    if first.startswith("/") and second.startswith("/") and AND not in first + second:
-        return ""  # a user has one subject
-    parts = {folded(part): part for part in (*one.split(AND), *other.split(AND))}
-    return AND.join(parts.values())
-
-
-def _vo(rule: str) -> str:
-    """Return the VO that a rule is of, in lower case; empty where it names none, or parts of it."""
-    named = {vo_of(part).lower() for part in rule.split(AND) if not denies(part)} - {""}
-    return named.pop() if len(named) == 1 else ""
+    own, given = required(values), [list(other) for other in others if other]
+    if not given or own in given:
+        return values
+    also = required({ALSO: values[ALSO]} if ALSO in values else {})
+    return _with(values, [*also, given[0][0] if len(given) == len(given[0]) == 1 else given], ALSO)
 
 
 # GLUE 2.0: policies, and what they are of
@@ -277,10 +202,9 @@ def _vo(rule: str) -> str:
 
 @attrs.frozen(slots=True)
 class Policies:
-    """The policies of a source, by the share or the endpoint that each is of."""
+    """The rules of shares and endpoints, by kind, service and id in lower case."""
 
-    _shares: Children
-    _endpoints: Children
+    _rules: Mapping[tuple[str, str, str], Sequence[str]]
 
     @classmethod
     def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> Policies:
@@ -293,29 +217,30 @@ class Policies:
             "Share": _ids(kinds["glue2computingshare"], kinds["glue2storageshare"]),
             "Endpoint": _ids(kinds["glue2computingendpoint"]),
         }
-        found: dict[str, list[tuple[str, str, Record]]] = {"Share": [], "Endpoint": []}
+        found: dict[tuple[str, str, str], list[str]] = {}
         for kind, usual in (("Mapping", "Share"), ("Access", "Endpoint")):
             for policy in kinds[f"glue2{kind.lower()}policy"]:
-                for of, ident, service in _owners(policy, usual, targets, report):
-                    found[of].append((ident, service, policy))
-        return cls(Children(found["Share"]), Children(found["Endpoint"]))
+                for place in _owners(policy, usual, targets, report):
+                    if POLICY_RULE in policy.values:
+                        rules = readable(policy.texts(POLICY_RULE))
+                        found.setdefault(place, []).extend(rules)
+        return cls({place: list(dict.fromkeys(rules)) for place, rules in found.items()})
 
-    def rules(self, share: Record, endpoint: Record | None) -> list[str] | None:
-        """Return the rules of a share at an endpoint; None where none is published."""
-        of_share = self._published(self._shares.of(share))
-        if endpoint is None:
-            return of_share
-        return both(of_share, self._published(self._endpoints.of(endpoint)))
+    def access(self, share: Record, endpoint: Record | None) -> Values:
+        """Return the access that a share and an endpoint publish; both must admit.
 
-    def parts(self, share: Record, endpoint: Record | None) -> list[Record]:
-        """Return the policies of a share and of an endpoint."""
-        more = [] if endpoint is None else self._endpoints.of(endpoint)
-        return [*self._shares.of(share), *more]
-
-    @staticmethod
-    def _published(policies: Iterable[Record]) -> list[str] | None:
-        lists = [readable(p.texts(POLICY_RULE)) for p in policies if POLICY_RULE in p.values]
-        return list(dict.fromkeys(chain.from_iterable(lists))) if lists else None
+        The rules of the share are its own. An endpoint that has them all, and no denial, adds none.
+        """
+        ours = self._rules.get(("Share", home(share), share.id.lower()))
+        at = ("Endpoint", home(endpoint), endpoint.id.lower()) if endpoint is not None else None
+        theirs = self._rules.get(at) if at is not None else None
+        own = theirs if ours is None else ours
+        made: dict[str, Value] = {} if own is None else {RULES: list[Value](own)}
+        if ours is not None and theirs is not None:
+            more = {folded(rule) for rule in ours if not denies(rule)} - {*map(folded, theirs)}
+            if more or any(map(denies, theirs)):
+                made[ALSO] = [list[Value](theirs)]
+        return made
 
 
 def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
@@ -329,7 +254,7 @@ def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
 def _owners(
     policy: Record, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what a policy is of: ``Share`` or ``Endpoint``, its id, and its service."""
+    """Yield what a policy is of: ``Share`` or ``Endpoint``, its service, and its id."""
     kind = "Mapping" if usual == "Share" else "Access"
     name = f"GLUE2{kind}Policy{usual}ForeignKey"
     named = [(usual, key) for key in keys_of(policy, (name,), "")]
@@ -344,7 +269,7 @@ def _owners(
         services = targets[of][ident]
         # The ids of shares and endpoints may repeat in other services.
         if home(policy) in services or len(services) == 1:
-            yield of, ident, home(policy) if home(policy) in services else next(iter(services))
+            yield of, home(policy) if home(policy) in services else next(iter(services)), ident
         else:
             report(dangling(policy, f"GLUE2{of}ID={ident}"))
 
@@ -362,93 +287,84 @@ def without_rules(record: Record) -> Issue:
     return finding(record, "access.none", "no rule of access: whom it admits is unknown", record.id)
 
 
-def views(ce: ComputingElement) -> list[tuple[VOView | None, list[str] | None]]:
-    """Return the views of a queue with their rules; None is the queue itself, or rules not known.
+def views(ce: ComputingElement) -> list[tuple[VOView | None, Values]]:
+    """Return the views of a queue with the values of their access; None is the queue itself.
 
     What views take over is not the queue's own any more: whoever is left uses the queue itself.
     Each view denies whom the queue denies. A view of GLUE 1.3 counts if it has rules.
     """
-    own = texts(ce.values[RULES]) if RULES in ce.values else None
     its = [view for view in ce.views if _counts(view)]
-    by_view = [(v, texts(v.values[RULES]) if RULES in v.values else None) for v in its]
-    denied = [rule for rule in own or () if denies(rule)]
-    taken = {folded(rule) for _, rules in by_view for rule in rules or ()}
-    remaining = [r for r in own or () if not denies(r) and folded(r) not in taken]
-    found: list[tuple[VOView | None, list[str] | None]] = []
-    if remaining or not its:
-        theirs = [rule for _, rules in by_view for rule in rules or () if denies(rule)]
-        left = list(dict.fromkeys((*remaining, *denied, *theirs)))
-        found.append((None, None if own is None else left))
-    for view, rules in by_view:
-        found.append((view, None if rules is None else list(dict.fromkeys((*rules, *denied)))))
+    denied = [rule for rule in texts(ce.values.get(RULES)) if denies(rule)]
+    theirs = [rule for view in its for rule in texts(view.values.get(RULES))]
+    taken = {folded(rule) for rule in theirs}
+    left = [r for r in texts(ce.values.get(RULES)) if not denies(r) and folded(r) not in taken]
+    found: list[tuple[VOView | None, Values]] = []
+    if left or not its or (ALSO in ce.values and RULES not in ce.values):
+        found.append((None, _access(ce.values, [*left, *denied, *filter(denies, theirs)])))
+    found += ((v, _access(v.values, [*texts(v.values.get(RULES)), *denied])) for v in its)
     return found
+
+
+def _access(values: Values, rules: Iterable[str]) -> Values:
+    """Return the attributes of access among values, with other rules if there are rules."""
+    own = {RULES: list[Value](dict.fromkeys(rules))} if RULES in values else {}
+    return own | ({ALSO: values[ALSO]} if ALSO in values else {})
 
 
 def all_rules(ce: ComputingElement) -> list[str]:
     """Return the rules of access of a queue and of its views."""
-    levels = (ce.values, *(view.values for view in ce.views))
-    return list(dict.fromkeys(rule for values in levels for rule in texts(values.get(RULES))))
+    return all_of(_levels(ce))
 
 
 def unknown(ce: ComputingElement) -> bool:
     """Whether neither a queue nor a view of it publishes a rule of access."""
-    return all(RULES not in values for values in (ce.values, *(v.values for v in ce.views)))
+    return not any(map(required, _levels(ce)))
 
 
-def restricted(ce: ComputingElement, rules: Sequence[str]) -> ComputingElement:
-    """Return a queue that admits, by itself and by its views, whom other rules admit too."""
-
-    def made(values: Values) -> Values:
-        own = texts(values[RULES]) if RULES in values else None
-        return _with(values, both(own, rules) or [])
-
-    if RULES in ce.values or not any(map(_counts, ce.views)):
-        ce = attrs.evolve(ce, values=made(ce.values))
-    changed = (attrs.evolve(v, values=made(v.values)) if _counts(v) else v for v in ce.views)
-    return attrs.evolve(ce, views=tuple(changed))
+def _levels(ce: ComputingElement) -> list[Values]:
+    return [ce.values, *(view.values for view in ce.views)]
 
 
 def _counts(view: VOView) -> bool:
     """Whether a view is used for itself: it has rules, or it is a share of GLUE 2.0."""
-    return RULES in view.values or "GLUE2" in view.values
+    return bool(required(view.values)) or "GLUE2" in view.values
 
 
-def with_denials(ce: ComputingElement, denied: Sequence[str]) -> ComputingElement:
-    """Return a queue that denies more, and so do its views."""
-    own = texts(ce.values.get(RULES))
-    return attrs.evolve(ce, values=_with(ce.values, list(dict.fromkeys((*own, *denied)))))
-
-
-def agreeing(first: Record, second: Record, rules: str, report: Report) -> Record:
-    """Return the first of two entries of one name, admitting whom the rules of both admit."""
-    ours, theirs = (
-        readable(r.texts(rules)) if rules in r.values else None for r in (first, second)
-    )
-    if theirs is None or not differ(ours or (), theirs):
+def agreeing(first: Record, second: Record, report: Report) -> Record:
+    """Return the first of two entries of one name; the rules of both must admit."""
+    ours, theirs = published(first.values), published(second.values)
+    made = restricted(ours, [required(theirs)])
+    if made is ours:
         return first
-    said = "it is described twice with different rules of access; what only one admits is refused"
-    report(finding(second, "access.conflict", said, first.id))
-    return attrs.evolve(first, values=_with(first.values, both(ours, theirs) or [], rules))
+    report(finding(second, *_CONFLICT, first.id))
+    return attrs.evolve(first, values=made)
 
 
 def agreed_queues(
     first: Sequence[ComputingElement], second: Sequence[ComputingElement], report: Report
 ) -> list[ComputingElement]:
-    """Return queues, each restricted to whom another description of the same id admits."""
+    """Return queues, each restricted, and so its views, to whom another of its id admits."""
     others: dict[str, list[ComputingElement]] = {}
     for ce in second:
         others.setdefault(ce.id.lower(), []).append(ce)
-    made = []
-    for ce in first:
-        lists = [rules for other in others.get(ce.id.lower(), ()) for _, rules in views(other)]
-        rules = either(lists)
-        changed = ce if rules is None else restricted(ce, rules)
-        if differ(all_rules(changed), all_rules(ce)):
-            report(conflict(ce.id))
-            made.append(changed)
-        else:
-            made.append(ce)
-    return made
+    return [_agreed(ce, others.get(ce.id.lower(), ()), report) for ce in first]
+
+
+def _agreed(
+    ce: ComputingElement, others: Iterable[ComputingElement], report: Report
+) -> ComputingElement:
+    ours = [*map(required, _levels(ce))]
+    unlike = [other for other in others if [*map(required, _levels(other))] != ours]
+    theirs = [access for other in unlike for _, access in views(other)]
+    ways = [*map(required, theirs)]
+    if not any(ways):
+        return ce
+    if differ(all_of(_levels(ce)), all_of(theirs)):
+        report(conflict(ce.id))
+    its = [attrs.evolve(v, values=restricted(v.values, ways)) for v in ce.views if _counts(v)]
+    own = ce.values if its and not required(ce.values) else restricted(ce.values, ways)
+    rest = (view for view in ce.views if not _counts(view))
+    return attrs.evolve(ce, values=own, views=(*its, *rest))
 
 
 def differ(first: Iterable[str], second: Iterable[str]) -> bool:
@@ -456,35 +372,18 @@ def differ(first: Iterable[str], second: Iterable[str]) -> bool:
     return set(map(folded, first)) != set(map(folded, second))
 
 
+_CONFLICT: Final = (
+    "access.conflict",
+    "it is described twice with different rules of access; what only one admits is refused",
+)
+
+
 def conflict(ident: str) -> Issue:
     """Return the finding that descriptions of a queue differ in whom they admit."""
-    said = "it is described twice with different rules of access; what only one admits is refused"
-    return issue("access.conflict", said, raw=ident)
+    return issue(*_CONFLICT, raw=ident)
 
 
-def merged_rules(
-    described: Sequence[Sequence[Sequence[str] | None]],
-) -> list[list[list[str] | None]]:
-    """Return the rules of a queue's ads from several sources, so that all of the sources admit.
-
-    Args:
-        described: by source the rules of its ads of the queue, None for an ad without rules.
-
-    >>> merged_rules([[["VO:cms"], ["VO:atlas"]], [["VO:atlas", "VO:ops"]], [None]])
-    [[[], ['VO:atlas']], [['VO:atlas']], [['VO:atlas']]]
-    """
-    of_source = [either(lists) for lists in described]
-    found: list[list[list[str] | None]] = []
-    for number, lists in enumerate(described):
-        others: list[str] | None = None
-        for other, rules in enumerate(of_source):
-            if other != number:
-                others = both(others, rules)
-        found.append([both(own, others) for own in lists])
-    return found
-
-
-def _with(values: Values, rules: Sequence[str], name: str = RULES) -> Values:
+def _with(values: Values, rules: Sequence[Value], name: str = RULES) -> Values:
     """Return values, with what is known of their cleaning, with other rules of access."""
     made = cast("dict[str, Value]", copy.copy(values))
     made[name] = list[Value](rules)
@@ -495,5 +394,5 @@ def damaged(record: Record, name: str, report: Report) -> Record:
     """Return an entry of which a part was lost, as one that has a rule that cannot be read."""
     said = "a part of it cannot be read; it admits nobody"
     report(finding(record, "access.damaged", said, record.id))
-    rules = [rule for rule in record.texts(name) if denies(rule) and is_rule(rule)]
+    rules = [*record.texts(name), UNREADABLE]
     return attrs.evolve(record, values=_with(record.values, rules, name))

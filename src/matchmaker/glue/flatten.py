@@ -18,12 +18,15 @@ from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import ListExpr
 from matchmaker.glue.access import (
+    ALSO,
     IGNORED,
     RULES,
     UNKNOWN,
+    all_of,
     authorised,
     denies,
     not_denied,
+    required,
     views,
     vo_of,
 )
@@ -45,8 +48,8 @@ from matchmaker.glue.weighing import CE_KEY
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
-    "AuthorizationCheck": f"{authorised('other', RULES)} || other.{IGNORED} is true",
-    "DenialCheck": f"{not_denied('other', RULES)} || other.{IGNORED} is true",
+    "AuthorizationCheck": f"{authorised('other')} || other.{IGNORED} is true",
+    "DenialCheck": f"{not_denied('other')} || other.{IGNORED} is true",
     "CloseOutputSECheck": "isUndefined(other.OutputSE)"
     " || member(other.OutputSE, GlueCESEBindGroupSEUniqueID)",
 }
@@ -116,17 +119,17 @@ def _of_queue(
     ``CEid``; ``GlueCEUniqueID`` stays the queue's own. Whom each admits is `access.views`'s part.
     """
     common = _common(ce, choose, shared)
-    for view, rules in views(ce):
+    for view, access in views(ce):
         ad, name = common.copy(), ce.id
         if view is not None:
             _add_view(ad, view, ce, shared)
             name = f"{ce.id}/{view.id}"
-        if rules is not None:
-            ad[RULES] = list[Value](rules)
-        else:
-            ad.pop(RULES, None)
+        for each in (RULES, ALSO):
+            ad.pop(each, None)
+        ad.update(access)
+        if not required(access):
             ad[UNKNOWN] = True
-        admitting = [rule for rule in rules or () if not denies(rule)]
+        admitting = [rule for rule in all_of([access]) if not denies(rule)]
         yield name, _finished(ad, ce, name, admitting, shared)
 
 

@@ -19,7 +19,9 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.functions.control import access_by, rule_texts
 from matchmaker.classad.quoting import closest
+from matchmaker.glue.access import ALSO, RULES, denies, folded, of_ad, required, vo_of
 from matchmaker.glue.schema import attribute, attributes
 
 SHORT: Final[Mapping[str, str]] = tomllib.loads(data_text("schemas", "glue", "lcg-info.toml"))
@@ -195,3 +197,17 @@ def parse_query(text: str) -> tuple[Condition, ...]:
         found.append(Condition(match[1], match[2], match[3].strip('"')))
         place = match.end()
     return tuple(found)
+
+
+def admits(ad: ClassAd, vo: str) -> bool:
+    """Whether a queue's rules name a virtual organisation or admit everybody, or there are none.
+
+    >>> [admits(ClassAd({RULES: rules}), "CMS") for rules in (["VO:cms", "DENY:/atlas"], ["VO:x"])]
+    [True, False]
+    """
+    if access_by(ad.eval(RULES), UNDEFINED, vo, UNDEFINED, ad.eval(ALSO)) is False:
+        return False
+    # A group or role of the VO is enough here, where no user is.
+    wanted = {vo.lower()} - {""}
+    lists = ([r for r in rule_texts([one]) if not denies(r)] for one in required(of_ad(ad)))
+    return all(any(folded(r) == "all" or vo_of(r).lower() in wanted for r in one) for one in lists)

@@ -78,7 +78,7 @@ def build(
             first = kinds[came[0]][came[1]]
             report(duplicate(record, first, "an entry of this name came before, skipped"))
             if kind == came[0] and not again:
-                kinds[kind][came[1]] = agreeing(first, record, HOLDERS[kind], report)
+                kinds[kind][came[1]] = agreeing(first, record, report)
             if kind == came[0] or again:
                 continue
         seen[name] = kind, len(kinds[kind])

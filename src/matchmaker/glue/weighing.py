@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import all_of
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
@@ -68,8 +68,8 @@ def _weigher() -> Callable[[ComputingElement], int]:
         return own + sum(len(area.values) for area in areas)
 
     def weigh(ce: ComputingElement) -> int:
-        own = _length(ce.values.get(RULES))
-        rules = [own, *(_length(view.values.get(RULES)) for view in ce.views)]
+        rules = [len(all_of([level.values])) for level in (ce, *ce.views)]
+        own = rules[0]
         whole = _size(ce.values) + (of_cluster(ce.cluster) if ce.cluster is not None else 0)
         weight = len(rules) * (whole + own + len(ce.bound))
         weight += sum(_size(view.values) for view in ce.views) + sum(rules)
@@ -88,7 +88,3 @@ def _size(values: Values) -> int:
         for value in keys
         for item in value
     )
-
-
-def _length(value: object) -> int:
-    return len(value) if isinstance(value, list) else 0

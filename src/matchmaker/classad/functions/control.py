@@ -19,7 +19,14 @@ from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.references import names_of
 from matchmaker.classad.registry import BOOLEAN, NUMBER, Trait, function, wrong
 from matchmaker.classad.state import Scope
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
+from matchmaker.classad.values import (
+    UNDEFINED,
+    ErrorType,
+    UndefinedType,
+    Value,
+    is_error,
+    is_exceptional,
+)
 from matchmaker.classad.walks import weight
 
 GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember", "accessby"})
@@ -27,11 +34,10 @@ GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember", "a
 
 _CAPABILITY: Final = re.compile(r"/Capability=[^/]*", re.IGNORECASE)
 _ROLE: Final = re.compile(r"/Role=", re.IGNORECASE)
-_NAME: Final = re.compile(
+FQAN: Final = re.compile(
     r"(?:/[\w.-]+)+(?:/role=[\w.-]+)?(?:/capability=[\w.-]+)?", re.IGNORECASE | re.ASCII
 )
-AND: Final = " && "
-"""What stands between the parts of a rule of access each of which must admit."""
+"""A VOMS group or role."""
 
 
 @function("ifThenElse", 3, lazy=True)
@@ -368,19 +374,22 @@ def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | No
     return False
 
 
-@function("accessBy", 4, budgeted=True, result=BOOLEAN)
+@function("accessBy", 4, 5, budgeted=True, result=BOOLEAN)
 def access_by(
-    rules: Value, subject: Value, vo: Value, fqan: Value, budget: Budget | None = None
-) -> Value:
-    """accessBy(L, subject, vo, fqan): whether the rules of access in the list L admit a user.
+    rules: Value, subject: Value, vo: Value, fqan: Value, also: Value = UNDEFINED,
+    *, budget: Budget | None = None,
+) -> Value:  # fmt: skip
+    """accessBy(L, subject, vo, fqan[, also]): whether rules of access admit a user.
 
-    True where a rule names the user and none denies; false where one denies; undefined where none
-    names. The user has the subject of a certificate, a VO and a VOMS group or role, or a list of
-    them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as in FQANmember(), a
-    subject, ``ALL``, ``DENY:`` and one of these, or several with `` && `` between them, all of
-    which must hold. Names compare without case; a group is also of its VO. What is no name of a
-    group or role is named by no rule, and denied by each rule that denies a VO, group or role.
-    Undefined where L is; an error where it is no list. (gLite WMS, access control.)
+    True where a rule of the list L names the user and none denies; false where one denies;
+    undefined where none names. The user has the subject of a certificate, a VO and a VOMS group or
+    role, or a list of them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as
+    in FQANmember(), a subject, ``ALL``, or ``DENY:`` and one of these. Names compare without case;
+    a group is also of its VO. What is no name of a group or role is named by no rule, and denied by
+    each rule that denies a VO, group or role. Each list in ``also`` must admit the user, too. In
+    place of a list may stand several, one of which must, in place of one of these several all of
+    which must, and so on by turns. L and ``also`` may be undefined; an error where they are no
+    lists. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr
     >>> text = 'accessBy({"VO:cms", "DENY:/cms/Role=bad"}, undefined, "CMS", "/cms/Role=pilot")'
@@ -388,25 +397,37 @@ def access_by(
     (True, False)
     >>> parse_expr(text.replace("CMS", "atlas").replace("/cms/Role=pilot", "/atlas")).eval()
     UNDEFINED
+    >>> parse_expr(text[:-1] + ', { { { "VO:atlas" }, { "/CN=Ada" } } })').eval()
+    UNDEFINED
     """
-    if is_exceptional(rules):
-        return rules
-    if not isinstance(rules, list):
-        return wrong("accessBy", "a list of rules", rules)
     names = fqan if isinstance(fqan, list) else [] if fqan is UNDEFINED else [fqan]
-    for value in (subject, vo, *names):
+    for value in (rules, also, subject, vo, *names):
         if is_error(value):
             return value
-    texts = [rule for rule in rules if isinstance(rule, str)]
+    lists = [] if rules is UNDEFINED else [rules]
+    lists += also if isinstance(also, list) else [] if also is UNDEFINED else [also]
+    if not all(isinstance(one, list) for one in lists):
+        return wrong("accessBy", "lists of rules", rules if also is UNDEFINED else also)
     paths = [name if isinstance(name, str) else "" for name in names]
     if budget is not None:
+        texts = rule_texts(lists)
         text = sum(1 + (len(rule) >> FOUR) for rule in texts)
         budget.spend(text * (2 + len(paths)) + len(texts) * sum(len(p) >> FOUR for p in paths))
     who, of = (value if isinstance(value, str) else "" for value in (subject, vo))
-    user = _User.of(who, of, paths)
-    if any(user.denied(rule) for rule in texts):
-        return False
-    return True if any(user.named(rule) for rule in texts) else UNDEFINED
+    return _User.of(who, of, paths).admitted(lists) if lists else UNDEFINED
+
+
+def rule_texts(lists: Sequence[Value]) -> list[str]:
+    """Return the rules of nested lists in their order."""
+    found: list[str] = []
+    waiting = [*reversed(lists)]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, list):
+            waiting += reversed(item)
+    return found
 
 
 class _User(NamedTuple):
@@ -420,14 +441,24 @@ class _User(NamedTuple):
     @classmethod
     def of(cls, subject: str, vo: str, names: Sequence[str]) -> _User:
         paths = [name.strip().lower() for name in names]
-        sound = [path for path in paths if _NAME.fullmatch(path)]
+        sound = [path for path in paths if FQAN.fullmatch(path)]
         vos = {vo.strip().lower(), *(path.split("/", 2)[1] for path in sound)} - {""}
         groups = tuple(_with_role(path).lower() for path in sound)
         return cls(subject.strip().lower(), frozenset(vos), groups, len(sound) < len(paths))
 
-    def denied(self, rule: str) -> bool:
-        """Whether a rule denies; one that also names somebody denies nobody else."""
-        kind, colon, whom = rule.strip().lower().partition(":")
+    def admitted(self, rules: Sequence[Value], *, every: bool = True) -> bool | UndefinedType:
+        """Whether rules admit the user; of lists, whether every one does, or any."""
+        if not any(isinstance(item, list) for item in rules):
+            texts = [rule.strip().lower() for rule in rules if isinstance(rule, str)]
+            if any(map(self._denied, texts)):
+                return False
+            return True if any(map(self._is, texts)) else UNDEFINED
+        each = [self.admitted(r, every=not every) for r in rules if isinstance(r, list)]
+        order = (False, UNDEFINED, True) if every else (True, False, UNDEFINED)
+        return next(verdict for verdict in order if verdict in each)
+
+    def _denied(self, rule: str) -> bool:
+        kind, colon, whom = rule.partition(":")
         if not colon or kind.strip() != "deny":
             return False
         whom = whom.strip()
@@ -439,21 +470,12 @@ class _User(NamedTuple):
             whom = f"vo:{whom}"
         return self._is(whom) or (self.odd and whom != "all")
 
-    def named(self, rule: str) -> bool:
-        """Whether each part of a rule names the user, or denies another."""
-        parts = rule.lower().split(AND)
-        if parts[0].lstrip().startswith("deny:"):
-            return False
-        return all(
-            not self.denied(part) if part.lstrip().startswith("deny:") else self._is(part.strip())
-            for part in parts
-        )
-
     def _is(self, whom: str) -> bool:
-        if whom.startswith("vo:"):
-            return whom.removeprefix("vo:").strip() in self.vos
-        if whom.startswith("voms:"):
-            return self._in(whom.removeprefix("voms:").strip())
+        kind, _, name = whom.partition(":")
+        if kind == "vo":
+            return name.strip() in self.vos
+        if kind == "voms" or FQAN.fullmatch(whom):
+            return self._in(name.strip() if kind == "voms" else whom)
         return whom == "all" or bool(self.subject and whom == self.subject)
 
     def _in(self, group: str) -> bool:

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import attrs
 
 from matchmaker.classad import Value
-from matchmaker.glue.access import CLOSED, RULES, both, denies, views
+from matchmaker.glue.access import ALSO, CLOSED, RULES, denies, views
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import left, nested, renamed, state
 from matchmaker.glue.publish.storage2 import policy
-from matchmaker.glue.publish.values import key, made_id
+from matchmaker.glue.publish.values import flat, key, made_id
 from matchmaker.glue.publish.writer import Writer
 from matchmaker.glue.records import ComputingElement, Values, split_id, texts
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, VO_VIEW
@@ -76,11 +76,10 @@ def shares(writer: Writer, queues: Sequence[ComputingElement], place: Place) -> 
 def _levels(ce: ComputingElement) -> Iterator[tuple[str, Values]]:
     """What a queue is published as: itself, unless it is but its views, and each of its views."""
     common = {name: value for name, value in ce.values.items() if name != "GLUE2"}
-    for view, rules in views(ce):
+    for view, access in views(ce):
         values = dict(ce.values) if view is None else {**common, **view.values}
         values.pop(RULES, None)
-        if rules is not None:
-            values[RULES] = list[Value](rules)
+        values.update(access)
         yield view.id if view is not None else "", values
 
 
@@ -135,16 +134,17 @@ def _mapping_policies(
     writer: Writer, queues: Sequence[ComputingElement], place: Place
 ) -> Iterator[Entry]:
     """The policy of each share: of one that is several queues, what all of them agree on."""
-    found: dict[str, list[str] | None] = {}
+    found: dict[str, Values] = {}
     for ce in queues:
         for view, values in _levels(ce):
             ident = _share_id(ce, view, values)
-            rules = texts(values[RULES]) if RULES in values else None
-            found[ident] = both(found.get(ident), rules)
+            if RULES in values:
+                own: Values = {RULES: values[RULES]}
+                found[ident] = flat({**own, ALSO: [found[ident][RULES]]}) if ident in found else own
     for ident, known in found.items():
-        if known is not None:
+        if rules := texts(known[RULES]) or [CLOSED]:
             dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
-            yield from policy(writer, dn, ident, known or [CLOSED])
+            yield from policy(writer, dn, ident, rules)
 
 
 def _share_id(ce: ComputingElement, view: str, values: Values) -> str:

@@ -12,7 +12,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.access import RULES
+from matchmaker.glue.access import ALSO, RULES
 from matchmaker.glue.flatten import unwrap
 from matchmaker.glue.records import (
     Bind,
@@ -83,6 +83,7 @@ class _Gathered:
         values = _of(shown, "GlueCE", "GlueInformationService")
         if own is None:
             values.pop(RULES, None)
+            values.pop(ALSO, None)
         values["GlueCEUniqueID"] = name
         _nest(values, shown, ("Computing",))
         binds = {b.se_id: b for _, ad in ads for b in self._binds(ad)}
@@ -162,6 +163,8 @@ def _of(ad: ClassAd, *owners: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name in ad:
         known = attribute(name)
+        if name == ALSO:
+            found[name] = ad.eval(name)
         if known is None or known.version != "1.3" or known.name.startswith("GlueCESEBind"):
             continue
         if known.owner.startswith(owners):

@@ -16,7 +16,9 @@ from unicodedata import category, normalize
 
 import attrs
 
-from matchmaker.glue.access import RULES, denies, with_denials
+from matchmaker.classad import Value
+from matchmaker.classad.functions.control import rule_texts
+from matchmaker.glue.access import ALSO, RULES, all_of, denies, folded, required
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import cut, key_values
@@ -24,6 +26,7 @@ from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
     GlueRecords,
+    Values,
     queue_name,
     texts,
 )
@@ -115,7 +118,9 @@ def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueReco
     clusters = check.clusters(snapshot)
     queues = []
     for named in check.named("queue", snapshot.computing_elements):
-        ce = check.denying(named)
+        levels = (attrs.evolve(view, values=flat(view.values)) for view in named.views)
+        single = attrs.evolve(named, values=flat(named.values), views=tuple(levels))
+        ce = check.denying(single)
         cluster = clusters.get(_place(ce.cluster)) if ce.cluster is not None else None
         if cluster is None:
             check.homeless("queue", ce.id)
@@ -141,6 +146,26 @@ def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueReco
         if not homes[element.id]:
             check.homeless("storage element", element.id)
     return found
+
+
+def flat(values: Values) -> Values:
+    """Return values with one list of rules, which admits nobody whom the several refuse.
+
+    Of rules that differ none stays but denials.
+
+    >>> flat({RULES: ["VO:cms", "VO:ops"], ALSO: [["VO:CMS", "DENY:VO:ops"]]})[RULES]
+    ['VO:cms', 'DENY:VO:ops']
+    """
+    if ALSO not in values:
+        return values
+    lists = [set(map(folded, rule_texts([one]))) for one in required(values)]
+    kept = {
+        folded(rule): rule
+        for rule in reversed(all_of([values]))
+        if denies(rule) or all(folded(rule) in one or one == {"all"} for one in lists)
+    }
+    own: dict[str, Value] = {RULES: [*reversed(kept.values())]}
+    return {name: value for name, value in values.items() if name != ALSO} | own
 
 
 def homes_of_storage(snapshot: GlueRecords) -> Mapping[str, str]:
@@ -196,7 +221,8 @@ class _Check:
         times = Counter(key(view.id) for view in ce.views)
         lost = [v for v in ce.views if self.wrong(v.id.strip()) or times[key(v.id)] > 1]
         denied = [r for view in lost for r in texts(view.values.get(RULES)) if denies(r)]
-        return with_denials(ce, denied) if denied else ce
+        rules = [*dict.fromkeys([*texts(ce.values.get(RULES)), *denied])]
+        return attrs.evolve(ce, values={**ce.values, RULES: rules}) if denied else ce
 
     def homeless(self, kind: str, ident: str) -> None:
         """Reports a record that belongs to no site."""

@@ -21,7 +21,7 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_number
-from matchmaker.glue.access import RULES, is_vo, restricted
+from matchmaker.glue.access import RULES, agreed_queues, is_vo
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
@@ -101,8 +101,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
             if (before := queues.get(queue.id.lower())) is not None:
                 said = "a queue of this id came before; what only one admits is refused"
                 report(issue("link.duplicate", said, raw=queue.id))
-                if RULES in queue.values:
-                    queues[queue.id.lower()] = restricted(before, texts(queue.values[RULES]))
+                [queues[queue.id.lower()]] = agreed_queues([before], [queue], report)
                 continue
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster

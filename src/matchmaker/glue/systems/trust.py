@@ -16,7 +16,8 @@ import attrs
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_integer
-from matchmaker.glue.access import RULES, UNKNOWN, denies, vo_of
+from matchmaker.glue.access import ALSO as FURTHER
+from matchmaker.glue.access import RULES, UNKNOWN, all_of, denies, of_ad, required, vo_of
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import split_id, texts
 from matchmaker.glue.systems.building import PORTS, SYSTEM
@@ -43,7 +44,8 @@ _OWN: Final = frozenset(
     name.lower()
     for name in (
         "CEid", "GlueCEUniqueID", "id", "Name", "info", "GlobusResourceContactString", RULES,
-        UNKNOWN, SYSTEM, ALSO, "requirements", "storage", "GlueSubClusterUniqueID", "GLUE2",
+        FURTHER, UNKNOWN, SYSTEM, ALSO, "requirements", "storage", "GlueSubClusterUniqueID",
+        "GLUE2",
     )
 )  # fmt: skip
 """What belongs to a description, and says nothing of the queue."""
@@ -145,9 +147,10 @@ def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int
 
 def _vos(ad: ClassAd) -> frozenset[str] | None:
     """Return the VOs that the rules of an ad admit, and ``*`` for anybody; None without rules."""
-    if RULES not in ad:
+    access = of_ad(ad)
+    if not required(access):
         return None
-    admitting = [rule for rule in texts(ad.eval(RULES)) if not denies(rule)]
+    admitting = [rule for rule in all_of([access]) if not denies(rule)]
     return frozenset(vo_of(rule).lower() or "*" for rule in admitting)
 
 
@@ -163,8 +166,8 @@ def _told(ad: ClassAd, other: ClassAd) -> ClassAd:
     for name in _added(other):
         if name not in made:
             made[name] = other.expr(name)
-    if RULES not in made and RULES in other:
-        made[RULES] = other.expr(RULES)
+    if not required(of_ad(made)) and (access := of_ad(other)):
+        made.update(access)
         made.pop(UNKNOWN, None)
     also = [*texts(made.eval(ALSO) if ALSO in made else None), *_names(other)]
     if also:

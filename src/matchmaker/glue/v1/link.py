@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from matchmaker.glue.access import RULES, agreeing, published, without_rules
+from matchmaker.glue.access import agreeing, published, unknown, without_rules
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Record,
@@ -99,7 +99,7 @@ def _computing_elements(
     report: Report,
 ) -> Iterator[ComputingElement]:
     def merge(first: Record, second: Record) -> Record:
-        return agreeing(first, second, RULES, report)
+        return agreeing(first, second, report)
 
     records = unique(kinds["gluece"], report, merge=merge)
     views = _views(kinds["gluevoview"])
@@ -112,14 +112,12 @@ def _computing_elements(
     for record in records:
         key = record.id.lower()
         its = unique(views.pop(key, ()), report, merge=merge)
-        if not any(RULES in one.values for one in (record, *its)):
-            report(without_rules(record))
         if split_id(record.id) is None:
             said = "its id does not tell the batch system and the queue"
             report(finding(record, "link.ce-id", said, record.id))
         group = groups.pop(key, None)
         bound = group.texts("GlueCESEBindGroupSEUniqueID") if group else ()
-        yield ComputingElement(
+        element = ComputingElement(
             record.id,
             published(record.values),
             _cluster_of(record, clusters, report),
@@ -127,6 +125,9 @@ def _computing_elements(
             tuple(_bind(r, ses, report) for r in by_id(unique(binds.pop(key, ()), report))),
             bound,
         )
+        if unknown(element):
+            report(without_rules(record))
+        yield element
     leftover = [r for rs in (*views.values(), *binds.values(), [*groups.values()]) for r in rs]
     for record in leftover:
         report(finding(record, "link.dangling", "its CE is not in the snapshot", record.id))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.classad.values import is_number
-from matchmaker.glue.access import POLICY_RULE, RULES, denies, vo_of
+from matchmaker.glue.access import POLICY_RULE, denies, vo_of
 from matchmaker.glue.clean.entries import HS06, moment
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.clean.typed import Facts, typed, whole
@@ -269,11 +269,8 @@ def queue(
     endpoint: Record | None,
     share: Record,
     manager: Record | None,
-    rules: Sequence[str] | None,
 ) -> Facts:
     """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
-
-    Its rules of access are those of the policies of share and endpoint.
 
     A share that says when it was made and for how long that holds gives ``update_time`` and
     ``expiry_time`` (seconds), as an ad of the founding talk has them; then it is not believed.
@@ -300,8 +297,6 @@ def queue(
         if port is not None:
             made["GlueCEInfoGatekeeperPort"] = port
     made.take(in_other_info(share, ("GlueCE", "GlueInformationService")))
-    if rules is not None:
-        made[RULES] = list[Value](rules)
     created = moment(share.values.get("GLUE2EntityCreationTime"))
     valid = share.values.get("GLUE2EntityValidity")
     if created is not None and isinstance(valid, int):

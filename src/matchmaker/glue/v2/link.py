@@ -17,8 +17,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad import ClassAd, Expr, Value
-from matchmaker.glue.access import RULES, Policies, either, unknown, without_rules
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.glue.access import ALSO, RULES, Policies, all_of, required, unknown, without_rules
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
@@ -41,7 +41,6 @@ from matchmaker.glue.records import (
     Site,
     SubCluster,
     VOView,
-    texts,
 )
 from matchmaker.glue.schema import attributes
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
@@ -343,17 +342,15 @@ class _Linker:
             self.report(finding(share, "link.no-endpoint", said))
             chosen = [None]
         for endpoint in chosen:
-            rules = self.policies.rules(share, endpoint)
             ce_id = translate.ce_id(endpoint, share, manager)
-            policies = self.policies.parts(share, endpoint)
-            parts = (endpoint, share, manager, *self.links.few(policies, share))
+            access = self.policies.access(share, endpoint)
+            parts = (endpoint, share, manager)
             size = sum(self._size(part) for part in parts if part is not None)
+            size += len(all_of([access]))
             if ce_id.lower() in self.described and ce_id != share.id:
                 values = Facts(GLUE2=ClassAd())
-                if rules is not None:
-                    values[RULES] = list[Value](rules)
             else:
-                values = translate.queue(endpoint, share, manager, rules)
+                values = translate.queue(endpoint, share, manager)
                 values["GLUE2"] = ClassAd(
                     {
                         "Computing": ClassAd(
@@ -366,6 +363,7 @@ class _Linker:
                         )
                     }
                 )
+            values.update(access)
             yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "")
 
 
@@ -395,20 +393,14 @@ def takes_jobs(endpoint: Record) -> bool:
 def by_queue(pairs: Iterable[Pair]) -> list[Sequence[Pair]]:
     """The pairs of each queue; of a share at several endpoints of one address there is one.
 
-    Endpoints of one address are doors to one queue: whom one of them admits may use it.
+    Endpoints of one address are doors to one queue: whom one of them admits may use it. Those that
+    differ in whom they admit are so many views.
     """
-    groups: dict[str, dict[int, Pair]] = {}
+    groups: dict[str, dict[tuple[int, str], Pair]] = {}
     for pair in pairs:
-        group = groups.setdefault(pair.ce_id.lower(), {})
-        first = group.get(id(pair.share))
-        if first is None or pair.ce_id == pair.share.id:
-            group[id(pair.share) if first is None else id(pair)] = pair
-        elif RULES in first.values:
-            # A door without rules may be open to anybody, which is not known.
-            rules = either(
-                [texts(one.values[RULES]) for one in (first, pair) if RULES in one.values]
-            )
-            first.values[RULES] = list[Value](rules or ())
+        alone = pair.endpoint if pair.ce_id == pair.share.id else ""
+        place = id(pair.share), f"{required(pair.values)}{alone}"
+        groups.setdefault(pair.ce_id.lower(), {}).setdefault(place, pair)
     return [[*group.values()] for group in groups.values()]
 
 
@@ -448,7 +440,8 @@ def _common(all_values: Sequence[Facts]) -> Facts:
     agreed = {
         name: value
         for name, value in first.items()
-        if name != RULES and all(name in other and other[name] == value for other in others)
+        if name not in (RULES, ALSO)
+        and all(name in other and other[name] == value for other in others)
     }
     made.take(agreed, first.cleaned)
     return made
