@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
-from matchmaker.matching.columns import entering, forms, store, views
+from matchmaker.matching.columns import entering, forms, reading, store, views
 
 FORMS = ["as it comes", "nothing coded", "sparse"]
 
@@ -22,6 +22,8 @@ def form(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(views, "_BATCH", 5)
         patched.setattr(forms, "FEW", 3)
+        if request.param != FORMS[0]:
+            patched.setattr(reading, "LARGE", 100)
         if request.param == "nothing coded":
             patched.setattr(forms, "MANY", 0)
             patched.setattr(entering, "_SURE", 0)

@@ -39,6 +39,13 @@ STRING: Final = re.compile(rf"(?://[^\n]*+|{_LONG_COMMENT})|({_STRING})")
 REAL: Final = re.compile(rf"-?(?:{_REAL})").fullmatch
 """Takes a number that is a real."""
 
+_INTEGER: Final = "-?(?:0|[1-9][0-9]{0,17})"
+INTEGERS: Final = re.compile(rf"{_INTEGER}(?:\0{_INTEGER})*+").fullmatch
+"""Takes integers that fit 64 bits, with NULs between them."""
+
+REALS: Final = re.compile(rf"-?(?:{_REAL})(?:\0-?(?:{_REAL}))*+").fullmatch
+"""Takes reals, with NULs between them."""
+
 ONE_STRING: Final = re.compile(_STRING).fullmatch
 """Takes a string alone."""
 

@@ -14,13 +14,15 @@ import attrs
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import Errors, Source, read_ads
+from matchmaker.classad.formats import Errors, Source, opened, reporter
+from matchmaker.classad.formats.stream import CHUNK
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value, is_number
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns.reading import blocks_of
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.converted import Convertible
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
@@ -125,9 +127,10 @@ class Pool(Convertible):
             with distinct(key):
                 if parts and fill_from_parts(pool._store, source, key, parts):
                     return pool
-        with distinct(key):
-            ads = read_ads(source, format, errors=errors, report=report)
-            pool._store.extend((pool._key_of(ad), ad) for ad in ads)
+        done = reporter(errors, report)
+        with distinct(key), opened(source, format, done, CHUNK) as stream:
+            store = pool._store
+            store.absorb(blocks_of(stream, store.names, pool._folded, pool._key_of))
         return pool
 
     @classmethod

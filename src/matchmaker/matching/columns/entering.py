@@ -20,7 +20,7 @@ from matchmaker.matching.columns.column import (
     narrowest,
     stamp,
 )
-from matchmaker.matching.columns.contents import ABSENT, OTHER
+from matchmaker.matching.columns.contents import ABSENT, OTHER, encoded
 from matchmaker.matching.columns.loose import Loose
 from matchmaker.matching.columns.sparse import Sparse
 from matchmaker.matching.columns.texts import Texts, greatest, without
@@ -71,18 +71,18 @@ def column_of(contents: list[Any]) -> Column:
     """Make a column of contents, in the form that takes the least room."""
     # That 1, 1.0 and true count as one here makes no difference to speak of.
     if len(contents) >= forms.FEW and 2 * len(set(contents)) > len(contents):
-        found = _hardly_repeating(contents)
-        if found is not None:
-            return found
+        return hardly_repeating(contents) or Coded.of(contents)
     return Coded.of(contents)
 
 
-def _hardly_repeating(contents: list[Any]) -> Column | None:
+def hardly_repeating(contents: list[Any]) -> Column | None:
     """A column of mostly numbers or mostly strings; None where they are neither."""
     size = len(contents)
     kinds = list(map(type, contents))
     integers, reals, strings = map(kinds.count, (int, float, str))
     column: Column
+    if integers + reals == size:
+        return Numeric(*encoded(contents), Table())
     if 4 * (integers + reals) >= 3 * size:
         column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
     elif 4 * strings >= 3 * size:

@@ -74,6 +74,11 @@ class Store:
     def __len__(self) -> int:
         return self._size - self._dead
 
+    @property
+    def names(self) -> NumberedNames:
+        """The numbers of names, for blocks that nobody else fills at this time."""
+        return self._names
+
     def __contains__(self, key: object) -> bool:
         with self._lock:
             return isinstance(key, str) and self._index.get(key, self._key_of) is not None
