@@ -25,6 +25,7 @@ from matchmaker.glue.systems import trust
 from matchmaker.glue.systems.building import Builder, Endpoint
 from matchmaker.glue.systems.downtimes import Downtime, close, pending
 from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
+from tests.glue.providers import SITES
 
 PANDA: dict[str, Any] = {
     "NORTH_UCORE": {
@@ -516,6 +517,10 @@ def test_a_job_gets_to_a_queue_of_a_grid() -> None:
     assert broker.grid_lines(ClassAd(), ClassAd(CEid="ce.example:8443/cream-pbs-long")) == ()
     url = ClassAd(GlueCEInfoContactString=["https://arc.example:443/arex"], QueueName="q")
     assert "arc.example:443" in broker.grid_lines(ClassAd(), url)[1]
+    url = ClassAd(GlueCEInfoContactString=["condor://ce.example:9619"])
+    assert (
+        broker.grid_lines(ClassAd(), url)[1] == "grid_resource = condor ce.example ce.example:9619"
+    )
 
 
 @pytest.mark.parametrize(
@@ -698,6 +703,22 @@ def test_each_system_is_in_the_table_once() -> None:
 
 SYSTEMS_DRAWN = st.sampled_from([None, "OSG collector", "CRR", "CRIC", "glideinWMS", "queues.toml"])
 VOS = ("atlas", "cms", "dune")
+
+
+@pytest.mark.parametrize("site", ["arc", "arc, GLUE 1.3", "htcondor-ce", "cream"])
+def test_what_providers_publish_is_united_with_a_catalogue(site: str) -> None:
+    published = glue.read(io.BytesIO(SITES[site].text().encode()))
+    first = trust.place_of(published.computing_elements()[0])
+    assert first is not None
+    host, port, queue = first
+    flavour = {9619: "HTCONDOR-CE", 8443: "CREAM-CE"}.get(port, "ARC-CE")
+    its = {"ce_endpoint": f"{host}:{port}", "ce_flavour": flavour, "ce_queue_name": queue}
+    entry = {"siteid": "X", "vo_name": "atlas", "maxrss": 7000, "queues": [its]}
+    found = broker.merged({"site": published, "cric": read({"X": entry})})
+    assert {each.source for each in found.all} == {"site"}
+    told = [ad.eval("PandaQueue") for ad in found.ads if "PandaQueue" in ad]
+    assert told
+    assert set(told) == {"X"}
 
 
 @settings(max_examples=40)

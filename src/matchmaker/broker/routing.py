@@ -39,7 +39,13 @@ from matchmaker.classad.unparse import unparse_value
 from matchmaker.classad.values import is_number
 from matchmaker.glue import scope
 from matchmaker.glue.records import split_id, texts
-from matchmaker.glue.systems.building import DEFAULT_QUEUE, GRID_RESOURCE, SYSTEM, Endpoint
+from matchmaker.glue.systems.building import (
+    CONDOR_URL,
+    DEFAULT_QUEUE,
+    GRID_RESOURCE,
+    SYSTEM,
+    Endpoint,
+)
 from matchmaker.matching.selection import Selection
 from matchmaker.reduction import Reduction, ReductionError, reduce
 
@@ -395,7 +401,8 @@ def grid_lines(job: ClassAd, queue: ClassAd) -> tuple[str, ...]:
 def _resource(queue: ClassAd) -> str:
     """Return the ``grid_resource`` that the id or the URL of a queue tells; empty if none does."""
     for url in texts(queue.eval("GlueCEInfoContactString")):
-        if "/arex" in url and (endpoint := Endpoint.of(url, "arc-ce")) is not None:
+        flavour = "arc-ce" if "/arex" in url else "htcondor-ce" if CONDOR_URL in url else ""
+        if flavour and (endpoint := Endpoint.of(url, flavour)) is not None:
             return endpoint.grid_resource("", "") or ""
     parts = split_id(first_text(queue, ("GlueCEUniqueID", *NAMES)) or "")
     place, _, kind = (parts[0] if parts else "").partition("/")

@@ -37,6 +37,9 @@ DEFAULT_QUEUE: Final = "default"
 GRID_RESOURCE: Final = "GridResource"
 """The attribute of a queue with what HTCondor's ``grid_resource`` has to be to reach it."""
 
+CONDOR_URL: Final = "condor://"
+"""How the URL of an HTCondor-CE begins in a BDII."""
+
 PORTS: Final[Mapping[str, int]] = {"arc-ce": 443, "htcondor-ce": 9619, "cream-ce": 8443}
 """Where the flavours of computing elements listen if nothing else is said (Harvester)."""
 

@@ -20,7 +20,7 @@ from matchmaker.glue.access import ALSO as FURTHER
 from matchmaker.glue.access import RULES, UNKNOWN, all_of, denies, of_ad, required, vo_of
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import split_id, texts
-from matchmaker.glue.systems.building import PORTS, SYSTEM
+from matchmaker.glue.systems.building import CONDOR_URL, DEFAULT_QUEUE, PORTS, SYSTEM
 
 ORDER: Final[Mapping[str, int]] = {
     "queues.toml": 0,
@@ -80,6 +80,8 @@ def place_of(ad: ClassAd) -> Place | None:
     endpoint, _, kind = (parts[0] if parts is not None else "").partition("/")
     host = first_text(ad, ("GlueCEInfoHostName",)) or endpoint.partition(":")[0]
     queue = first_text(ad, ("QueueName",)) or (parts[2] if parts is not None else "")
+    if not queue and CONDOR_URL in _schemes(ad):
+        queue = DEFAULT_QUEUE  # HTCondor-CE publishes shares for VOs, and no queue
     port: Value = ad.eval("GlueCEInfoGatekeeperPort")
     if not is_integer(port):
         said = endpoint.rpartition(":")[2]
@@ -87,6 +89,12 @@ def place_of(ad: ClassAd) -> Place | None:
     if kind.lower().startswith("nordugrid"):
         port = PORTS["arc-ce"]  # GridFTP and REST lead to the same queues
     return (host.lower(), port, queue) if host and queue and port else None
+
+
+def _schemes(ad: ClassAd) -> list[str]:
+    """Return the beginnings of the URLs of an ad, such as ``https://``."""
+    urls = texts(ad.eval("GlueCEInfoContactString"))
+    return ["".join(url.partition("://")[:2]).lower() for url in urls]
 
 
 def unite(described: Sequence[tuple[int, ClassAd]]) -> list[United]:
