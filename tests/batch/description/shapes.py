@@ -205,7 +205,7 @@ def _made(make: Callable[[str], str], *versions: str) -> dict[str, str]:
     return {version: make(version) for version in versions}
 
 
-_JSON = tuple(f"0.0.{minor}" for minor in range(37, 45))
+_JSON = tuple(f"0.0.{minor}" for minor in range(37, 46))
 
 SHAPES: dict[str, dict[str, dict[str, str]]] = {
     "slurm": {

@@ -174,7 +174,8 @@ def _partition_json(minor: int, one: dict[str, Any]) -> dict[str, Any]:
         "defaults": {"memory_per_cpu": 0, "time": _number(None), "job": ""},
         "maximums": {
             "cpus_per_node": _number(one["of_node"]), "time": _number(one["minutes"]),
-            "memory_per_cpu": _either(one), **({} if minor == 39 else {
+            **({"memory_per_cpu": _either(one)} if minor < 45 else {}),
+            **({} if minor == 39 else {
                 "partition_memory_per_cpu": _number(one["of_cpu"]),
                 # One that is not set may be 0, too.
                 "partition_memory_per_node": {"set": True, "infinite": False,
@@ -184,6 +185,8 @@ def _partition_json(minor: int, one: dict[str, Any]) -> dict[str, Any]:
         "minimums": {"nodes": 0}, "name": one["name"],
         "priority": {"job_factor": 1, "tier": one["tier"]},
         "partition": {"state": [one["state"]]},
+        # Flags are back since version 26.05 of Slurm.
+        **({} if minor < 45 else {"flags": ["DEFAULT"] if one["default"] else []}),
     }  # fmt: skip
 
 

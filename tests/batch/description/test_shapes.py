@@ -577,6 +577,18 @@ def lsf_hosts(hosts: str | None, groups: str = shapes.LSF_GROUPS) -> tuple[list[
     return [name for name, mine in queues_of(found).items() if mine], said(found)
 
 
+def test_an_error_of_lsf_in_place_of_a_record_is_a_finding() -> None:
+    error = "Bad host name, host group name or cluster name. "
+    records = [{"HOST_NAME": "wn9", "ERROR": error}, {"HOST_NAME": "wn1", "STATUS": "ok"}]
+    text = json.dumps({"COMMAND": "bhosts", "HOSTS": 2, "RECORDS": records})
+    found = read_description("lsf", [("saved", text)])
+    assert [ad.eval("Name") for ad in found.nodes] == ["wn1"]
+    assert said(found) == [f"saved: bhosts wn9: LSF reports an error: {error.strip()}"]
+    text = json.dumps({"COMMAND": "bqueues", "ERROR": "LSF is down. Please wait ..."})
+    with pytest.raises(DescriptionError, match="bqueues: LSF reports an error: LSF is down"):
+        read_description("lsf", [("saved", text)])
+
+
 EVERY = ["wn1", "wn2", "wn3", "wn4"]
 
 

@@ -50,6 +50,8 @@ FORMATS: Final = (
 _OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
 """States of a host that takes jobs, now or when it has room."""
 
+_NAMES: Final = ("host_name", "hname", "queue_name")
+
 _GROUPS: Final = "GROUP_NAME"
 """How the list of groups of hosts begins."""
 
@@ -77,6 +79,10 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             known = ", ".join(by_command)
             raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
         records = [_facts(record) for record in listed(text, data, "RECORDS")]
+        for failed in [record for record in (_facts(data), *records) if "error" in record]:
+            place = " ".join([command, *(failed[name] for name in _NAMES if name in failed)])
+            text.note(f"{place}: LSF reports an error: {failed['error'].strip()[:200]}")
+        records = [record for record in records if "error" not in record]
         if command == "bqueues":
             records = _with_users(records)
         else:

@@ -1,7 +1,7 @@
 """Slurm's nodes, partitions and jobs: ``scontrol show node|partition`` and ``squeue``.
 
 Lines are those of ``scontrol -o`` or without it (scontrol(1), versions 14.03 to 25.11), JSON that
-of ``--json`` and of slurmrestd (0.0.37 to 0.0.44). Tables give the names of one fact in each.
+of ``--json`` and of slurmrestd (0.0.37 to 0.0.45). Tables give the names of one fact in each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COMMANDS: Final = (
     ("squeue", "--noheader", "--array", f"--format={JOB}"),
 )
 
-_OF_JSON: Final = ("0.0.37", "0.0.38", "0.0.39", "0.0.40", "0.0.41", "0.0.42", "0.0.43", "0.0.44")
+_OF_JSON: Final = tuple(f"0.0.{minor}" for minor in range(37, 46))
 FORMATS: Final = (
     Format("scontrol show node", ("14.03", "22.05", "25.11"), running=("22.05",)),
     Format("scontrol show partition", ("14.03", "22.05", "25.11"), running=("22.05",)),
@@ -432,7 +432,7 @@ def _access(facts: Facts, text: Text) -> Access:
     if wrong:
         text.note(f"partition {_name(facts)} admits nobody: {wrong}")
         return NOBODY
-    if facts.get("RootOnly", "NO") != "NO" or "root_only" in words(facts.get("flags")):
+    if facts.get("RootOnly", "NO") != "NO" or "root_only" in words(facts.get("flags", "").lower()):
         lists["AllowedUsers"] = ("root",)
     return (lists,) if lists else EVERYBODY
 

@@ -37,7 +37,7 @@ _OF_PARTITIONS: Final = frozenset(
      "allowed_groups"}
 )  # fmt: skip
 _OF_NODES: Final = frozenset({"cpus", "real_memory", "sockets", "state", "hostname", "partitions"})
-"""Fields that tell entries of a list apart: versions 0.0.37 to 0.0.44, and Slurm-web's choice."""
+"""Fields that tell entries of a list apart: versions 0.0.37 to 0.0.45, and Slurm-web's choice."""
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
 
 
