@@ -510,3 +510,23 @@ def test_a_queue_that_says_it_has_no_processors_is_open_if_nodes_are_behind_it()
         assert ce.values["GlueCEStateStatus"] == status
     [ce] = glue.describe_site([ad]).computing_elements
     assert ce.values["GlueCEStateStatus"] == "Production"
+
+
+def test_a_queue_whose_nodes_are_not_shown_does_not_get_those_of_others() -> None:
+    """As Slurm hides cloud nodes that sleep: of their memory nothing is known."""
+    offer = {"LRMSType": "slurm", "GlueCEInfoTotalCPUs": 8, "GlueCEStateStatus": "Production"}
+    ads = [ClassAd({"QueueName": name, **offer}) for name in ("cloud", "seen")]
+    placed = glue.place(ads, "ce.s.org:443/arex", site="S", vos=["cms"])
+    node = parse_ad(
+        '[ Machine = "n"; Cpus = 8; Memory = 4000; Arch = "X86_64"; Queues = {"seen"} ]'
+    )
+    records = glue.describe_site(placed, [node])
+    versions: tuple[Literal["1.3", "2.0"], ...] = ("1.3", "2.0")
+    for version in versions:
+        file = io.StringIO()
+        assert glue.write_ldif(records, file, version=version) == ()
+        found = glue.read_ldif(file.getvalue().splitlines()).computing_elements()
+        memory = {ad.eval("QueueName"): ad.eval("GlueHostMainMemoryRAMSize") for ad in found}
+        assert memory == {"cloud": UNDEFINED, "seen": 4000}
+        assert {ad.eval("GlueCEStateStatus") for ad in found} == {"Production"}
+        assert {ad.eval("GlueHostArchitecturePlatformType") for ad in found} == {"x86_64"}
