@@ -130,7 +130,7 @@ def _node_json(minor: int, node: dict[str, Any]) -> dict[str, Any]:
         return {**made, **state, **idle}
     made |= {"state": [node["state"], *node["flags"]], "free_mem": _number(12000)}
     made["alloc_idle_cpus"] = node["cpus"] - node["used"]
-    if minor >= 41:
+    if minor >= 39:
         made |= {"effective_cpus": node["cpus"], "specialized_memory": 0, "specialized_cpus": ""}
     return made
 

@@ -296,6 +296,37 @@ def test_sinfo_says_the_same_of_what_it_says(output: str, version: str) -> None:
         assert everything("slurm", *order) == wanted
 
 
+@pytest.mark.parametrize(
+    ("kept", "cpus"),
+    [
+        ({"effective_cpus": 12}, 12),
+        ({"specialized_cores": 2, "specialized_cpus": "0-1,8-9"}, 12),
+        ({"specialized_cores": 0, "specialized_cpus": "6-7,14-15"}, 12),
+        ({"specialized_cores": 0, "specialized_cpus": ""}, 16),
+        # Versions 0.0.37 and 0.0.38 have it among the resources alone.
+        ({"tres": "cpu=12,mem=128000M,billing=12"}, 12),
+    ],
+)
+def test_what_json_says_is_kept_for_the_system(kept: dict[str, Any], cpus: int) -> None:
+    node = {"name": "n", "state": ["IDLE"], "cpus": 16, "sockets": 2, "cores": 4, "threads": 2,
+            "alloc_cpus": 4, "real_memory": 128000, "alloc_memory": 1000,
+            "specialized_memory": 3000, **kept}  # fmt: skip
+    found = read_description("slurm", [("x", json.dumps({"nodes": [node]}))])
+    assert found.issues == ()
+    assert facts(found.nodes[0], "Cpus", "FreeCpus", "Memory", "FreeMemory") == [
+        cpus, cpus - 4, 125000, 124000,
+    ]  # fmt: skip
+
+
+def test_what_sinfo_says_is_kept_for_the_system() -> None:
+    text = json.loads(shape("sinfo --Node --json", "0.0.44"))
+    for entry in text["sinfo"]:
+        entry["resource_spec"] = {"cpus": "0-1", "memory": 3000}
+    found = read_description("slurm", [("sinfo", json.dumps(text))])
+    assert found.issues == ()
+    assert facts(by_name(found.nodes)["wn1"], "Cpus", "Memory") == [6, 13000]
+
+
 def test_sinfo_groups_nodes_and_tells_only_what_they_share() -> None:
     text = json.loads(shape("sinfo --json", "0.0.42"))
     [entry] = [one for one in text["sinfo"] if one["nodes"]["nodes"] == ["wn02"]]
