@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,8 @@ from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
 from matchmaker.glue.systems import topology
+from matchmaker.glue.systems.downtimes import Downtime, close
+from matchmaker.glue.systems.registry import placed
 from tests.glue.registries import (
     COLLECTOR,
     ENDPOINTS,
@@ -25,6 +28,7 @@ from tests.glue.registries import (
     outages,
     rg_downtimes,
 )
+from tests.test_growth import calls
 
 BEFORE = datetime(2026, 11, 30, tzinfo=UTC)
 NOON, EVENING = (datetime(2026, 12, 1, hour, tzinfo=UTC) for hour in (12, 18))
@@ -384,3 +388,19 @@ def test_no_flag_names_a_queue_that_nobody_named() -> None:
         route = broker.route(job, read(COLLECTOR), hosts, queue=name)
         assert route.submission is not None
         assert route.submission.argv == flags
+
+
+def test_the_work_grows_with_queues_and_not_with_what_is_said_of_their_host_too() -> None:
+    """A stranger's documents: many downtimes, and many CEs at ports, of the host of many queues."""
+
+    def work(count: int) -> Callable[[], object]:
+        queues = [ClassAd(CEid=f"h:1/a-b-{n}", GlueCEInfoHostName="h") for n in range(count)]
+        named = [
+            ClassAd(CEid=f"h:{n}", GlueCEInfoHostName="h", QueuesUnknown=True) for n in range(count)
+        ]
+        down = [Downtime("h", "CE", NOON, EVENING, reason=str(n)) for n in range(count)]
+        return lambda: (close(queues, down), placed([*named, *queues]))
+
+    assert calls(work(300)) < 3 * calls(work(150))
+    [ad] = close([ClassAd(CEid="h:1")], [Downtime("h", "CE", NOON, EVENING, reason="x" * 9000)])
+    assert len(str(ad.eval("DowntimeReason"))) < 2000

@@ -58,6 +58,11 @@ class Limits:
     taken: int = limit(100_000, "values that the queues of a service take from its entries")
     taken_each: int = limit(100, "and more values for each endpoint and share")
 
+    downtimes: int = limit(100, "downtimes of a place, the first ones, that close its queues")
+    registered: int = limit(
+        16, "computing elements of a host, without queues, that its queues heed"
+    )
+
     issues: int = limit(10_000, "findings of a rule that are kept; those beyond are counted")
     raw: int = limit(1_000, "characters of published text that a finding repeats")
 

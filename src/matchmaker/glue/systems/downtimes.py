@@ -16,6 +16,8 @@ import attrs
 
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.quoting import shorten
+from matchmaker.glue.limits import LIMITS
 
 START: Final = "DowntimeStart"
 END: Final = "DowntimeEnd"
@@ -70,6 +72,9 @@ def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd
     for downtime in downtimes:
         if downtime.severity.upper() == OUTAGE and downtime.start < downtime.end:
             by_place.setdefault(downtime.ce.lower(), []).append(downtime)
+    for place, its in by_place.items():
+        # Hosts have a few; what strangers write must not be looked at again for each queue.
+        by_place[place] = sorted(its, key=_times)[: LIMITS.downtimes]
     return [_closed(ad, by_place) for ad in ads] if by_place else list(ads)
 
 
@@ -77,7 +82,7 @@ def _closed(ad: ClassAd, by_place: Mapping[str, list[Downtime]]) -> ClassAd:
     found = [downtime for place in _places(ad) for downtime in by_place.get(place, ())]
     if not found:
         return ad
-    first, *later = sorted(found, key=lambda downtime: (downtime.start, downtime.end))
+    first, *later = sorted(found, key=_times)
     end, reasons = first.end, [first.reason]
     for downtime in later:
         if downtime.start <= end:
@@ -85,8 +90,13 @@ def _closed(ad: ClassAd, by_place: Mapping[str, list[Downtime]]) -> ClassAd:
             reasons.append(downtime.reason)
     closed = ad.copy()
     closed[START], closed[END] = first.start, end
-    closed[REASON] = "; ".join(dict.fromkeys(filter(None, reasons))) or "no reason was given"
+    reason = "; ".join(dict.fromkeys(filter(None, reasons)))
+    closed[REASON] = shorten(reason, LIMITS.raw) or "no reason was given"
     return closed
+
+
+def _times(downtime: Downtime) -> tuple[datetime, datetime]:
+    return downtime.start, downtime.end
 
 
 def _places(ad: ClassAd) -> set[str]:

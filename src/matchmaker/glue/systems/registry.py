@@ -188,7 +188,8 @@ def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
     named: dict[str, list[ClassAd]] = {}
     for ad in ads:
         if ad.eval(QUEUES_UNKNOWN) is True and (host := _host(ad)):
-            named.setdefault(host, []).append(ad)
+            its = named.setdefault(host, [])
+            its += [ad] if len(its) < LIMITS.registered else []
     if not named:
         return list(ads)
     described = {_host(ad) for ad in ads if ad.eval(QUEUES_UNKNOWN) is not True}
