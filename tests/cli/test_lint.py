@@ -51,6 +51,17 @@ def test_for_people(machine: str) -> None:
     ]
 
 
+def test_the_same_mistake_on_several_lines_is_told_once() -> None:
+    text = "\n".join('[ Requirements = other.Memory > "4096" ]' for _ in range(12))
+    done = lint("-", text=text)
+    assert done.returncode == 1
+    assert done.stdout.count("warning CA202") == 1
+    assert "    also on lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 …, 11 times\n" in done.stdout
+    assert "12 warnings" in done.stdout
+    found = json.loads(lint("-", "--json", text=text).stdout)
+    assert [one["line"] for one in found if one["code"] == "CA202"] == [*range(1, 13)]
+
+
 def test_status() -> None:
     assert lint("-", text="[ a = 1 ]").returncode == 0
     assert lint("-e", 'x is "a"').returncode == 0

@@ -218,14 +218,18 @@ def test_ces_check_reports_what_was_mended(classad: Run, examples: Path) -> None
     assert (done.status, done.err) == (1, "")
     lines = done.out.splitlines()
     findings = [line for line in lines if line[:2] in ("E ", "W ", "I ")]
-    assert lines[-1] == f"{len(findings)} findings"
     counts = lines[len(findings) : -1]
-    assert sum(int(line.split()[0]) for line in counts) == len(findings)
+    number = sum(int(line.split()[0]) for line in counts)
+    assert lines[-1] == f"{number} findings"
+    # The same finding on several entries is one line, with its number and some of them.
+    assert len(findings) < number / 2
+    assert any("GlueCEStateWaitingJobs='444444' (2 entries: ce" in line for line in findings)
+    assert len({line.partition(" (")[0] for line in findings}) == len(findings)
     assert "      1 error of link.no-subcluster" in counts
     assert "      7 warnings of clean.default-number" in counts
     assert any(re.search(r"site\.ldif: line [0-9]+: clean\.", line) for line in lines)
     data = json.loads(classad("ces", "--ldif", examples / "site.ldif", "--check", "--json").out)
-    assert len(data) == len(findings)
+    assert len(data) == number
     assert set(data[0]) >= {"level", "rule", "line", "text", "attribute", "raw"}
 
 
@@ -401,8 +405,9 @@ def test_publish_loses_nothing_of_a_dump_unsaid(
     assert "at 2 queues (ce.ams.grid:2119/jobmanager-pbs-short, " in warning  # unreadable rules
     assert "publish.no-site" in homeless
     assert "ce4.ams.grid" in homeless
-    assert [line.split(": ")[1] for line in said] == ["publish.value"] * 2 + ["publish.access"] * 2
-    assert all("GlueSiteDescription" in line for line in said[:2])
+    assert [line.split(": ")[1] for line in said] == ["publish.value", "publish.access"]
+    assert "GlueSiteDescription" in said[0]
+    assert all("(2 " in line for line in said)
     before = glue.read_ldif(examples / "site.ldif").snapshot
     after = glue.read_ldif(path).snapshot
     assert [c.id for c in after.computing_elements] == [c.id for c in before.computing_elements]
@@ -502,7 +507,7 @@ def test_publish_says_once_that_no_site_is_named(
     assert homeless.status == 1
     [said] = homeless.err.splitlines()
     assert "publish.no-site: this cluster has no site; name one with --site" in said
-    assert said.endswith("'ce.s.grid' and 1 more")
+    assert said.endswith("'ce.s.grid', 'ce.s.grid/big' (2 times)")
     before = ldif.read_text()
     path.write_text('location = "Milano, Italy"\n')
     refused = classad("publish", *TORQUE, *offer, "--site-file", path)

@@ -357,6 +357,26 @@ def test_each_code_of_the_tools_is_tested_or_has_its_reason() -> None:
     assert all(reason.strip() for reason in never.values())
 
 
+def test_a_value_of_a_service_is_doubted_once() -> None:
+    """Its endpoints and queues repeat it; another service, value or attribute counts anew."""
+
+    def doubted(*entries: tuple[str, str]) -> list[str]:
+        made = [Entry(dn, _attributes(text)) for dn, text in entries]
+        return [i.raw for i in found(made) if i.rule == "glue-validator.W037"]
+
+    word = "GLUE2EndpointInterfaceName=mine"
+    ends = [(f"GLUE2EndpointID=e{n},GLUE2ServiceID=s,o=glue", word) for n in range(14)]
+    assert doubted(*ends) == ["mine"]
+    other = "GLUE2EndpointID=e,GLUE2ServiceID=t,o=glue"
+    assert doubted(*ends, (other, word), (ends[0][0], f"{word[:-4]}ours")) == [
+        *("mine", "mine", "ours"),
+    ]
+    lrms = "GlueCEInfoLRMSType=slurm"
+    ces = [f"GlueCEUniqueID={host}:1/b-slurm-q{n},o=grid" for host in "ab" for n in range(7)]
+    assert doubted(*((ce, lrms) for ce in ces)) == ["slurm", "slurm"]
+    assert doubted(("o=glue", word), ("o=glue", word)) == ["mine", "mine"]
+
+
 def test_levels_are_those_of_the_tool_or_have_their_reason() -> None:
     pairs = (*EXAMPLE.items(), ("glue-validator.W037", "GLUE2EndpointInterfaceName=mine"))
     levels = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -14,7 +14,7 @@ from matchmaker.cli import picking, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import Access, of_ad, required
 from matchmaker.glue.clean.typed import VALIDATORS, doubts
-from matchmaker.glue.issues import LEVELS, Issue, tally, total
+from matchmaker.glue.issues import LEVELS, Issue, lines, tally, total
 from matchmaker.glue.query import admits, check_name, parse_query, short_name, short_names, value_of
 from matchmaker.glue.schema import attribute
 from matchmaker.matching.pair import value_text
@@ -67,8 +67,10 @@ def command(
 
     With --check, the exit status is 1 where there are errors or warnings; ads of --ce are held
     against the same rules as dumps, but otherwise used as they are. Dumps and servers are also
-    tested as EGI's glue-validator and gstat-validation do. With --nagios too, the exit status is 0
-    where there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could be read.
+    tested as EGI's glue-validator and gstat-validation do. The same finding on several entries is
+    one line, which names three of them; --json has each by itself. With --nagios too, the exit
+    status is 0 where there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could
+    be read.
     """
     if nagios and not check:
         raise click.UsageError("--nagios needs --check: it is a form of its findings")
@@ -90,8 +92,9 @@ def command(
                 for source, i in found
             ])  # fmt: skip
         else:
-            for source, issue in found:
-                print(printable(f"{issue.level} {source}: {issue}"))
+            for (source, level), its in _by_source(found).items():
+                for line in lines(its):
+                    print(printable(f"{level} {source}: {line}"))
             for level, rule, times in tally(issue for _, issue in found):
                 print(f"{times:>7} {LEVELS[level]}{'' if times == 1 else 's'} of {rule}")
             print(count(total(issue for _, issue in found), "finding"))
@@ -159,6 +162,14 @@ def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
         *known.issues,
         *((q.source, issue) for q in written for issue in doubts(q.ad, q.name, places.at)),
     ]
+
+
+def _by_source(found: Iterable[tuple[str, Issue]]) -> dict[tuple[str, str], list[Issue]]:
+    """The findings of each source and level, errors first."""
+    made: dict[tuple[str, str], list[Issue]] = {}
+    for source, issue in found:
+        made.setdefault((source, issue.level), []).append(issue)
+    return dict(sorted(made.items(), key=lambda item: list(LEVELS).index(item[0][1])))
 
 
 def _nagios(places: queues.Sources) -> int:

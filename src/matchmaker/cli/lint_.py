@@ -64,8 +64,13 @@ def command(
         print_json(sarif(findings))
     else:
         paint = click.style if sys.stdout.isatty() and in_colour() else _plain
+        same: dict[tuple[str, ...], list[tuple[Diagnostic, str]]] = {}
         for finding, text in found:
-            print("\n".join(_lines(finding, text, paint)), file=obedient(sys.stdout))
+            key = (finding.source, finding.rule, finding.message, finding.raw)
+            same.setdefault(key, []).append((finding, text))
+        for (finding, text), *others in same.values():
+            parts = [*_lines(finding, text, paint), *_also([other.line for other, _ in others])]
+            print("\n".join(parts), file=obedient(sys.stdout))
         print(_summary(findings))
     return 1 if any(finding.severity != "note" for finding in findings) else 0
 
@@ -114,6 +119,17 @@ def _lines(finding: Diagnostic, text: str, paint: Callable[..., str]) -> Iterabl
     if finding.fix:
         fix = shorten(printable(" ".join(finding.fix.split())), _WIDTH)
         yield f"    {paint('fix', fg='green')}: {fix}"
+
+
+_MOST_LINES: Final = 10
+
+
+def _also(numbers: Sequence[int]) -> Iterable[str]:
+    """Where else a finding is."""
+    if numbers:
+        shown = ", ".join(map(str, list(dict.fromkeys(numbers))[:_MOST_LINES]))
+        more = f" …, {len(numbers)} times" if len(numbers) > _MOST_LINES else ""
+        yield f"    also on line{'s' if len(set(numbers)) > 1 else ''} {shown}{more}"
 
 
 def _summary(findings: Sequence[Diagnostic]) -> str:

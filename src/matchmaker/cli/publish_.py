@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import count, print_json, warn
 from matchmaker.glue.access import all_rules, denies
+from matchmaker.glue.issues import lines
 from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
 from matchmaker.glue.publish.site_file import site_values, with_site
 from matchmaker.glue.records import ComputingElement
@@ -158,7 +158,7 @@ def command(
     if site_file is not None:
         records = _with_site(records, of_site, site_file)
     issues = _write(records, output, version, issues, as_json=as_json)
-    for line in _lines(issues):
+    for line in lines(issues):
         warn(line)
     return 1 if issues or left_out else 0
 
@@ -176,16 +176,6 @@ def _write(
         ldif = None if path else text.getvalue()
         print_json({"output": path, "ldif": ldif, "issues": [str(issue) for issue in issues]})
     return issues
-
-
-def _lines(issues: Sequence[glue.Issue]) -> Iterator[str]:
-    """Issues as lines; one for all clusters, all queues or all storage without a site."""
-    homeless = Counter(issue.message for issue in issues if issue.rule == "publish.no-site")
-    for issue in issues:
-        if issue.rule != "publish.no-site":
-            yield str(issue)
-        elif same := homeless.pop(issue.message, 0):
-            yield f"{issue} and {same - 1} more" if same > 1 else str(issue)
 
 
 def _warn(records: glue.GlueRecords) -> None:

@@ -198,6 +198,7 @@ def read(
     source holds nothing of GLUE.
     """
     from matchmaker import broker
+    from matchmaker.glue.issues import Issue, lines
 
     listed = broker.of_nodes(nodes or ()) if not places.any else []
     if not places.any and not listed:
@@ -209,9 +210,13 @@ def read(
         _described(places, also) if places.any else [("--nodes", listed)],
         accept_partial=places.accept_partial,
     )
+    partial: dict[str, list[Issue]] = {}
     for source, issue in found.issues:
         if issue.partial:
-            warn(f"{source}: {issue}")
+            partial.setdefault(source, []).append(issue)
+    for source, issues in partial.items():
+        for line in lines(issues):
+            warn(f"{source}: {line}")
     return found
 
 

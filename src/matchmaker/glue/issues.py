@@ -6,7 +6,7 @@ Readers, cleaning rules and links report a `Diagnostic` each; the rules themselv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -118,6 +118,53 @@ def total(issues: Iterable[Issue]) -> int:
     8
     """
     return sum(issue.count for issue in issues)
+
+
+_EXAMPLES: Final = 3
+"""How many entries and values a line names of those that have the same finding."""
+
+
+def lines(issues: Iterable[Issue]) -> list[str]:
+    """Write findings as lines, the same finding on several entries once, where it came first.
+
+    Findings are the same if they have the rule, the message and the attribute in common.
+
+    >>> same = [issue("clean.case", "another case", n, f"GlueCEUniqueID=q{n},o=grid", attribute="X",
+    ...               raw=raw) for n, raw in enumerate(["x", "x", "y", "x"], 1)]
+    >>> for line in lines([*same, issue("link.no-id", "no id, skipped", 9)]):
+    ...     print(line)
+    clean.case: another case: X='x', 'y' (4 entries, e.g. q1, q2, q3)
+    line 9: link.no-id: no id, skipped
+    """
+    groups: dict[tuple[str, str, str], list[Issue]] = {}
+    for found in issues:
+        groups.setdefault((found.rule, found.message, found.attribute), []).append(found)
+    return [str(same[0]) if len(same) == 1 else _line(same) for same in groups.values()]
+
+
+def _line(same: Sequence[Issue]) -> str:
+    """One line for several issues of one rule, message and attribute."""
+    first = same[0]
+    raws = list(dict.fromkeys(repr(found.raw) for found in same if found.raw or found.attribute))
+    shown = ", ".join(raws[:_EXAMPLES]) + (", …" if len(raws) > _EXAMPLES else "")
+    about = f"{first.attribute}={shown}" if first.attribute else shown
+    places = {found.dn or found.line or found.raw: found for found in same}
+    names = ", ".join(filter(None, map(_place, list(places.values())[:_EXAMPLES])))
+    number = total(same)
+    if len(places) == 1 or not names:
+        where = f"{number} times" + (f" in {names}" if names else "")
+    else:
+        kind = "entries" if first.dn else "lines"
+        times = f"{number} times in " if number > len(places) else ""
+        some = ", e.g." if len(places) > _EXAMPLES else ":"
+        where = f"{times}{len(places)} {kind}{some} {names}"
+    return f"{first.rule}: {first.message}{about and f': {about}'} ({where})"
+
+
+def _place(found: Issue) -> str:
+    """The entry of an issue by its own part of its name, or the line."""
+    name = found.dn.replace("\\,", "\0").partition(",")[0].replace("\0", ",")
+    return shorten(name.partition("=")[2] or name, 80) or (f"line {found.line}" * bool(found.line))
 
 
 def tally(issues: Iterable[Issue]) -> list[tuple[str, str, int]]:

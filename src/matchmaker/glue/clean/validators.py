@@ -40,6 +40,8 @@ _FOREIGN: Final = frozenset({"organization", "mds", "top"})
 _MOST: Final = 1000
 """Values of one attribute that are tested."""
 
+_OF_SERVICE: Final = "glue-validator.W037"
+"""The finding on a value that is reported once for all the entries of a service."""
 _OTHER_INFO: Final = "glue2entityotherinfo"
 _GROUP: Final = "GLUE2GroupID"
 
@@ -171,6 +173,7 @@ class _Tests:
     report: Report
     _classes: Counter[str] = attrs.Factory(Counter)
     _ids: set[tuple[str, str]] = attrs.Factory(set)
+    _of_services: set[tuple[str, str, str]] = attrs.Factory(set)
 
     def entry(self, entry: Entry) -> None:
         """Tests one entry."""
@@ -273,9 +276,21 @@ class _Tests:
         *,
         lenient: bool = False,
     ) -> None:
+        if code == _OF_SERVICE and (service := _service(entry.dn)):
+            # The queues and endpoints of a service repeat its values.
+            if (service, name.lower(), raw) in self._of_services:
+                return
+            self._of_services.add((service, name.lower(), raw))
         level = _table(self.tools).level(code, lenient=lenient)
         raw = shorten(raw, LIMITS.raw)
         self.report(Diagnostic(code, said, entry.line, entry.dn, name, raw, severity=level))
+
+
+def _service(dn: str) -> str:
+    """The service that an entry is under, in lower case: in GLUE 1.3 the host of its queues."""
+    names = rdns(dn)
+    old = names.get("glueceuniqueid") or names.get("glueclusteruniqueid", "")
+    return (names.get("glue2serviceid") or old.partition(":")[0]).lower()
 
 
 def _value(name: str, text: str) -> Value:
