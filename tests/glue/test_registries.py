@@ -207,6 +207,11 @@ def test_endpoints_of_gocdb() -> None:
     }
     assert values(ads["arc.fjord.example:8443"], *wanted) == wanted
     assert ads["test.fjord.example:9619"].eval("GlueCEStateStatus") == "Closed"
+    # Many have the address that ARC had before REST, with a queue behind it.
+    old = ENDPOINTS.replace("https://arc.fjord.example:8443/arex",
+                            "arc.fjord.example:2811/nordugrid-Condor-grid")  # fmt: skip
+    arc = by_id(read(old))["arc.fjord.example:443"]
+    assert arc.eval("GlueCEInfoContactString") == ["https://arc.fjord.example:443/arex"]
 
 
 @pytest.mark.parametrize(("most", "told"), [(100, False), (1, True)])
@@ -348,9 +353,10 @@ def test_a_packed_document_is_read() -> None:
 
 
 def test_yaml_is_read_as_texts() -> None:
-    text = b"a: 1\nb: [yes, 012, 2026-12-01]\n? [x]\n: y\nc:\n"
+    text = b"a: 1\nb: [yes, 012, 2026-12-01]\n? [x]\n: y\nc:\nd: null\ne: ~\nf: 'null'\n"
     assert topology.parse_yaml(text) == {
-        "a": "1", "b": ["yes", "012", "2026-12-01"], "": "y", "c": "",
+        "a": "1", "b": ["yes", "012", "2026-12-01"], "": "y", "c": "", "d": "", "e": "",
+        "f": "null",
     }  # fmt: skip
     assert topology.YAML.match(GROUP.encode())
 

@@ -127,7 +127,9 @@ class Endpoint:
     def contact(self) -> str:
         """The URL of the service; ``host:port`` if its software has none."""
         if self.flavour == "arc-ce":
-            return f"https://{self.host}:{self.port}{self.path or '/arex'}"
+            # Behind GridFTP's port there were jobs or a queue.
+            path = self.path if self.path.startswith("/arex") else "/arex"
+            return f"https://{self.host}:{self.port}{path}"
         return f"{self.host}:{self.port}"
 
 

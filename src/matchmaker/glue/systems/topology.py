@@ -32,6 +32,7 @@ NAME: Final = "OSG topology"
 ROOTS: Final = frozenset({"ResourceSummary", "Downtimes"})
 _GRAM: Final = 2119
 """The port of the gatekeepers before HTCondor-CE, which some entries still have."""
+_NULLS: Final = frozenset({"~", "null", "Null", "NULL"})
 _CLOSES: Final = frozenset({"outage", "severe"})
 _GROUP: Final = frozenset({"GroupID", "Production", "SupportCenter", "GroupDescription"})
 _DOWNTIME: Final = frozenset({"Class", "ResourceName", "StartTime", "EndTime"})
@@ -81,7 +82,7 @@ def parse_yaml(data: bytes) -> object:
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError("YAML with aliases (*name) is not read")  # noqa: TRY004 - input
             if isinstance(event, yaml.ScalarEvent):
-                put(event.value)
+                put("" if event.value in _NULLS and not event.style else event.value)
             elif isinstance(event, yaml.CollectionStartEvent):
                 if len(opened) > LIMITS.depth:
                     raise ValueError(f"lists and mappings nested more than {LIMITS.depth} deep")
