@@ -19,7 +19,7 @@ from unittest.mock import patch
 from zlib import crc32
 
 import matchmaker as mm
-from matchmaker import glue
+from matchmaker import broker, glue
 from matchmaker.classad import parser as parsing
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
@@ -221,6 +221,21 @@ def ldif(data: bytes) -> None:
         written(ad)
 
 
+def systems(data: bytes) -> None:
+    """Documents of information systems: refused with a reason, or read as queues."""
+    try:
+        site = glue.read(io.BytesIO(data), max_size=1 << 20)
+    except ValueError as error:
+        assert str(error), "a refusal has a reason"  # noqa: PT017 - it may be read too
+        return
+    assert all(str(issue) for issue in site.issues)
+    if not site.computing_elements():
+        return
+    for ad in islice(broker.merged({"a": site, "b": site}, accept_partial=True), FEW):
+        written(ad)
+        assert all("\n" not in line for line in broker.grid_lines(mm.ClassAd(), ad))
+
+
 # --- values ---------------------------------------------------------------------------------------
 
 
@@ -401,6 +416,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "evaluator": evaluator,
     "linter": linter,
     "ldif": ldif,
+    "systems": systems,
     "reduction": reduction,
     "frames": frames,
     "greeting": greeting,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker import ClassAd, broker, glue, parse_ad
+from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._data import data_text
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.access import RULES
@@ -460,6 +460,7 @@ def test_a_hostile_document_is_read_or_refused(data: st.DataObject) -> None:
         assert "no form that is known" in str(error)  # noqa: PT017 - it may be read too
         return
     for ad in found.computing_elements():
+        assert dumps(ad)
         ident = ad.eval("CEid")
         assert isinstance(ident, str)
         assert "\n" not in ident
@@ -469,8 +470,8 @@ def test_a_hostile_document_is_read_or_refused(data: st.DataObject) -> None:
 
 
 ANY: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, -1, 0, 1e400, float("nan"), 10**30, "", "\0", "a\nb", "x" * 100_000, [], {}, [[]],
-     {"a": {}}, [1, "two"], "ARC-CE", "ACTIVE"]
+    ["\ud800", None, True, -1, 0, 1e400, float("nan"), 10**30, "", "\0", "a\nb", "x" * 100_000, [], {},
+     [[]], {"a": {}}, [1, "two"], "ARC-CE", "ACTIVE"]
 )  # fmt: skip
 
 

@@ -141,7 +141,8 @@ def text(value: object) -> str:
     """
     if not isinstance(value, str) or len(value) > LIMITS.text:
         return ""
-    return _BLANKS.sub(" ", value).strip()
+    # Half of a surrogate pair, which JSON can escape, is in no ad.
+    return _BLANKS.sub(" ", value.encode("utf-8", "replace").decode()).strip()
 
 
 def name(value: object) -> str:
@@ -176,7 +177,8 @@ def positive(value: object) -> int | None:
 def named(document: object, key: str) -> Iterator[tuple[str, Any]]:
     """Yield the members of an object, or of a list of objects by what each has under a key."""
     if isinstance(document, dict):
-        yield from ((str(name), item) for name, item in document.items())
+        for number, (title, item) in enumerate(document.items(), 1):
+            yield text(title) or str(number), item
     elif isinstance(document, list):
         for number, item in enumerate(document, 1):
             found = text(item.get(key)) if isinstance(item, dict) else ""
