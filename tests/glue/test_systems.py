@@ -470,8 +470,8 @@ def test_a_hostile_document_is_read_or_refused(data: st.DataObject) -> None:
 
 
 ANY: st.SearchStrategy[Any] = st.sampled_from(
-    ["\ud800", None, True, -1, 0, 1e400, float("nan"), 10**30, "", "\0", "a\nb", "x" * 100_000, [], {},
-     [[]], {"a": {}}, [1, "two"], "ARC-CE", "ACTIVE"]
+    ["\ud800", None, True, -1, 0, 1e400, float("nan"), 10**30, "", "\0", "a\nb", "x" * 100_000, [],
+     {}, [[]], {"a": {}}, [1, "two"], "ARC-CE", "ACTIVE"]
 )  # fmt: skip
 
 
