@@ -131,7 +131,10 @@ options = gathered(
         "--ldap", "ldaps", multiple=True, metavar="URL",
         help="A server, or several between commas, or LCG_GFAL_INFOSYS for those it names.",
     ),
-    click.option("--ce", "ce_files", multiple=True, metavar="FILE", help="Ads of queues."),
+    click.option(
+        "--ce", "ce_files", multiple=True, metavar="FILE",
+        help="Ads of queues, or what an information system says: CRIC, CRR, OSG, GOCDB, glideinWMS.",
+    ),
     click.option(
         "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
         help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",

@@ -158,7 +158,7 @@ class Registry:
             said = "named without queues, so their limits and whom they admit are unknown"
             self.report(issue("access.none", f"{self.system}: {said}", count=len(ces)))
         else:
-            said = f"no computing element is listed; {len(self._downtimes)} downtimes are"
+            said = f"no computing element is listed; downtimes: {len(self._downtimes)}"
             self.report(issue("link.no-queue", f"{self.system}: {said}"))
         clusters = tuple(ce.cluster for ce in ces if ce.cluster is not None)
         return GlueRecords(tuple(self._sites.values()), clusters, ces, (), tuple(self._downtimes))
