@@ -133,7 +133,8 @@ options = gathered(
     ),
     click.option(
         "--ce", "ce_files", multiple=True, metavar="FILE",
-        help="Ads of queues, or what an information system says: CRIC, CRR, OSG, GOCDB, glideinWMS.",
+        help="Ads of queues, or what an information system says: CRIC, CRR, OSG, GOCDB,"
+        " glideinWMS.",
     ),
     click.option(
         "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
