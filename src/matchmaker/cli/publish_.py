@@ -17,7 +17,7 @@ from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
 from matchmaker.cli import described, queues, sources, submission
 from matchmaker.cli.output import count, print_json, warn
-from matchmaker.glue.access import all_rules, denies
+from matchmaker.glue.access import nobody
 from matchmaker.glue.issues import lines
 from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
 from matchmaker.glue.publish.site_file import site_values, with_site
@@ -180,7 +180,7 @@ def _write(
 
 def _warn(records: glue.GlueRecords) -> None:
     """Names queues that no rule of access opens to anybody."""
-    if closed := [ce.id for ce in records.computing_elements if all(map(denies, all_rules(ce)))]:
+    if closed := [ce.id for ce in records.computing_elements if nobody(ce)]:
         warn(
             f"warning: no rule of access admits anybody at {_named(closed)}, so that brokers may"
             " pass over them; name a VO with --vo"

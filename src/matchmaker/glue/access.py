@@ -1,14 +1,12 @@
-"""Who may use a queue, as what providers publish predicts it. The computing element decides.
+"""Predict who may use a queue from what providers publish. The computing element decides.
 
 A job is admitted at a queue if the rules that its share's mapping policies and its endpoint's
 access policies publish admit its VO, FQAN or DN; where a queue publishes none, access is unknown.
-In GLUE 1.3 a queue and its views have the rules, in the OSG's catalogue ``AllowedVOs``. The rule in
-full, with an example a provider, is in docs/glue.md.
+docs/glue.md has the rule in full, with an example a provider.
 
-Rules are never combined: each list is asked by itself. An ad has the list of its share or queue in
-``GlueCEAccessControlBaseRule``, and those of its endpoint and of other descriptions in
-``AccessAlso``. The function accessBy() of the language says whom lists admit. (GLUE 1.3,
-GlueCEAccessControlBase; GFD.147, sections 5.4 and 6; gLite WMS.)
+Rules are never combined: accessBy() of the language asks each list by itself. An ad has the list of
+its share or queue in ``GlueCEAccessControlBaseRule``, those of its endpoint and of other
+descriptions in ``AccessAlso``. (GLUE 1.3, GlueCEAccessControlBase; GFD.147, sections 5.4 and 6.)
 """
 
 from __future__ import annotations
@@ -69,9 +67,7 @@ UNKNOWN: Final = "AccessUnknown"
 def authorised(job: str, queue: str = "") -> str:
     """Return the condition, as text, that a rule of each list names the user, or there is no list.
 
-    Args:
-        job: the scope of the job, as in ``MY.FQAN``.
-        queue: the scope of the queue, with its dot; empty in the queue's own ad.
+    `job` is the scope of the job; `queue` that of the queue with its dot, empty in its own ad.
 
     >>> from matchmaker.classad import parse_expr
     >>> queue = ClassAd({"GlueCEAccessControlBaseRule": ["VO:cms", "DENY:/cms/Role=bad"]})
@@ -231,15 +227,14 @@ class Policies:
 
         The rules of the share are its own. An endpoint that has them all, and no denial, adds none.
         """
-        ours = self._rules.get(("Share", home(share), share.id.lower()))
-        at = ("Endpoint", home(endpoint), endpoint.id.lower()) if endpoint is not None else None
-        theirs = self._rules.get(at) if at is not None else None
-        own = theirs if ours is None else ours
-        made: dict[str, Value] = {} if own is None else {RULES: list[Value](own)}
-        if ours is not None and theirs is not None:
-            more = {folded(rule) for rule in ours if not denies(rule)} - {*map(folded, theirs)}
-            if more or any(map(denies, theirs)):
-                made[ALSO] = [list[Value](theirs)]
+        places = [("Share", share)] + ([] if endpoint is None else [("Endpoint", endpoint)])
+        found = (self._rules.get((of, home(one), one.id.lower())) for of, one in places)
+        lists = [list(rules) for rules in found if rules is not None]
+        made: dict[str, Value] = {RULES: list[Value](lists[0])} if lists else {}
+        for rules in lists[1:]:
+            more = {folded(r) for r in lists[0] if not denies(r)} - {*map(folded, rules)}
+            if more or any(map(denies, rules)):
+                made[ALSO] = [list[Value](rules)]
         return made
 
 
@@ -311,14 +306,14 @@ def _access(values: Values, rules: Iterable[str]) -> Values:
     return own | ({ALSO: values[ALSO]} if ALSO in values else {})
 
 
-def all_rules(ce: ComputingElement) -> list[str]:
-    """Return the rules of access of a queue and of its views."""
-    return all_of(_levels(ce))
-
-
 def unknown(ce: ComputingElement) -> bool:
     """Whether neither a queue nor a view of it publishes a rule of access."""
     return not any(map(required, _levels(ce)))
+
+
+def nobody(ce: ComputingElement) -> bool:
+    """Whether no rule of a queue or of its views admits anybody."""
+    return all(map(denies, all_of(_levels(ce))))
 
 
 def _levels(ce: ComputingElement) -> list[Values]:
@@ -342,23 +337,21 @@ def agreeing(first: Record, second: Record, report: Report) -> Record:
 
 def agreed_queues(
     first: Sequence[ComputingElement], second: Sequence[ComputingElement], report: Report
-) -> list[ComputingElement]:
-    """Return queues, each restricted, and so its views, to whom another of its id admits."""
+) -> Iterator[ComputingElement]:
+    """Yield queues, each restricted, and so its views, to whom another of its id admits."""
     others: dict[str, list[ComputingElement]] = {}
     for ce in second:
         others.setdefault(ce.id.lower(), []).append(ce)
-    return [_agreed(ce, others.get(ce.id.lower(), ()), report) for ce in first]
+    for ce in first:
+        ours = [*map(required, _levels(ce))]
+        its = others.get(ce.id.lower(), ())
+        unlike = [other for other in its if [*map(required, _levels(other))] != ours]
+        theirs = [access for other in unlike for _, access in views(other)]
+        yield _agreed(ce, theirs, report) if any(map(required, theirs)) else ce
 
 
-def _agreed(
-    ce: ComputingElement, others: Iterable[ComputingElement], report: Report
-) -> ComputingElement:
-    ours = [*map(required, _levels(ce))]
-    unlike = [other for other in others if [*map(required, _levels(other))] != ours]
-    theirs = [access for other in unlike for _, access in views(other)]
+def _agreed(ce: ComputingElement, theirs: Sequence[Values], report: Report) -> ComputingElement:
     ways = [*map(required, theirs)]
-    if not any(ways):
-        return ce
     if differ(all_of(_levels(ce)), all_of(theirs)):
         report(conflict(ce.id))
     its = [attrs.evolve(v, values=restricted(v.values, ways)) for v in ce.views if _counts(v)]

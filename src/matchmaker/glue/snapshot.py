@@ -144,7 +144,7 @@ def joined(
     queues: Sequence[ComputingElement] = first.computing_elements
     others: Sequence[ComputingElement] = second.computing_elements
     if agree is not None:
-        queues = agreed_queues(queues, others, agree)
+        queues = [*agreed_queues(queues, others, agree)]
     return GlueRecords(
         _both(first.sites, second.sites),
         _both(first.clusters, second.clusters),

@@ -381,15 +381,13 @@ def access_by(
 ) -> Value:  # fmt: skip
     """accessBy(L, subject, vo, fqan[, also]): whether rules of access admit a user.
 
-    True where a rule of the list L names the user and none denies; false where one denies;
-    undefined where none names. The user has the subject of a certificate, a VO and a VOMS group or
-    role, or a list of them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as
-    in FQANmember(), a subject, ``ALL``, or ``DENY:`` and one of these. Names compare without case;
-    a group is also of its VO. What is no name of a group or role is named by no rule, and denied by
-    each rule that denies a VO, group or role. Each list in ``also`` must admit the user, too. In
-    place of a list may stand several, one of which must, in place of one of these several all of
-    which must, and so on by turns. L and ``also`` may be undefined; an error where they are no
-    lists. (gLite WMS, access control.)
+    True if a rule of the list L names the user and none denies; false if one denies; undefined if
+    none names. A user has the subject of a certificate, a VO, and a VOMS group or role or a list of
+    them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as in FQANmember(), a
+    subject, ``ALL``, or ``DENY:`` and one of these. Names compare without case; a group is also of
+    its VO. A malformed group or role is named by no rule, and denied by each rule on a VO, group or
+    role. Each list in ``also`` must admit, too. In place of one may stand several, any of which
+    must, in place of any several, all of which must, and so on. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr
     >>> text = 'accessBy({"VO:cms", "DENY:/cms/Role=bad"}, undefined, "CMS", "/cms/Role=pilot")'
@@ -401,11 +399,11 @@ def access_by(
     UNDEFINED
     """
     names = fqan if isinstance(fqan, list) else [] if fqan is UNDEFINED else [fqan]
-    for value in (rules, also, subject, vo, *names):
-        if is_error(value):
-            return value
     lists = [] if rules is UNDEFINED else [rules]
     lists += also if isinstance(also, list) else [] if also is UNDEFINED else [also]
+    for value in (*lists, subject, vo, *names):
+        if is_error(value):
+            return value
     if not all(isinstance(one, list) for one in lists):
         return wrong("accessBy", "lists of rules", rules if also is UNDEFINED else also)
     paths = [name if isinstance(name, str) else "" for name in names]
