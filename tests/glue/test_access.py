@@ -560,3 +560,45 @@ def test_lists_of_lists_are_no_trap() -> None:
         also = f", {rest[0]}" if rest else ""
         found = parse_expr(f"accessBy({rules}, {who}{also})").eval()
         assert isinstance(found, ErrorType)
+
+
+CUT = "dn: GlueCEUniqueID={}:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"
+CUT += "GlueCEUniqueID: {}:1/cream-slurm-q\nGlueCEAccessControlBaseRule: VO:cms\n"
+CUT += "GlueCEAccessControlBaseRule: DENY:VO:zulu\n\n"
+ONE = CUT.replace("{}", "c").encode()
+TWO = ONE + CUT.replace("{}", "d").encode()
+
+
+@pytest.mark.parametrize("end", range(len(ONE) + 1, len(TWO) - 1))
+def test_a_file_that_was_cut_is_noticed_wherever_it_was_cut(end: int) -> None:
+    """By its last line, which has no end, or by an entry of which only the name came."""
+    found = glue.read(io.BytesIO(TWO[:end]))
+    if not TWO[:end].endswith(b"\n"):
+        assert rules_of(found) & {"ldif.no-end", "ldif.partial"}
+    if any(issue.partial for issue in found.issues):
+        with pytest.raises(ValueError, match="--accept-partial"):
+            broker.merged([("a.ldif", found)])
+    else:
+        # What is cut names another VO, or none.
+        assert admitted(found, ZULU) <= (b"AccessControlBaseRule: VO" not in TWO[len(ONE) : end])
+
+
+def test_a_file_of_whole_lines_is_not_said_to_be_cut() -> None:
+    for text in (TWO, TWO[:-1], gzip.compress(TWO)):
+        assert not {rule for rule in rules_of(glue.read(io.BytesIO(text))) if "ldif" in rule}
+
+
+@pytest.mark.parametrize("result", ["4 Size limit exceeded", "3 Time limit exceeded", "0 Success"])
+def test_what_ldapsearch_says_of_its_result(result: str) -> None:
+    """Saved without -LLL, its output ends in the server's result."""
+    text = TWO + f"# search result\nsearch: 2\nresult: {result}\n\n# numEntries: 2\n".encode()
+    found = glue.read(io.BytesIO(text))
+    said = [(issue.rule, issue.partial) for issue in found.issues if issue.rule.startswith("ldif")]
+    if result.startswith("0"):
+        assert said == []
+        assert len(broker.merged([("a.ldif", found)])) == 2
+        return
+    assert said == [("ldif.partial", True)]
+    with pytest.raises(ValueError, match=f"did not send all: {result}.*--accept-partial"):
+        broker.merged([("a.ldif", found)])
+    assert len(broker.merged([("a.ldif", found)], accept_partial=True)) == 2

@@ -162,7 +162,7 @@ def test_a_character_folded_in_the_middle_is_joined_before_decoding() -> None:
 
 
 def test_lines_that_belong_to_no_entry() -> None:
-    entries, issues = read(["a: 1", " folded", "", " nothing to continue", "", "search: 2"])
+    entries, issues = read(["a: 1", " folded", "", " nothing to continue", "", "other: 2"])
     assert entries == []
     assert rules(issues) == ["ldif.no-dn", "ldif.folding", "ldif.no-dn"]
 

@@ -40,6 +40,7 @@ from matchmaker.glue.readers.ldif import (
     Entry,
     Source,
     read_all,
+    read_dump,
     read_entries,
     write_entries,
 )
@@ -163,7 +164,7 @@ def read_ldif(
     >>> [issue.rule for issue in glue.issues]
     ['clean.default-number', 'access.none', 'link.no-cluster']
     """
-    return _gather(lambda report: read_all(source, report, max_size), rules, at)
+    return _gather(lambda report: read_dump(source, report, max_size), rules, at)
 
 
 def read(
@@ -207,7 +208,7 @@ def read(
     begun = Begun(Unpacked(source))
     form = systems.form_of(begun.beginning())
     if form == "other":
-        return _gather(lambda report: read_all(begun, report, max_size), rules, at)
+        return _gather(lambda report: read_dump(begun, report, max_size), rules, at)
     data = whole(begun, max_size)
     issues = Issues()
     snapshot = systems.read_document(systems.parse(data, form), issues.report)

@@ -47,6 +47,8 @@ _NAMING = {
     *("glue2computingsharemappingqueue", "glue2entityname"),
 }
 _IDENTIFYING = {"objectclass", *_NAMING}
+_OF_LDAPSEARCH = {"version", "search", "result", "control", "pagedresults"}
+"""The words that ldapsearch prints around entries: of the result 0 is success."""
 _CHANGES = {"delete", "modify", "modrdn", "moddn"}
 _MARK = b"\xef\xbb\xbf"
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
@@ -107,6 +109,33 @@ def read_all(source: Source, report: Report, max_size: int | None = None) -> Ite
     else:
         lines = room.objects(lines_of(source, room))
         yield from _whole(_entries(_unfolded(enumerate(lines, 1), report), report), report)
+
+
+def read_dump(source: Source, report: Report, max_size: int | None = None) -> Iterator[Entry]:
+    """Read as `read_all`; report a file whose last line has no end, as every tool writes one."""
+    if isinstance(source, (str, os.PathLike)):
+        with Path(source).open("rb") as file:
+            yield from read_dump(file, report, max_size)
+    elif not hasattr(source, "read"):
+        yield from read_all(source, report, max_size)
+    else:
+        ending = _Ending(Unpacked(cast("Readable", source)))
+        yield from read_all(cast("Source", ending), report, max_size)
+        if ending.last not in {"", "\n", b"\n"}:
+            report(issue("ldif.no-end", "the last line has no end: the file may have been cut"))
+
+
+class _Ending:
+    """A file that remembers the last character that was read of it."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self.last: str | bytes = ""
+
+    def read(self, size: int = -1, /) -> bytes:
+        piece = self._file.read(size)
+        self.last = piece[-1:] or self.last
+        return piece
 
 
 def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
@@ -256,7 +285,9 @@ class _Group:
 
     def add(self, number: int, name: str, value: str) -> None:
         if not self.started:
-            if name.lower() != "version":
+            if name.lower() == "result" and not value.startswith("0"):
+                self.report(issue("ldif.partial", f"the server did not send all: {value}", number))
+            elif name.lower() not in _OF_LDAPSEARCH:
                 said = "belongs to no entry, skipped"
                 self.report(_issue("ldif.no-dn", said, number, "", name, value))
             self.line = self.line or number
