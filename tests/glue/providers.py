@@ -635,3 +635,21 @@ SITES: Final[Mapping[str, Provided]] = {
                            catalog=True),
 }  # fmt: skip
 """By name, sites of the providers that grids install, and whom their rules name."""
+
+
+EXAMPLES: Final[Mapping[str, Callable[[], str]]] = {
+    "arc.ldif": lambda: arc("arc.s.org", {"long": ("atlas",)}, ("cms",)),
+    "arc.xml": lambda: arc_xml("arc.s.org", {"long": ("atlas",)}, ("cms",)),
+    "cream.ldif": lambda: cream(
+        "cream.s.org",
+        {"long": {"atlas": "VO:atlas", "cms_pilot": "VOMS:/cms/Role=pilot"}},
+        ("VO:atlas", "VOMS:/cms/Role=pilot"),
+    ),
+    "cream-glue1.ldif": SITES["cream, GLUE 1.3"].text,
+    "dcache.ldif": lambda: dcache("se.s.org", ("cms",)),
+    "htcondor-ce.ldif": lambda: htcondor_ce("ce.s.org", ("atlas", "zulu")),
+    "ipf.json": lambda: ipf("k.access.org", ("normal",)),
+    "osg.ad": lambda: osg("ce.s.edu", {"main": ("CMS",), "open": None}),
+    "unicore.xml": SITES["unicore"].text,
+}
+"""The files in examples/providers, which docs/glue.md reads."""
