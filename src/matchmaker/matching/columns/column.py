@@ -199,6 +199,8 @@ class Table(list[Any]):
 
     def codes(self, contents: Sequence[Any]) -> list[int]:
         """The codes of many contents; new ones enter the table."""
+        if len(contents) == 1:
+            return [self.code(contents[0])]
         kinds = dict.fromkeys(map(type, contents))
         if len(kinds) > 1:
             found = np.zeros(len(contents), np.intp)

@@ -34,8 +34,9 @@ from matchmaker.matching.columns.entering import hardly_repeating
 from matchmaker.matching.columns.keys import key_from
 from matchmaker.matching.columns.views import Block, Layout, NumberedNames
 
-LARGE: Final = 1 << 23
-"""How many characters of text are read together."""
+LARGE: Final = 1 << 22
+"""How many characters of text are read together. More take less time, and leave larger holes in
+memory behind."""
 
 _MANY: Final = 2000
 _END: Final = ""
@@ -47,19 +48,41 @@ Found: TypeAlias = "Iterator[tuple[Any, list[str], int]]"
 """The ads of a stream: a source, the texts of assignments, and the number of characters."""
 
 
+class _Heads(dict[str, int]):
+    """Number the heads of assignments; ``names`` has the number of each one's name, or -1."""
+
+    def __init__(self, shared: NumberedNames) -> None:
+        super().__init__()
+        self.names: list[int] = []
+        self.unusual: dict[int, tuple[str, str]] = {}
+        self._shared = shared
+
+    def __missing__(self, head: str) -> int:
+        code = self[head] = len(self)
+        name = head.strip(SPACES)
+        known = spelling_of(name) if NAME(name) else _END
+        if not isinstance(known, str):
+            self.unusual[code] = known
+            known = known[0]
+        self.names.append(self._shared[known] if known else -1)
+        return code
+
+
 @attrs.define(slots=True)
 class Batch:
     """The assignments of some ads, numbered by their texts.
 
     ``sources`` has for each ad what its format's reader takes, or an error in its place in the
     stream; ``codes`` the numbers, with 0 behind each ad. ``fresh`` are those of texts that came for
-    the first time, ``heads`` and ``values`` what stands around their signs.
+    the first time, ``head_of`` and ``values`` what stands around their signs.
     """
+
+    heads: _Heads
 
     sources: list[Any] = attrs.field(factory=list)
     codes: list[Rows] = attrs.field(factory=list)
     fresh: list[Rows] = attrs.field(factory=list)
-    heads: list[str] = attrs.field(factory=list)
+    head_of: list[Rows] = attrs.field(factory=list)
     values: list[str] = attrs.field(factory=list)
     count: int = 1
     size: int = 0
@@ -91,28 +114,10 @@ class Batch:
         if _END in cuts[1::3]:
             cuts = list(chain.from_iterable(map(str.partition, found, repeat("="))))
             cuts = list(map(str.strip, cuts, repeat(SPACES)))
-        self.heads += cuts[::3]
+        self.head_of.append(
+            np.fromiter(map(self.heads.__getitem__, cuts[::3]), np.intp, len(found))
+        )
         self.values += cuts[2::3]
-
-
-class _Heads(dict[str, int]):
-    """Number the heads of assignments; ``names`` has the number of each one's name, or -1."""
-
-    def __init__(self, shared: NumberedNames) -> None:
-        super().__init__()
-        self.names: list[int] = []
-        self.unusual: dict[int, tuple[str, str]] = {}
-        self._shared = shared
-
-    def __missing__(self, head: str) -> int:
-        code = self[head] = len(self)
-        name = head.strip(SPACES)
-        known = spelling_of(name) if NAME(name) else _END
-        if not isinstance(known, str):
-            self.unusual[code] = known
-            known = known[0]
-        self.names.append(self._shared[known] if known else -1)
-        return code
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -220,8 +225,8 @@ class _Reader:
         if odd:
             some &= ~np.isin(row_of, list(odd))
         codes, row_of = codes[some], row_of[some]
-        heads = _Heads(self.names)
-        head_of = np.fromiter(map(heads.__getitem__, batch.heads), np.intp, len(batch.heads))
+        heads = batch.heads
+        head_of = np.concatenate(batch.head_of)
         fresh = np.concatenate(batch.fresh)
         number_of = np.full(batch.count, -1, np.intp)
         number_of[fresh] = np.array(heads.names, np.intp)[head_of]
@@ -349,9 +354,11 @@ def _assignments(inside: str) -> list[str]:
     return [_ODD_TEXT] if _END in found else found
 
 
-def _batches(ads: Callable[[Iterator[str], Report], Found], stream: Stream) -> Iterator[Batch]:
+def _batches(
+    ads: Callable[[Iterator[str], Report], Found], stream: Stream, names: NumberedNames
+) -> Iterator[Batch]:
     """The ads of a stream, and between them its errors, which are reported in their turn."""
-    batch = Batch()
+    batch = Batch(_Heads(names))
 
     def note(error: ParseError) -> None:
         batch.add(error, [_ODD_TEXT], 0)
@@ -361,7 +368,7 @@ def _batches(ads: Callable[[Iterator[str], Report], Found], stream: Stream) -> I
             batch.add(source, texts, size)
             if batch.size > LARGE:
                 yield batch
-                batch = Batch()
+                batch = Batch(_Heads(names))
     except ParseError as error:
         note(error)
     if batch.sources:
@@ -395,4 +402,4 @@ def blocks_of(
         yield from Block.of_ads((key_of(ad), ad) for ad in ads_in(stream))
         return
     reader = _Reader(names, table, key, key_of, read)
-    yield from map(reader.block, _batches(ads, stream))
+    yield from map(reader.block, _batches(ads, stream, names))

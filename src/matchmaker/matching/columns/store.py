@@ -113,9 +113,14 @@ class Store:
     def absorb(self, blocks: Iterable[Block]) -> None:
         """Enters the rows of many blocks. Raises DuplicateKeyError as ``extend`` does."""
         again: list[str] = []
+        compacted = 0
         for block in blocks:
             with self._lock:
                 again += self._absorb(block)
+                if self._size >= 2 * compacted:
+                    # Objects of numbers that hardly repeat would leave holes behind.
+                    compacted = self._size
+                    self._compact_columns()
         with self._lock:
             self._trim()
         if again:
@@ -387,9 +392,12 @@ class Store:
     def _trim(self) -> None:
         """Gives columns that were filled their form, and gives back room that was too much."""
         self._index.merge(self._alive if self._dead else None)
+        self._compact_columns()
+        self._make_room(self._size)
+
+    def _compact_columns(self) -> None:
         for folded, column in self._columns.items():
             self._columns[folded] = compact(column, self._size)
-        self._make_room(self._size)
 
     def _make_room(self, room: int) -> None:
         """Gives everything room for that many rows, no less than there are."""
