@@ -148,9 +148,9 @@ def readable(rules: Iterable[str]) -> list[str]:
     >>> readable(["VO:cms", "DENY:VO:atlas"]), readable(["VO:cms", "DENY:VO:atlas", "EGEE"])
     (['VO:cms', 'DENY:VO:atlas'], ['DENY:VO:atlas'])
     """
-    given = list(dict.fromkeys(rules))
-    sound = all(map(is_rule, given))
-    return [rule for rule in given if is_rule(rule) and (sound or denies(rule))]
+    given = {rule: is_rule(rule) for rule in rules}
+    sound = all(given.values())
+    return [rule for rule, read in given.items() if read and (sound or denies(rule))]
 
 
 def required(values: Mapping[str, Value]) -> list[Value]:

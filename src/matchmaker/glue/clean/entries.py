@@ -18,7 +18,6 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.classad.values import is_number
 from matchmaker.glue.clean.texts import UNLIMITED
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import texts
@@ -78,7 +77,7 @@ class Case:
     def number(self, name: str) -> int | float | None:
         """The number that an attribute holds."""
         found = self.values.get(name)
-        return found if is_number(found) else None
+        return found if type(found) is int or type(found) is float else None
 
     def put(self, name: str, value: Value, more: str = "") -> None:
         """Changes a value, and reports it."""

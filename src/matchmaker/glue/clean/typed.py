@@ -85,6 +85,7 @@ _REAL = re.compile(
     r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?\Z"
 )
 _BARE: Mapping[str, Value] = {"true": True, "false": False, "undefined": UNDEFINED}
+_LONGEST_BARE: Final = max(map(len, _BARE))
 
 
 def typed(known: Attribute | None, text: str) -> Value | None:
@@ -104,15 +105,13 @@ def typed(known: Attribute | None, text: str) -> Value | None:
     >>> typed(attribute("GlueHostNetworkAdapterOutboundIP"), "TRUE")
     True
     """
-    if text.lower() == "undefined":
-        return UNDEFINED
+    bare = _BARE.get(text.lower()) if len(text) <= _LONGEST_BARE else None
     kind = "string" if known is None else known.classad
-    if kind in ("integer", "real"):
+    if kind in ("integer", "real") and bare is not UNDEFINED:
         return _number(text, kind)
-    bare = _BARE.get(text.lower())
-    if kind == "boolean" or "\0" in text:
+    if bare is not None or kind == "boolean" or "\0" in text:
         return bare
-    return text if bare is None else bare
+    return text
 
 
 def _number(text: str, kind: str) -> int | float | None:
@@ -136,17 +135,31 @@ def whole(number: float) -> int | None:
 class Facts(dict[str, Value]):
     """Values by attribute, and for each that a rule changed or doubted the issue that says so."""
 
-    __slots__ = ("cleaned",)
+    __slots__ = ("_cleaned",)
+
+    _cleaned: dict[str, Issue] | None  # most have none
 
     def __init__(self, *args: Any, **named: Value) -> None:
         super().__init__(*args, **named)
-        self.cleaned: dict[str, Issue] = {}
+        self._cleaned = None
+
+    @property
+    def cleaned(self) -> dict[str, Issue]:
+        """The issues by attribute."""
+        if self._cleaned is None:
+            self._cleaned = {}
+        return self._cleaned
+
+    def __copy__(self) -> Facts:
+        made = Facts(self)
+        made._cleaned = self._cleaned and dict(self._cleaned)
+        return made
 
     def take(self, other: Mapping[str, Value], issues: Mapping[str, Issue] | None = None) -> None:
         """Add the values of another, with what is known of their cleaning."""
         self.update(other)
         known = issues if issues is not None else getattr(other, "cleaned", {})
-        for name in other:
+        for name in other if known or self._cleaned else ():
             self.cleaned.pop(name, None)
             if name in known:
                 self.cleaned[name] = known[name]
@@ -179,21 +192,6 @@ class _Column:
     on_entries: int
     plain: dict[str, Value] = attrs.Factory(dict)
     doubted: dict[str, tuple[Value, list[Issue]]] = attrs.Factory(dict)
-
-    def meaning(self, raw: str) -> tuple[Value | None, list[Issue]]:
-        """The cleaned value of a text, None for an empty one, and what the rules found."""
-        text = raw.strip()
-        if not text and self.name not in RULES_OF_ACCESS:
-            return None, []
-        findings: list[Issue] = []
-        meant = _cleaned(self.name, text, self.rules, findings.append)
-        value = UNDEFINED if meant is None else typed(self.known, meant)
-        if value is None:
-            what = "string" if self.known is None else self.known.classad
-            said = f"not of type {what}, taken as undefined"
-            findings.append(issue("typed.mismatch", said, attribute=self.name, raw=raw))
-            value = UNDEFINED
-        return value, findings
 
 
 @attrs.define(slots=True)
@@ -281,9 +279,22 @@ class Cleaner:
         return made
 
     def _met(self, column: _Column, raw: str) -> tuple[Value | None, list[Issue]]:
-        """The meaning of a text that is not remembered, from now on."""
-        value, findings = column.meaning(raw)
-        if len(raw) <= _LONG and value is not None:
+        """The value of a text that is not remembered, None for an empty one, and what rules found.
+
+        It is remembered from now on.
+        """
+        text = raw.strip()
+        if not text and column.name not in RULES_OF_ACCESS:
+            return None, []
+        findings: list[Issue] = []
+        meant = _cleaned(column.name, text, column.rules, findings.append)
+        value = UNDEFINED if meant is None else typed(column.known, meant)
+        if value is None:
+            what = "string" if column.known is None else column.known.classad
+            said = f"not of type {what}, taken as undefined"
+            findings.append(issue("typed.mismatch", said, attribute=column.name, raw=raw))
+            value = UNDEFINED
+        if len(raw) <= _LONG:
             self._remember()
             if findings:
                 column.doubted[raw] = value, findings
