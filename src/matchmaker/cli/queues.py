@@ -138,7 +138,7 @@ options = gathered(
     ),
     click.option(
         "--ldif", "--dump", "ldifs", multiple=True, metavar="FILE",
-        help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON.",
+        help="A dump of GLUE: LDIF, or GLUE 2.0 as XML or JSON; or as for --ce, but no ads.",
     ),
 )  # fmt: skip
 """The options for descriptions of queues; the command gets them as ``places``."""
