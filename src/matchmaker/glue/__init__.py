@@ -162,7 +162,7 @@ def read_ldif(
     >>> ad.eval("GlueCEStateFreeCPUs"), ad.eval("GlueCEStateWaitingJobs"), ad.eval("QueueName")
     (7, UNDEFINED, 'q')
     >>> [issue.rule for issue in glue.issues]
-    ['clean.default-number', 'access.none', 'link.no-cluster']
+    ['clean.default-number', 'link.no-cluster', 'access.none']
     """
     return _gather(lambda report: read_dump(source, report, max_size), rules, at)
 
