@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matchmaker._diagnostics import NOTE
 from matchmaker.batch import description
 from matchmaker.batch.description import Description, DescriptionError, ask, read_description
 from matchmaker.batch.limits import Limits
@@ -279,19 +280,17 @@ def test_broken_outputs_give_a_description_or_an_error(case: tuple[str, str], da
             ad.eval(name)
 
 
+UNKNOWN = ("(null)", "-", "", "Infinity")
 ODD = (
     "-4",
     "NaN",
-    "Infinity",
     "abc",
     "9" * 5000,
     "12Q",
     "0x10",
     "\uff11",
     "1e999",
-    "(null)",
-    "-",
-    "",
+    *UNKNOWN,
 )
 SIZES = ("Cpus", "FreeCpus", "Memory", "FreeMemory", "Disk", "GPUs", "FreeGPUs",
          "GlueCEInfoTotalCPUs", "GlueCEStateFreeCPUs", "GlueCEStateRunningJobs",
@@ -306,8 +305,10 @@ NUMBERS = [case for case in _ALL if case[0] not in OF_ADS and VALUE.search(case[
 def test_a_number_that_is_damaged_is_unknown_or_an_error(
     case: tuple[str, str], odd: str, data: Any
 ) -> None:
-    """One number of an output is another word: no size is negative, and nothing is raised."""
+    """One number of an output is another word: no size is negative, and none lost unsaid."""
     lrms, text = case
+    whole = read_description(lrms, [("saved", text)])
+    before = by_name((*whole.nodes, *whole.queues))
     places = list(VALUE.finditer(text))
     place = places[data.draw(st.integers(0, len(places) - 1))]
     try:
@@ -320,6 +321,9 @@ def test_a_number_that_is_damaged_is_unknown_or_an_error(
         for name in SIZES:
             value = ad.eval(name)
             assert value is UNDEFINED or (isinstance(value, int) and value >= 0), (name, value)
+            known = before.get(ad.eval("Name"), ad).eval(name)
+            if value is UNDEFINED and known is not UNDEFINED and odd not in UNKNOWN:
+                assert any(issue.severity != NOTE for issue in found.issues), name
     for issue in found.issues:
         assert issue.source == "saved"
         assert len(issue.message) < 600
@@ -366,6 +370,12 @@ def test_numbers_beyond_all_measure_are_unknown(lrms: str, text: str, unknown: l
           " it counts as unknown")),
         ("slurm", "NodeName=n CPUTot=4",
          "node n has no State: it is taken for one that takes no jobs"),
+        ("slurm", ('{"sinfo": [{"nodes": {"nodes": ["n"]}, "cpus": {"minimum": 4, "maximum": NaN},'
+                   ' "node": {"state": ["IDLE"]}, "partition": {"name": "p"}}]}'),
+         "node n: cpus='4 to NaN': expected a whole number from 0; it counts as unknown"),
+        ("slurm", '{"partitions": [{"name": "p", "maximums": {"memory_per_cpu": -4}}]}',
+         ("partition p: maximums.memory_per_cpu='-4': expected a whole number of MB;"
+          " it counts as unknown")),
         ("slurm", "PartitionName=p MaxTime=soon State=UP",
          "partition p: MaxTime='soon': expected a time such as 24:00:00; it counts as unknown"),
         ("slurm", "PartitionName=p MaxMemPerNode=1G State=UPP",

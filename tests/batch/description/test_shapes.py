@@ -195,6 +195,9 @@ WRONG_VALUES = [
      "node n: pcpus='four': expected a whole number from 0"),
     ("pbspro", '{"Queue": {"q": {"queue_type": "Execution", "enabled": "True", "max_run": "ten"}}}',
      "queue q: max_run='ten': expected a number, or limits such as [o:PBS_ALL=100]"),
+    ("pbspro", ('{"Queue": {"q": {"queue_type": "Execution", "enabled": "True",'
+                ' "max_run": "[o:PBS_ALL=-4]"}}}'),
+     "queue q: max_run='[o:PBS_ALL=-4]': expected a number, or limits such as [o:PBS_ALL=100]"),
     ("pbspro", ("Queue: q\n    queue_type = Execution\n    enabled = True\n"
                 "    resources_max.walltime = long\n"),
      "queue q: resources_max.walltime='long': expected a time such as 24:00:00"),

@@ -433,8 +433,10 @@ def _limit(queue: Record, *names: str) -> int | None:
 
     def read(text: str) -> tuple[int | None] | None:
         found = _LIMIT.search(text)
-        number = count(found[1] if found else text)
-        return None if number is None and not text.startswith("[") else (number,)
+        if found or "=" not in text:
+            number = count(found[1] if found else text)
+            return None if number is None else (number,)
+        return None if "o:PBS_ALL" in text else (None,)
 
     found = queue.value(names, read, "a number, or limits such as [o:PBS_ALL=100]")
     return None if found is None else found[0]

@@ -536,7 +536,8 @@ def _queue(facts: Facts, text: Text, mine: Sequence[Node], counts: _Counts | Non
         default = "YES" if "default" in words(flags.lower()) else "NO"
     of_node, of_cpu = most("memory of a node"), most("memory of a cpu")
     if not of_node and not of_cpu:
-        of_node, of_cpu = _most_of_either(said("memory"))
+        either = partition.value(_PARTITION["memory"], _most_of_either, "a whole number of MB")
+        of_node, of_cpu = either or (None, None)
     return Queue(
         name=name,
         lrms=LRMS,
@@ -570,12 +571,13 @@ def _limit_of_job(text: str) -> int | None:
     return 0 if limit(text) == UNLIMITED or _OF_EITHER.fullmatch(text) else count(text)
 
 
-def _most_of_either(text: str | None) -> tuple[int | None, int | None]:
-    """The limits of memory on a node and for each processor, of which a number is one.
+def _most_of_either(text: str) -> tuple[int, int] | None:
+    """The limits of memory on a node and for each processor, of which a number is one; 0 is none.
 
-    >>> _most_of_either("3000"), _most_of_either("-9223372036854775308"), _most_of_either("0")
-    ((3000, None), (None, 500), (None, None))
+    >>> _most_of_either("3000"), _most_of_either("-9223372036854775308"), _most_of_either("-4")
+    ((3000, 0), (0, 500), None)
     """
-    if text is not None and _OF_EITHER.fullmatch(text):
-        return None, max(0, int(text) + _OF_CPU) or None
-    return count(text) or None, None
+    if _OF_EITHER.fullmatch(text):
+        return 0, max(0, int(text) + _OF_CPU)
+    number = _limit_of_job(text)
+    return None if number is None else (number, 0)

@@ -177,9 +177,11 @@ def _shared(facts: Mapping[str, str], *, alone: bool) -> dict[str, str]:
     """
     found = {"state": facts["node.state"]} if "node.state" in facts else {}
     for name, own in _SHARED.items():
-        least = facts.get(f"{name}.minimum")
-        if least is not None and least == facts.get(f"{name}.maximum"):
+        least, most = facts.get(f"{name}.minimum"), facts.get(f"{name}.maximum")
+        if least is not None and least == most:
             found[own] = least
+        elif alone and (least or most):
+            found[own] = f"{least} to {most}"  # of one node these cannot differ
     used = facts.get("cpus.allocated")
     if used is not None and (alone or used == "0"):
         found["alloc_cpus"] = used
