@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.glue.readers.ldap import FILTER
-from matchmaker.glue.readers.ldap_connection import MessageError
-from matchmaker.glue.readers.ldap_messages import (
+from matchmaker.glue.readers.ldap import (
+    FILTER,
     Elsewhere,
     End,
     Found,
+    MessageError,
     answer,
     search_request,
 )
