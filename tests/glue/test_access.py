@@ -602,3 +602,22 @@ def test_what_ldapsearch_says_of_its_result(result: str) -> None:
     with pytest.raises(ValueError, match=f"did not send all: {result}.*--accept-partial"):
         broker.merged([("a.ldif", found)])
     assert len(broker.merged([("a.ldif", found)], accept_partial=True)) == 2
+
+
+def test_endpoints_of_one_address_are_doors_to_one_queue() -> None:
+    """Whom one of them admits may use it, whatever the other says."""
+    text = f"dn: {PLACE}\nobjectClass: GLUE2ComputingService\n\n"
+    text += f"dn: GLUE2ManagerID=m,{PLACE}\nobjectClass: GLUE2ComputingManager\n"
+    text += "GLUE2ManagerProductName: slurm\n\n"
+    for name, rule in (("e", "VO:cms"), ("f", "VO:zulu")):
+        dn = f"GLUE2EndpointID={name},{PLACE}"
+        text += f"dn: {dn}\nobjectClass: GLUE2ComputingEndpoint\n"
+        text += "GLUE2EndpointURL: https://h.grid:443/x\nGLUE2EndpointInterfaceName: i\n\n"
+        text += published(rule, of=f"EndpointID={name}", kind="Access")
+    text += f"dn: GLUE2ShareID=s0,{PLACE}\nobjectClass: GLUE2ComputingShare\n"
+    text += "GLUE2ComputingShareMappingQueue: q\n"
+    found = ldif(text)
+    assert {ad.eval("GlueCEUniqueID") for ad in found} == {"h.grid:443/i-slurm-q"}
+    assert (admitted(found), admitted(found, ZULU)) == (1, 1)
+    same = ldif(text.replace("VO:zulu", "VO:cms"))
+    assert (len(same.computing_elements()), admitted(same), admitted(same, ZULU)) == (1, 1, 0)
