@@ -23,11 +23,12 @@ from typing import IO, Final, cast
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.formats import Stream, ads_in, opened
+from matchmaker.classad.formats import Stream, opened
 from matchmaker.classad.formats.stream import CHUNK, pieces_of, strict, without_mark
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.columns import saved
 from matchmaker.matching.columns.keys import key_from
+from matchmaker.matching.columns.reading import blocks_of
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.views import Block
 
@@ -164,7 +165,7 @@ def _main(path: str, *argv: str) -> None:
     store = Store(folded)
     pieces = _pieces(path, part)
     stream = Stream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
-    store.extend((_plain_key(ad, folded), ad) for ad in ads_in(stream))
+    store.absorb(blocks_of(stream, store.names, folded, lambda ad: _plain_key(ad, folded)))
     with Path(output).open("wb") as file:
         saved.save(store.parts(), key, file)
 

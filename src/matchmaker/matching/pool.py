@@ -15,14 +15,13 @@ import attrs
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Errors, Source, opened, reporter
-from matchmaker.classad.formats.stream import CHUNK
 from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value, is_number
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.reading import blocks_of
+from matchmaker.matching.columns.reading import CHUNK, blocks_of
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.converted import Convertible
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair

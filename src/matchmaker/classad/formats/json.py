@@ -95,6 +95,14 @@ def settled(text: str) -> str:
     return text if is_plain(text) else _STRING.sub(_settle, text)
 
 
+def _may_look(content: Any) -> bool:
+    """Whether a string in an object may look like an expression; in what is nested, one may."""
+    return not isinstance(content, dict) or any(
+        item[:6].lower() == "/expr(" if item.__class__ is str else item.__class__ in _OTHERS
+        for item in content.values()
+    )
+
+
 def _settle(found: re.Match[str]) -> str:
     string, colon = found.groups()
     try:
@@ -137,7 +145,7 @@ def _ad(part: Part) -> ClassAd:
         content = part.decoded
         if content is None:
             content = _DECODER.decode(part.text)
-        if not is_plain(part.text):
+        if _may_look(content) and not is_plain(part.text):
             content = _DECODER.decode(settled(part.text))
     except json.JSONDecodeError as error:
         wrong = ParseError(
@@ -214,9 +222,9 @@ def _text(text: str) -> str:
 
 def _held(value: Any) -> Any:
     """What an ad holds for a value of JSON."""
-    match = _EXPR.fullmatch(value) if isinstance(value, str) else None
-    if match:
-        return parse_value(match[1])
+    if isinstance(value, str):
+        match = _EXPR.fullmatch(value)
+        return parse_value(match[1]) if match else _text(value)
     node = _expression(value)
     return node.value if type(node) is Literal else node
 

@@ -38,6 +38,9 @@ LARGE: Final = 1 << 22
 """How many characters of text are read together. More take less time, and leave larger holes in
 memory behind."""
 
+CHUNK: Final = 1 << 20
+"""How many bytes of a file are read at once."""
+
 _MANY: Final = 2000
 _END: Final = ""
 """Stands behind the assignments of an ad."""
@@ -333,19 +336,20 @@ def _new_ads(pieces: Iterator[str], report: Report) -> Found:
 def _assignments(inside: str) -> list[str]:
     """Cut at semicolons that are not in strings or inner ads. If one hides elsewhere, it is odd."""
     texts = inside.split(";")
-    quotes = list(map(str.count, texts, repeat('"')))
-    depths = [0] * len(texts)
-    if "[" in inside:
-        closed = map(str.count, texts, repeat("]"))
-        depths = list(map(int.__sub__, map(str.count, texts, repeat("[")), closed))
+    unfinished = [
+        at
+        for at, text in enumerate(texts)
+        if ('"' in text and text.count('"') & 1)
+        or (("[" in text or "]" in text) and text.count("[") != text.count("]"))
+    ]
     found: list[str] = []
     # Of what is open at the end of a text: where it began, whether that is a string, how deep.
     done = begin = string = depth = 0
-    for at in [at for at in range(len(texts)) if quotes[at] & 1 or depths[at]]:
+    for at in unfinished:
         if not string and not depth:
             begin = at
-        string ^= quotes[at] & 1
-        depth += depths[at]
+        string ^= texts[at].count('"') & 1
+        depth += texts[at].count("[") - texts[at].count("]")
         if not string and not depth:
             found += texts[done:begin]
             done = at + 1
