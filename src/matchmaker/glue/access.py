@@ -274,7 +274,8 @@ def _owners(
 
 def published(values: Values) -> Values:
     """Return the values of a queue or view of GLUE 1.3, with those of its rules that count."""
-    return _with(values, readable(texts(values[RULES]))) if RULES in values else values
+    rules = readable(texts(values.get(RULES)))
+    return values if rules == values.get(RULES, []) else _with(values, list[Value](rules))
 
 
 def without_rules(record: Record) -> Issue:

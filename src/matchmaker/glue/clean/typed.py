@@ -246,9 +246,11 @@ class Cleaner:
                     kept = kept[:1]
                 found[column.name] = kept[0] if len(kept) == 1 else kept
         if on_entries:
+            case = Case(found, entry.attributes, self.now, say, ENTRY_RULES[0])
             for place, rule in enumerate(ENTRY_RULES):
                 if on_entries >> place & 1:
-                    rule.apply(Case(found, entry.attributes, self.now, say, rule))
+                    case.rule = rule
+                    rule.apply(case)
         return found
 
     def _values(self, column: _Column, texts: Iterable[str], say: Report) -> list[Value]:
