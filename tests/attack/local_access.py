@@ -105,7 +105,8 @@ def pbs_queues(chance: random.Random) -> dict[str, dict[str, str]]:
         if chance.random() < 0.3:
             facts["from_route_only"] = "True"
         facts |= {"enabled": "True", "started": "True"}
-    if chance.random() < 0.5:
+    # Without a routing queue there may be none that a job can be given to.
+    if chance.random() < 0.5 or all("from_route_only" in facts for facts in found.values()):
         onward = ",".join(chance.sample([*found], chance.randint(1, len(found))))
         route = {"queue_type": "Route", "route_destinations": onward}
         found["route"] = {**route, "enabled": "True", "started": "True"}
