@@ -445,7 +445,7 @@ def _refusal(
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
-    facts = ", ".join(fact for fact in clause.found if not fact.endswith(f"{ALSO} = undefined"))
+    facts = ", ".join(clause.found)
     return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
 
 
