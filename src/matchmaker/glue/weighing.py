@@ -82,9 +82,10 @@ def _weigher() -> Callable[[ComputingElement], int]:
 
 
 def _size(values: Values) -> int:
-    keys = (value for name in _KEYS if isinstance(value := values.get(name), list))
-    return len(values) + sum(
-        not (isinstance(item, str) and item.lower().startswith(CE_KEY))
-        for value in keys
-        for item in value
-    )
+    size = len(values)
+    for name in _KEYS:
+        keys = values.get(name)
+        if isinstance(keys, list):
+            texts = (key.lower() for key in keys if isinstance(key, str))
+            size += len(keys) - sum(text.startswith(CE_KEY) for text in texts)
+    return size

@@ -49,9 +49,10 @@ def marks(record: Record, name: str) -> tuple[str, ...]:
     >>> marks(record, "CEid")
     ('h:8443/cream-pbs-q',)
     """
-    wanted = {f"{by}{name}".lower() for by in ("", "cream", "htcondor")}
-    pairs = (text.partition("=") for text in record.texts("GLUE2EntityOtherInfo"))
-    return tuple(v.strip() for k, _, v in pairs if k.strip().lower() in wanted and v.strip())
+    lower = name.lower()
+    wanted = (lower, f"cream{lower}", f"htcondor{lower}")
+    pairs = [text.partition("=") for text in record.texts("GLUE2EntityOtherInfo")]
+    return tuple([v.strip() for k, _, v in pairs if k.strip().lower() in wanted and v.strip()])
 
 
 @cache
