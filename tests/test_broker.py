@@ -202,7 +202,7 @@ def test_the_brokers_own_conditions_are_told_in_words() -> None:
         [refused] = broker.choose(job, [parse_ad(queue)]).refused
         assert refused.by == "broker"
         said[fqan] = refused.reason
-    rules = 'GlueCEAccessControlBaseRule = {"VO:cms", "DENY:/cms/Role=bad"}'
+    rules = 'GlueCEAccessControlBaseRule = {"VO:cms", "DENY:/cms/Role=bad"}, AccessAlso = undefined'
     assert said == {
         "/lhcb": f"the broker refuses: no rule of access covers the job ({rules},"
         ' CertificateSubject = undefined, VirtualOrganisation = "lhcb", FQAN = "/lhcb")',
