@@ -52,33 +52,35 @@ def compact(column: Column, size: int) -> Column:
 
     What entered in blocks may have seemed to be new each time, or to come again.
     """
-    if isinstance(column, Coded):
-        fresh = _uncoded(column, size)
-        column.table.forget()
-    else:
-        fresh = _repeating(column, size)
+    fresh = uncoded(column, size) if isinstance(column, Coded) else _repeating(column, size)
     fresh.version = column.version
     return fresh
 
 
-def _uncoded(column: Coded, size: int) -> Column:
+def uncoded(column: Column, size: int) -> Column:
     """The column, or one of bare numbers or strings: their objects take more than a few codes."""
+    if not isinstance(column, Coded):
+        return column
+    column.table.forget()
     distinct = len(column.table) - 1
     if distinct < FEW or distinct * _NUMBERS <= size:
         return column
     kinds = list(map(type, column.table))
+    fresh: Column = column
     if 4 * (kinds.count(int) + kinds.count(float)) >= 3 * distinct:
-        return _numeric(column)
-    if 4 * kinds.count(str) >= 3 * distinct and distinct * _STRINGS > size:
-        return _texts(column)
-    return column
+        fresh = _numeric(column)
+    elif 4 * kinds.count(str) >= 3 * distinct and distinct * _STRINGS > size:
+        fresh = _texts(column)
+    fresh.version = column.version
+    return fresh
 
 
 def _repeating(column: Column, size: int) -> Column:
     """The column, or a coded one where its first `size` rows hold few numbers that come again."""
-    if not isinstance(column, Numeric) or size <= MANY:
+    if not isinstance(column, Numeric):
         return column
-    if 2 * len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > MANY:
+    most = MANY // 2 if size > MANY else size // _NUMBERS
+    if len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > most:
         return column
     table = Table((MISSING,))
     codes = np.zeros(len(column), np.uint16)

@@ -19,7 +19,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
 from matchmaker.matching.columns.contents import MISSING, same, unlike
 from matchmaker.matching.columns.entering import by_attribute, column_of, entered
-from matchmaker.matching.columns.forms import compact, settled
+from matchmaker.matching.columns.forms import compact, settled, uncoded
 from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
 from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
 from matchmaker.matching.columns.stored import Stored
@@ -120,7 +120,8 @@ class Store:
                 if self._size >= 2 * compacted:
                     # Objects of numbers that hardly repeat would leave holes behind.
                     compacted = self._size
-                    self._compact_columns()
+                    for folded, column in self._columns.items():
+                        self._columns[folded] = uncoded(column, self._size)
         with self._lock:
             self._trim()
         if again:
@@ -392,12 +393,9 @@ class Store:
     def _trim(self) -> None:
         """Gives columns that were filled their form, and gives back room that was too much."""
         self._index.merge(self._alive if self._dead else None)
-        self._compact_columns()
-        self._make_room(self._size)
-
-    def _compact_columns(self) -> None:
         for folded, column in self._columns.items():
             self._columns[folded] = compact(column, self._size)
+        self._make_room(self._size)
 
     def _make_room(self, room: int) -> None:
         """Gives everything room for that many rows, no less than there are."""
