@@ -151,7 +151,7 @@ NEW_VALUES = [
     '"half', '"a" "b"', "{1, 2}", '[ b = 1; c = "]" ]', "( 1 ; 2 )", "{ 1 ; 2 }", "{ ]", "a == 2",
     "'q;' + 1", "1 // c ; d = 1\n", "1 /* ; d = 1 */", "1 # ; d = 1\n", "4 / 2", "\t7 ", "= 1",
     '"/Expr(a)/"', 'f(x, "y")', "f(", "a ? b : c", '"nul\\0"', "\udc80", " " * 70 + "1",
-    "(" * 30 + "1" + ")" * 30, "[a=" * 255 + "1" + "]" * 255,
+    "'\"' + 1 // \"", "'/\"/' + 1", "(" * 30 + "1" + ")" * 30, "[a=" * 255 + "1" + "]" * 255,
 ]  # fmt: skip
 JSON_VALUES = [
     *NUMBERS, "true", "false", "null", "nul", "", " ", '""', '"a"', r'"say \"x\""', r'"back\\"',
@@ -251,3 +251,15 @@ def test_a_stream_in_brackets_is_the_pool_of_its_ads(name: str, data: st.DataObj
         lambda: Pool.read(io.StringIO(text), format=name, errors="report", report=ours.append)
     )
     assert (found, list(map(str, ours))) == (expected, list(map(str, theirs)))
+
+
+def test_a_quote_in_a_quoted_name_opens_no_string() -> None:
+    text = """[ Name = "n"; a = '"' + 1 // "; b = 2\n; c = 3 ]"""
+    [ad] = Pool.read(io.StringIO(text), format="new")
+    assert [ad] == list(read_ads(io.StringIO(text), "new"))
+    assert "b" not in ad
+
+
+def test_quotes_within_a_comment_take_no_time_of_each_other() -> None:
+    text = '[ Name = "n"; a = 1 // "' + r"\"" * 200_000 + "\n ]"
+    assert Pool.read(io.StringIO(text), format="new").keys() == ["n"]

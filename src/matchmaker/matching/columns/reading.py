@@ -147,18 +147,20 @@ def values_of(name: str, texts: list[str], table: AssignmentTable) -> tuple[list
 
 
 def _value_of(name: str, text: str, table: AssignmentTable) -> Any:
-    if table is BRACKETED and ("//" in text or "/*" in text):
-        bare = _STRING.sub("", text)
-        # A comment may hide a semicolon, upon which the next assignment is none.
-        if "//" in bare or "/*" in bare:
-            return _ODD
+    # A comment may hide a semicolon, upon which the next assignment is none.
+    if table is BRACKETED and ("//" in text or "/*" in text) and not _WITHOUT_COMMENT(text):
+        return _ODD
     try:
         return table[f"{name} = {text}"][1]
     except MissError:
         return _ODD
 
 
-_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_WITHOUT_COMMENT: Final = re.compile(
+    r"""(?:[^"'/]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|/(?![/*]))*+""",
+    re.DOTALL,
+).fullmatch
+"""Takes a text in which no comment begins: names in quotes may have the quote of a string."""
 
 
 def _column(values: list[Any], places: Rows) -> Column:
