@@ -15,8 +15,17 @@ from hypothesis import strategies as st
 
 from matchmaker import UNDEFINED, ClassAd, Value, broker, glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad.functions.control import access_by
-from matchmaker.classad.values import ErrorType
-from matchmaker.glue.access import ALSO, RULES, Access, of_ad, required, restricted
+from matchmaker.classad.values import ErrorType, is_error
+from matchmaker.glue.access import (
+    ALSO,
+    RULES,
+    Access,
+    not_denied,
+    of_ad,
+    readable,
+    required,
+    restricted,
+)
 from matchmaker.glue.publish.values import flat
 from matchmaker.glue.records import Values
 
@@ -621,3 +630,29 @@ def test_endpoints_of_one_address_are_doors_to_one_queue() -> None:
     assert (admitted(found), admitted(found, ZULU)) == (1, 1)
     same = ldif(text.replace("VO:zulu", "VO:cms"))
     assert (len(same.computing_elements()), admitted(same), admitted(same, ZULU)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "denial",
+    ["DENY:VO:cms,atlas", "DENY:VO:/cms", "DENY:VOMS:cms", "DENY:/cms,/cms/Role=bad",
+     "DENY://cms/Role=bad", "DENY:VO:*"],
+)  # fmt: skip
+def test_a_denial_that_names_nobody_cannot_be_read(denial: str) -> None:
+    assert readable(["ALL", denial]) == []
+
+
+@pytest.mark.parametrize("denial", ["DENY:/cms/Role=bad/", "DENY:VOMS:/cms/Role=Bad/"])
+def test_a_slash_at_the_end_of_a_denied_role_is_no_part_of_it(denial: str) -> None:
+    assert readable(["ALL", denial]) == ["ALL", denial]
+    rules: list[Value] = ["ALL", denial]
+    assert access_by(rules, UNDEFINED, "cms", "/cms/Role=bad") is False
+    assert access_by(rules, UNDEFINED, "cms", "/cms/Role=good") is True
+
+
+@pytest.mark.parametrize("vo", [["atlas"], 7, True])
+def test_a_vo_that_is_no_text_passes_no_denial(vo: Value) -> None:
+    assert is_error(access_by(["ALL", "DENY:VO:atlas"], UNDEFINED, vo, UNDEFINED))
+    assert is_error(access_by(["ALL", "DENY:/O=grid/CN=Eve"], vo, UNDEFINED, UNDEFINED))
+    job = ClassAd(VirtualOrganisation=vo)
+    queue = ClassAd({RULES: ["ALL", "DENY:VO:atlas"]})
+    assert parse_expr(not_denied("MY", "TARGET.")).eval(job, queue) is not True

@@ -39,9 +39,12 @@ _VO: Final = re.compile(r"[\w.-]+", re.ASCII)
 # A "deny:" within another rule is what is left where two lines ran together, and a backslash or
 # a blank at the end where a line was cut.
 _WHOM: Final = rf"VO:[^\s:]+|VOMS:\S.*|{FQAN.pattern}|/.+CN=.+|ALL"
+# A denial of what can be no name would deny nobody.
+_GROUP: Final = r"(?:/[\w.*-]+)+(?:/role=[\w.*-]+)?(?:/capability=[\w.*-]+)?/?"
+_DENIED: Final = rf"VO:[\w.-]+|(?:VOMS:)?{_GROUP}|/[^/=,]+=.+|ALL|[\w.-]+"
 _RULE: Final = re.compile(
     r"(?!.*.deny:)(?!.*[\x00-\x1f\x7f\ufffd])(?!.*[\s\\]\Z)"
-    rf"(?:{_WHOM}|DENY:(?:{_WHOM}|/.+|[\w.-]+))",
+    rf"(?:{_WHOM}|DENY:(?:{_DENIED}))",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -406,6 +406,9 @@ def access_by(
             return value
     if not all(isinstance(one, list) for one in lists):
         return wrong("accessBy", "lists of rules", rules if also is UNDEFINED else also)
+    for value in (subject, vo):
+        if not isinstance(value, str | UndefinedType):
+            return wrong("accessBy", "a subject and a VO as strings", value)
     paths = [name if isinstance(name, str) else "" for name in names]
     if budget is not None:
         texts = rule_texts(lists)
@@ -488,7 +491,8 @@ def _parts(name: str) -> tuple[str, str]:
 
 def _with_role(path: str) -> str:
     path = _ROLE.sub("/Role=", _CAPABILITY.sub("", path))
-    return path if path.endswith("*") or _ROLE.search(path) else f"{path.rstrip('/')}/Role=NULL"
+    path = path.rstrip("/")
+    return path if path.endswith("*") or _ROLE.search(path) else f"{path}/Role=NULL"
 
 
 def _covers(pattern: str, path: str) -> bool:
