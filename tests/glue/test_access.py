@@ -145,6 +145,20 @@ def test_two_descriptions_that_differ_admit_whom_both_admit() -> None:
     assert admitted(ldif(one + one)) == 1
 
 
+def test_a_description_without_rules_contradicts_none() -> None:
+    """Neither in one source, as an entry twice or in both trees, nor in two."""
+    of = "objectClass: GLUE2ComputingEndpoint\n"
+    tree = arc(endpoints=1, shares=1).replace(of, f"{of}GLUE2EndpointURL: https://c:1/arex\n")
+    tree = f"{tree.rstrip()}\nGLUE2EntityOtherInfo: CEid=c:1/cream-slurm-q\n"
+    listed = f"{CE}{RULES}: VO:cms\n"
+    for one, other in [(CE, listed), (listed, CE), (CE, tree)]:
+        found = ldif(f"{one}\n{other}")
+        assert (admitted(found), admitted(found, ZULU)) == (1, 0)
+        assert "access.conflict" not in rules_of(found)
+        two = broker.merged([("a", ldif(one)), ("b", ldif(other))])
+        assert "access.conflict" not in {issue.rule for _, issue in two.issues}
+
+
 def test_a_queue_whose_views_admit_nobody_has_rules_that_say_so() -> None:
     """It keeps its id, so that another source of the queue does not open it."""
     text = arc(endpoints=1, shares=1, rule="VO:atlas")

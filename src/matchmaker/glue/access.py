@@ -335,7 +335,8 @@ def agreeing(first: Record, second: Record, report: Report) -> Record:
     made = restricted(ours, [required(theirs)])
     if made is ours:
         return first
-    report(finding(second, *_CONFLICT, first.id))
+    if required(ours):
+        report(finding(second, *_CONFLICT, first.id))
     return attrs.evolve(first, values=made)
 
 
@@ -356,7 +357,7 @@ def agreed_queues(
 
 def _agreed(ce: ComputingElement, theirs: Sequence[Values], report: Report) -> ComputingElement:
     ways = [*map(required, theirs)]
-    if differ(all_of(_levels(ce)), all_of(theirs)):
+    if not unknown(ce) and differ(all_of(_levels(ce)), all_of(theirs)):
         report(conflict(ce.id))
     its = [attrs.evolve(v, values=restricted(v.values, ways)) for v in ce.views if _counts(v)]
     own = ce.values if its and not required(ce.values) else restricted(ce.values, ways)
