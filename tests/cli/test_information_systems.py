@@ -219,3 +219,11 @@ def test_what_shares_a_queue_is_listed_once(classad: Run, tmp_path: Path) -> Non
     rows = {row.pop("name"): list(row.values()) for row in json.loads(done.out)}
     assert rows[name] == [5, 16000, ["CRIC"]]
     assert len(rows) == 3
+
+
+def test_a_queue_that_no_grid_reaches_says_so(classad: Run, tmp_path: Path) -> None:
+    """The one of ACCESS is reached by SSH."""
+    made = files(tmp_path, job="[ Requirements = true; Rank = 1 ]")
+    asked = ["broker", made["job"], "--ldif", "examples/providers/ipf.json"]
+    assert "grid         no lines: neither HTCondor-CE nor ARC" in classad(*asked).out
+    assert "no lines" not in classad(*asked, "--lrms", "slurm").out

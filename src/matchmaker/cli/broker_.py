@@ -9,6 +9,7 @@ import click
 
 from matchmaker import batch, broker
 from matchmaker.broker.routing import unnamed
+from matchmaker.classad import ClassAd
 from matchmaker.cli import handing, queues, reports, sources, submission, transfers
 from matchmaker.cli.output import count, print_json, show, table, warn
 from matchmaker.cli.reports import rank_text
@@ -84,7 +85,7 @@ def command(
         page.data = {"job": job_file, "issues": found}
         done = _show(page, route, hosts)
         if route.queue is not None and route.submission is None:
-            _show_grid(page, broker.grid_lines(job, route.queue.ad))
+            _show_grid(page, job, route.queue.ad, lrms)
         if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
             warn(f"warning: {said}")
         if route.queue is None and (hint := queues.no_match_hint(job, known, hosts)):
@@ -104,10 +105,14 @@ def command(
     return 0 if done else 1
 
 
-def _show_grid(page: reports.Page, lines: tuple[str, ...]) -> None:
+def _show_grid(page: reports.Page, job: ClassAd, queue: ClassAd, lrms: str | None) -> None:
     """Adds the lines of a submit description that send the job to the queue through a grid."""
+    lines = broker.grid_lines(job, queue)
     if lines:
         page.data["grid"] = list(lines)
+    elif lrms is None and ("InformationSystem" in queue or "GLUE2" in queue):
+        said = "no lines: neither HTCondor-CE nor ARC is known to take its jobs"
+        page.say("grid", f"{said}; with --lrms NAME come the flags for its batch system")
     for line in lines:
         page.say("grid", line)
 
