@@ -347,6 +347,16 @@ def test_entries_that_say_nothing_are_left_out_and_told() -> None:
     assert rules(read(mixed)) == {"system.entry": 1, "link.no-queue": 1}
 
 
+def test_downtimes_that_close_no_queue_are_told() -> None:
+    downtimes = read(rg_downtimes())
+    [place] = {downtime.ce for downtime in downtimes.snapshot.downtimes}
+    for host, told in [(place.upper(), 0), ("other.example", 1)]:
+        queue = ClassAd(CEid=f"{host}:9619/condorce-slurm-q")
+        found = broker.merged([("queues", [queue]), ("downtimes", downtimes)])
+        issues = [issue for _, issue in found.issues if issue.rule == "source.downtime"]
+        assert [(issue.raw, issue.level) for issue in issues] == [(place, "I")] * told
+
+
 def test_a_packed_document_is_read() -> None:
     packed = io.BytesIO(gzip.compress(RESOURCES.encode()))
     assert len(glue.read(packed).computing_elements()) == 3

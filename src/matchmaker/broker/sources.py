@@ -18,7 +18,7 @@ from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted
 from matchmaker.glue.issues import issue as made
 from matchmaker.glue.snapshot import joined
-from matchmaker.glue.systems.downtimes import Downtime, close
+from matchmaker.glue.systems.downtimes import Downtime, close, elsewhere
 from matchmaker.glue.systems.registry import placed
 from matchmaker.glue.systems.trust import unite
 from matchmaker.nodes import policies_of, queues_of, with_policy
@@ -102,6 +102,7 @@ def merged(
     found: list[_Described] = []
     issues: list[tuple[str, Issue]] = []
     records: list[GlueRecords] = []
+    announced: list[tuple[str, Sequence[Downtime]]] = []
     described = [(source, *_described(given)) for source, given in _pairs(sources)]
     whole = described if accept_partial else [*_whole(described, issues)]
     for number, (source, description, given) in enumerate(whole):
@@ -112,6 +113,7 @@ def merged(
             if not known and all(i.rule != "link.no-queue" for i in description.issues):
                 raise ValueError(f"{source}: no entry of a GLUE information system was found")
             records.append(parts)
+            announced.append((source, parts.downtimes))
             issues.extend((source, issue) for issue in description.issues)
             ads = [*description.computing_elements(), *ads]
         elif not ads:
@@ -132,6 +134,7 @@ def merged(
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
     whole_grid = records[0] if records else _NOTHING
     queues = _placed([*kept.values()])
+    issues.extend(_closing_nothing(queues, announced))
     return Queues(_closed(queues, whole_grid.downtimes), tuple(issues), whole_grid)
 
 
@@ -167,6 +170,18 @@ def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Que
         return tuple(queues)
     ads = close([queue.ad for queue in queues], downtimes)
     return tuple(attrs.evolve(queue, ad=ad) for queue, ad in zip(queues, ads, strict=True))
+
+
+def _closing_nothing(
+    queues: Sequence[Queue], announced: Iterable[tuple[str, Sequence[Downtime]]]
+) -> Iterator[tuple[str, Issue]]:
+    """Yield for each source the finding that downtimes are of no queue that is described."""
+    said = "downtimes of places that no queue here has as its host, endpoint, id or OSG_Resource"
+    for source, downtimes in announced:
+        places = elsewhere((queue.ad for queue in queues), downtimes) if downtimes else []
+        if places:
+            shown = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
+            yield source, made("source.downtime", said, raw=shown, count=len(places))
 
 
 def _pairs(sources: Any) -> Iterator[tuple[str, Iterable[ClassAd]]]:

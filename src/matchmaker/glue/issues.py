@@ -38,6 +38,7 @@ ERRORS: Final = _rules({
 NOTES: Final = _rules({
     "clean": "benchmark case cpu-time no-limit platform",
     "link": "elsewhere no-queue repeated",
+    "source": "downtime",
 })  # fmt: skip
 """Rules that only put a spelling or a number into its usual form, or say what a source has."""
 

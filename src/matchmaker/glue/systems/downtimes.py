@@ -78,6 +78,20 @@ def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd
     return [_closed(ad, by_place) for ad in ads] if by_place else list(ads)
 
 
+def elsewhere(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[str]:
+    """Return the places of downtimes that would close a queue and that no queue has, each once.
+
+    >>> from datetime import UTC
+    >>> times = datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 2, tzinfo=UTC)
+    >>> down = [Downtime(place, "CE", *times) for place in ("A.edu", "B")]
+    >>> elsewhere([ClassAd(CEid="a.edu:443/q")], down)
+    ['B']
+    """
+    known = {place for ad in ads for place in _places(ad)}
+    outages = (downtime.ce for downtime in downtimes if downtime.severity.upper() == OUTAGE)
+    return [place for place in dict.fromkeys(outages) if place.lower() not in known]
+
+
 def _closed(ad: ClassAd, by_place: Mapping[str, list[Downtime]]) -> ClassAd:
     found = [downtime for place in _places(ad) for downtime in by_place.get(place, ())]
     if not found:
