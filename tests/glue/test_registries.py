@@ -280,6 +280,24 @@ def test_entries_of_a_factory() -> None:
     assert rules(found) == {"system.entry": 1, "access.none": 1}
 
 
+def test_gatekeepers_of_cream() -> None:
+    def entry(gatekeeper: str) -> str:
+        return f'<entry name="e" gridtype="cream" gatekeeper="{gatekeeper}"/>'
+
+    gatekeepers = (
+        "https://a.example:8443/ce-cream/services/CREAM2 pbs long",
+        "b.example:8443/cream-pbs-long",
+        "c.example:8443/cream-pbs-two words",
+    )
+    entries = "".join(map(entry, gatekeepers))
+    found = read(f"<glidein><entries>{entries}</entries></glidein>")
+    assert [str(ad["CEid"]) for ad in found.computing_elements()] == [
+        "a.example:8443/cream-pbs-long",
+        "b.example:8443/cream-pbs-long",
+        "c.example:8443/cream-pbs-default",
+    ]
+
+
 def test_entries_at_one_queue_are_views_of_it() -> None:
     text = FACTORY.replace('value="gpu"', 'value="grid"')
     ads = by_id(read(text))

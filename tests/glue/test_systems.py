@@ -168,6 +168,12 @@ def test_limits_of_a_processor_are_multiplied() -> None:
     assert ads(read(document))[ARC].eval("MaxMemoryPerNode") == 16000
 
 
+def test_a_limit_beyond_64_bits_is_left_out_and_no_other_queue_with_it() -> None:
+    large = {"catchall": "per_core_attr", "maxrss": 2**62, "corecount": 2**62}
+    document = {"NORTH": PANDA["NORTH_UCORE"] | large}
+    assert "MaxMemoryPerNode" not in ads(read(document))[ARC]
+
+
 def test_ces_of_cric() -> None:
     found = read(CES)
     by_id = ads(found)
@@ -300,6 +306,16 @@ def test_a_report_of_computing_resources() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("size", "megabytes"), [("2.5", 2500), (4, 4000), (True, None), (0.0001, None), ("x", None)]
+)
+def test_memory_of_crr(size: object, megabytes: int | None) -> None:
+    resource = {"memory_gb": size, "accesspoints": {"a": {"endpoint_urls": ["ce.example"]}}}
+    [ad] = ads(read({"computingresources": {"r": resource}})).values()
+    assert (ad["GlueHostMainMemoryRAMSize"] if megabytes else None) == megabytes
+    assert ("GlueHostMainMemoryRAMSize" in ad) is (megabytes is not None)
+
+
 def test_the_proposal_before_crr() -> None:
     service = {
         "ce_name": "gate",
@@ -390,6 +406,13 @@ def test_queues_that_people_write_down() -> None:
 )
 def test_faults_of_people_are_said_with_their_places(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
+        glue.read(io.BytesIO(text.encode()))
+
+
+@pytest.mark.parametrize("part", ["a.", '"a" . ', "'a'."])
+def test_a_key_of_many_parts_is_refused_before_it_takes_memory(part: str) -> None:
+    text = f"[[queue]]\n{part * 20_000}a = 1\n"
+    with pytest.raises(ValueError, match="not TOML: nested too deeply"):
         glue.read(io.BytesIO(text.encode()))
 
 
@@ -525,7 +548,16 @@ def test_a_job_gets_to_a_queue_of_a_grid() -> None:
 
 
 @pytest.mark.parametrize(
-    "resource", ["condor a $(HOME)", "condor a\nqueue 9", "batch pbs", "condor", "arc  x", ""]
+    "resource",
+    [
+        "condor a $(HOME)",
+        "condor a\nqueue 9",
+        "cream a pbs q\\",
+        "batch pbs",
+        "condor",
+        "arc  x",
+        "",
+    ],
 )
 def test_no_queue_writes_lines_of_its_own(resource: str) -> None:
     assert broker.grid_lines(ClassAd(), ClassAd(GridResource=resource)) == ()

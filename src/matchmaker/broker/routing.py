@@ -338,8 +338,9 @@ def _check_state(queue: Queue) -> None:
         raise NotTakenError(f"{NOT_TAKEN} ({queue.name}: GlueCEStateStatus = {state})")
 
 
-_RESOURCE: Final = re.compile(r"(?P<kind>condor|arc|cream)(?: [!#%-~]+)+")
-"""A ``grid_resource``: its grid type and words without a macro of HTCondor's."""
+_RESOURCE: Final = re.compile(r"(?P<kind>condor|arc|cream)(?: [!#%-\[\]-~]+)+")
+"""A ``grid_resource``: its grid type and words without a macro of HTCondor's, and without a
+backslash, which at the end of a line takes the next one too."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@:/+-]+")
 _KINDS: Final = {
     "condorce": "htcondor-ce",

@@ -128,6 +128,9 @@ _FORMS: Final[dict[Form, re.Pattern[bytes]]] = {
     "json": re.compile(rb"\s*+[{\[]"),
     "ads": re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+[A-Za-z_]\w*+[ \t]*+="),
 }
+# A key of n parts takes the work and the memory of n * n.
+_PART: Final = rb"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DOTTED: Final = re.compile(rb"(?:%b[ \t]*+\.[ \t]*+){%d}" % (_PART, LIMITS.depth))
 _CATALOG: Final = osg.CATALOG.encode()
 
 
@@ -145,6 +148,8 @@ def parse(data: bytes, form: Form) -> object:
         return _xml(data)
     if form == "yaml":
         return topology.parse_yaml(data)
+    if form == "toml" and _DOTTED.search(data):
+        raise ValueError("not TOML: nested too deeply")
     try:
         if form == "json":
             return json.loads(data)

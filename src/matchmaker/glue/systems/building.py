@@ -158,11 +158,15 @@ def name(value: object) -> str:
 def positive(value: object) -> int | None:
     """Return a number above 0, rounded; None for anything else, which stands for unknown.
 
-    Texts of digits are numbers too: CRIC has both.
-
     >>> positive(4000), positive("4000"), positive(2.6), positive(0), positive("-1"), positive(True)
     (4000, 4000, 3, None, None, None)
     """
+    number = number_of(value)
+    return (whole(number) or None) if number is not None else None
+
+
+def number_of(value: object) -> float | None:
+    """Return a number above 0; None for anything else. Texts of digits are too: CRIC has both."""
     if isinstance(value, str):
         if not re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,18})?", value.strip(), re.ASCII):
             return None
@@ -171,7 +175,7 @@ def positive(value: object) -> int | None:
         return None
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return (whole(value) or None) if value > 0 else None
+    return value if value > 0 else None
 
 
 def named(document: object, key: str) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
+from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import (
@@ -110,10 +111,9 @@ def _limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, 
     if cores is not None:
         found["MaxCpusPerNode"] = found["GlueHostArchitectureSMPSize"] = cores
     memory = positive(item.get("maxrss"))
-    if memory is not None:
-        # A site may say that its limits are those of a processor (Harvester).
-        if "per_core_attr" in text(item.get("catchall")).split(","):
-            memory *= cores or 1
+    # A site may say that its limits are those of a processor (Harvester).
+    each = cores if "per_core_attr" in text(item.get("catchall")).split(",") else None
+    if memory is not None and (memory := whole(memory * (each or 1))) is not None:
         found["MaxMemoryPerNode"] = found["GlueHostMainMemoryRAMSize"] = memory
     if resource := text(item.get("resource_type")):
         found["ResourceType"] = resource

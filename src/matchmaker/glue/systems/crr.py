@@ -25,6 +25,7 @@ from matchmaker.glue.systems.building import (
     Endpoint,
     name,
     named,
+    number_of,
     positive,
     rules_of,
     text,
@@ -170,9 +171,9 @@ def _limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Valu
         if (minutes := positive(folded.get(theirs))) is not None:
             values[ours] = minutes
     for key in _MEMORY:
-        size = folded.get(key)
-        if isinstance(size, (int, float)) and 0 < size < _LARGEST:
-            hosts["GlueHostMainMemoryRAMSize"] = round(size * 1000)
+        size = number_of(folded.get(key))
+        if size is not None and size < _LARGEST and (memory := positive(size * 1000)) is not None:
+            hosts["GlueHostMainMemoryRAMSize"] = memory
     vos = folded.get("assigned_vos")
     if isinstance(vos, list) and vos:
         values[RULES] = list[Value](rules_of(vos))

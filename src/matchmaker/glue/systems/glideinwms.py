@@ -88,9 +88,16 @@ def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
         builder.leave("system.entry", said, f"{title} {kind}".strip())
         return
     gatekeeper = text(entry.get("gatekeeper"))
-    # An HTCondor-CE's is its schedd and its collector, CREAM's the id of a queue.
-    place = split_id(gatekeeper) if flavour == "cream-ce" else None
-    host = place[0].partition("/")[0] if place else gatekeeper.split(" ")[-1]
+    # An HTCondor-CE's is its schedd and its collector, CREAM's the id of a queue, or its URL, the
+    # batch system and a queue.
+    words = gatekeeper.split(" ")
+    place = None
+    if flavour == "cream-ce":
+        url = len(words) == 3 and "://" in words[0]
+        place = (words[0], words[1], words[2]) if url else split_id(gatekeeper)
+    host = words[-1]
+    if place is not None:
+        host = place[0] if "://" in place[0] else place[0].partition("/")[0]
     endpoint = Endpoint.of(host, flavour)
     if endpoint is None:
         said = "an entry whose gatekeeper is no host, left out"
@@ -125,8 +132,8 @@ def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
     queues += [asked.get(key, "") for key in ("batch_queue", "remote_queue", "queue")]
     builder.add(
         endpoint,
-        (place[2] if place else next(filter(None, map(name, queues)), "")) or DEFAULT_QUEUE,
-        lrms=place[1] if place else "",
+        (name(place[2]) if place else next(filter(None, map(name, queues)), "")) or DEFAULT_QUEUE,
+        lrms=name(place[1]) if place else "",
         site=attributes.get("GLIDEIN_Site", ""),
         view=title,
         values=values,
