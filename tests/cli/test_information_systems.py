@@ -227,3 +227,18 @@ def test_a_queue_that_no_grid_reaches_says_so(classad: Run, tmp_path: Path) -> N
     asked = ["broker", made["job"], "--ldif", "examples/providers/ipf.json"]
     assert "grid         no lines: neither HTCondor-CE nor ARC" in classad(*asked).out
     assert "no lines" not in classad(*asked, "--lrms", "slurm").out
+
+
+def test_queues_of_unknown_access_are_marked(classad: Run, tmp_path: Path) -> None:
+    unruled = LDIF.replace("GlueCEAccessControlBaseRule: VO:cms\n", "").replace("fjord", "lake")
+    by_hand = f'[ CEid = "{ARC.replace("fjord", "moor")}" ]'
+    made = files(tmp_path, job=JOB, queues=LDIF, open=unruled, hand=by_hand)
+    asked = ["broker", made["job"], "--ldif", made["queues"]]
+    assert "access" not in classad(*asked).out
+    asked += ["--ldif", made["open"], "--ce", made["hand"]]
+    shown = [line.split() for line in classad(*asked).out.splitlines() if line[:1].isdigit()][1:]
+    assert [(row[1].split(".")[1], row[-1]) for row in shown] == [
+        ("fjord", "known"), ("lake", "unknown"), ("moor", "unknown")
+    ]  # fmt: skip
+    ranked = json.loads(classad(*asked, "--json").out)["queues"]["ranked"]
+    assert [row.get("access") for row in ranked] == [None, "unknown", None]

@@ -30,8 +30,9 @@ from matchmaker.cli.output import (
     table,
     wrapped,
 )
+from matchmaker.glue.access import UNKNOWN, of_ad, required
 from matchmaker.matching.pair import value_text
-from matchmaker.matching.selection import Refusal, Selection
+from matchmaker.matching.selection import Candidate, Refusal, Selection
 from matchmaker.reduction import Reduction, Verdict, phrase
 
 
@@ -53,9 +54,18 @@ def selection_data(selection: Selection) -> dict[str, Any]:
     """The ranking, the refusals with their reasons, and the choice."""
     return {
         "chosen": selection.chosen.name if selection.chosen else None,
-        "ranked": [{"name": c.name, "rank": rank_data(c.rank)} for c in selection.ranked],
+        "ranked": [_ranked_data(candidate) for candidate in selection.ranked],
         "refused": [_refusal_data(refusal) for refusal in selection.refused],
     }
+
+
+def _ranked_data(candidate: Candidate) -> dict[str, Any]:
+    data = {"name": candidate.name, "rank": rank_data(candidate.rank)}
+    return data | ({"access": "unknown"} if _of_unknown_access(candidate) else {})
+
+
+def _of_unknown_access(candidate: Candidate) -> bool:
+    return candidate.ad.eval(UNKNOWN) is True
 
 
 def _refusal_data(refusal: Refusal) -> dict[str, Any]:
@@ -134,9 +144,11 @@ class Page:
     ) -> None:
         """Adds a table of the ranking, and one of the refusals with their reasons.
 
-        A last column shows the states, if they are given.
+        Last columns show the states, if they are given, and which access is unknown, if any is.
         """
+        unknown = any(map(_of_unknown_access, selection.ranked))
         columns = ["", kind, "rank", *([also] if also else []), *(["state"] if states else [])]
+        columns += ["access"] if unknown else []
         rows = [
             [
                 place,
@@ -144,6 +156,7 @@ class Page:
                 rank_text(candidate.rank),
                 *([value_text(candidate.ad.eval(attribute))] if also else []),
                 *([states[place - 1]] if states else []),
+                *(["known" if required(of_ad(candidate.ad)) else "unknown"] if unknown else []),
             ]
             for place, candidate in enumerate(selection.ranked, 1)
         ]
