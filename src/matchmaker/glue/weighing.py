@@ -41,10 +41,10 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         ce = snapshot.computing_elements[place]
         said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
         report(issue("link.too-many", said, raw=ce.id))
-    all_of = snapshot.computing_elements
+    queues = snapshot.computing_elements
     return attrs.evolve(
         snapshot,
-        computing_elements=tuple(ce for n, ce in enumerate(all_of) if n not in dropped),
+        computing_elements=tuple(ce for n, ce in enumerate(queues) if n not in dropped),
     )
 
 
