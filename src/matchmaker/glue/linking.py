@@ -1,7 +1,7 @@
 """How entries are linked: the keys that they hold, the names that they have, and what fails.
 
 A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported, and so
-is what goes beyond an `Allowance`.
+is what goes beyond a `Quota`.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Record:
 
 
 @attrs.define(slots=True)
-class Allowance:
-    """How many of something a source may make; what is beyond is left out, and reported once.
+class Quota:
+    """A bound on the items that a source may make; the rest is left out, and reported once.
 
     Attributes:
         most: the greatest number.
-        what: of what, in the plural.
+        what: the name of the items, in the plural.
         report: called with the `Issue` ``link.too-many``.
         cut: whether anything was left out.
     """
@@ -67,8 +67,8 @@ class Allowance:
     _used: int = attrs.field(default=0, init=False)
     cut: bool = attrs.field(default=False, init=False)
 
-    def few(self, made: Iterable[_T], record: Record) -> list[_T]:
-        """What is made of a record, as far as there is room; no more of it is asked for."""
+    def take(self, made: Iterable[_T], record: Record) -> list[_T]:
+        """Take the items of a record until the quota is used up; ask for no more of them."""
         left = self.most - self._used
         kept = list(islice(made, left + 1))
         if len(kept) > left:

@@ -23,8 +23,8 @@ from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import (
-    Allowance,
     Children,
+    Quota,
     Record,
     by_id,
     dangling,
@@ -101,7 +101,7 @@ def link(
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in IDS}
     most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
-    links = Allowance(most, "links", report)
+    links = Quota(most, "links", report)
     return _Linker(known, policies, report, rules, links, described).all()
 
 
@@ -120,7 +120,7 @@ class _Linker:
     policies: Policies
     report: Report
     rules: frozenset[str]
-    links: Allowance
+    links: Quota
     described: Collection[str]
     _nested: dict[int, Expr] = attrs.Factory(dict)
     _sizes: dict[int, int] = attrs.Factory(dict)
@@ -167,8 +167,8 @@ class _Linker:
             parts = len(jobs) + len(treated)
             made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
             most = max(LIMITS.queues, LIMITS.repeated * parts)
-            room = Allowance(most, "queues, shares at endpoints", self.report)
-            for group in by_queue(room.few(made, service)):
+            room = Quota(most, "queues, shares at endpoints", self.report)
+            for group in by_queue(room.take(made, service)):
                 element, share = queue_of(group)
                 if unknown(element):
                     self.report(without_rules(share))
@@ -176,7 +176,7 @@ class _Linker:
                 ident = element.id if alone else f"{service.id}/{share.id}"
                 cluster = None
                 if manager is not None:
-                    its = self.links.few(hosts[_place(manager)], share)
+                    its = self.links.take(hosts[_place(manager)], share)
                     subs = self._hosts_of(share, its)
                     place = (*_place(manager), *(sub.id for sub in subs))
                     if place not in clusters:
@@ -191,7 +191,7 @@ class _Linker:
                 else:
                     said = "no manager, so nothing is known of its hosts"
                     self.report(finding(share, "link.no-cluster", said))
-                near = by_id(self.links.few(close.to(service.id, element.id), share))
+                near = by_id(self.links.take(close.to(service.id, element.id), share))
                 binds = tuple(map(close.bind, near))
                 bound = tuple(bind.se_id for bind in binds)
                 queues.append(
@@ -257,12 +257,12 @@ class _Linker:
             records, its = environments.of(manager), applications.of(manager)
             tagged = _by_environment(its)
             most = max(LIMITS.tags, LIMITS.repeated * (len(records) + len(its)))
-            room = Allowance(most, "applications on the hosts of a manager", self.report)
+            room = Quota(most, "applications on the hosts of a manager", self.report)
             subs = found[_place(manager)] = []
             for record in records:
                 chosen = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
-                chosen = room.few(chosen, record)
-                speeds = self.links.few(marks_of.of(record) or general.of(manager), record)
+                chosen = room.take(chosen, record)
+                speeds = self.links.take(marks_of.of(record) or general.of(manager), record)
                 values = translate.subcluster(
                     record, manager, speeds, chosen, report=self.report, rules=self.rules
                 )

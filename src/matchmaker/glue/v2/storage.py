@@ -11,7 +11,7 @@ from typing import TypeAlias
 import attrs
 
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import Allowance, Record, dangling, grouped, keys_of
+from matchmaker.glue.linking import Quota, Record, dangling, grouped, keys_of
 from matchmaker.glue.records import Bind, StorageArea, StorageElement
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, marks
@@ -19,7 +19,7 @@ from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, marks
 Kinds: TypeAlias = Mapping[str, list[Record]]
 
 
-def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]:
+def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
     """The storage elements of a source: services of storage, an area for each VO of a share."""
 
     def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
@@ -33,14 +33,14 @@ def storage_elements(kinds: Kinds, links: Allowance) -> Iterator[StorageElement]
     totals = of(service_id, "storageservicecapacity", "StorageServiceCapacityStorageService")
     for service in kinds["glue2storageservice"]:
         areas: list[StorageArea] = []
-        for share in links.few(shares.get(service.id.lower(), []), service):
+        for share in links.take(shares.get(service.id.lower(), []), service):
             key = share.id.lower()
             found = translate.areas(
                 share,
-                links.few(mapping.get(key, []), share),
-                links.few(sizes.get(key, []), share),
+                links.take(mapping.get(key, []), share),
+                links.take(sizes.get(key, []), share),
             )
-            areas += links.few((StorageArea(name, its) for name, its in found), share)
+            areas += links.take((StorageArea(name, its) for name, its in found), share)
         values = translate.storage(service, totals.get(service.id.lower(), []))
         areas.sort(key=lambda area: (area.id.lower(), area.id))
         yield StorageElement(service.id, values, tuple(areas))
