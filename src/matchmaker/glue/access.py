@@ -200,13 +200,13 @@ def restricted(values: Values, others: Iterable[Sequence[Value]]) -> Values:
 
 
 @attrs.frozen(slots=True)
-class Policies:
+class AccessPolicies:
     """The rules of shares and endpoints, by kind, service and id in lower case."""
 
     _rules: Mapping[tuple[str, str, str], Sequence[str]]
 
     @classmethod
-    def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> Policies:
+    def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> AccessPolicies:
         """Link the policies among records by class.
 
         The id of a policy is its own only within what it is of: ARC repeats one under every

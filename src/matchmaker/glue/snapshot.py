@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from matchmaker.glue.access import HOLDERS, Policies, agreed_queues, agreeing, damaged
+from matchmaker.glue.access import HOLDERS, AccessPolicies, agreed_queues, agreeing, damaged
 from matchmaker.glue.clean.typed import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
@@ -85,7 +85,7 @@ def build(
         kinds[kind].append(record)
     old = glue13.link(kinds, report)
     described_by_old = {ce.id.lower() for ce in old.computing_elements}
-    new = glue20.link(kinds, Policies.of(kinds, report), report, rules, described_by_old)
+    new = glue20.link(kinds, AccessPolicies.of(kinds, report), report, rules, described_by_old)
     linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))

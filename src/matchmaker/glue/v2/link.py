@@ -18,7 +18,15 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr
-from matchmaker.glue.access import ALSO, RULES, Policies, all_of, required, unknown, without_rules
+from matchmaker.glue.access import (
+    ALSO,
+    RULES,
+    AccessPolicies,
+    all_of,
+    required,
+    unknown,
+    without_rules,
+)
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.limits import LIMITS
@@ -82,7 +90,7 @@ _WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2ben
 
 def link(
     kinds: Mapping[str, list[Record]],
-    policies: Policies,
+    policies: AccessPolicies,
     report: Report,
     rules: frozenset[str] = frozenset(),
     described: Collection[str] = frozenset(),
@@ -117,7 +125,7 @@ class _Linker:
     """The records of one snapshot by class, and how they hang together."""
 
     kinds: Mapping[str, list[Record]]
-    policies: Policies
+    policies: AccessPolicies
     report: Report
     rules: frozenset[str]
     links: Quota
@@ -300,8 +308,8 @@ class _Linker:
         return [sub for _, sub in sorted(chosen, key=lambda row: row[0]) or hosts]
 
     def _light(
-        self, made: Iterable[tuple[int, Pair]], most: int, service: Record
-    ) -> Iterator[Pair]:
+        self, made: Iterable[tuple[int, EndpointShare]], most: int, service: Record
+    ) -> Iterator[EndpointShare]:
         """Pairs until they are made of more than `most` values; then an issue says so."""
         for size, pair in made:
             most -= size
@@ -324,7 +332,7 @@ class _Linker:
         manager: Record | None,
         endpoints: Mapping[str, Record],
         share: Record,
-    ) -> Iterator[tuple[int, Pair]]:
+    ) -> Iterator[tuple[int, EndpointShare]]:
         """Each endpoint with a share, and the number of values that the pair is made of."""
         wanted = keys_of(share, ENDPOINTS, "")
         known = [
@@ -364,11 +372,11 @@ class _Linker:
                     }
                 )
             values.update(access)
-            yield size, Pair(ce_id, share, values, endpoint.id if endpoint else "")
+            yield size, EndpointShare(ce_id, share, values, endpoint.id if endpoint else "")
 
 
 @attrs.frozen(slots=True, eq=False)
-class Pair:
+class EndpointShare:
     """An endpoint with a share, as GLUE 1.3 would call and describe it.
 
     Attributes:
@@ -390,13 +398,13 @@ def takes_jobs(endpoint: Record) -> bool:
     return not said or any(word in text for text in said for word in _SUBMISSION)
 
 
-def by_queue(pairs: Iterable[Pair]) -> list[Sequence[Pair]]:
+def by_queue(pairs: Iterable[EndpointShare]) -> list[Sequence[EndpointShare]]:
     """The pairs of each queue; of a share at several endpoints of one address there is one.
 
     Endpoints of one address are doors to one queue: whom one of them admits may use it. Those that
     differ in whom they admit are so many views.
     """
-    groups: dict[str, dict[tuple[int, str], Pair]] = {}
+    groups: dict[str, dict[tuple[int, str], EndpointShare]] = {}
     for pair in pairs:
         alone = pair.endpoint if pair.ce_id == pair.share.id else ""
         place = id(pair.share), f"{required(pair.values)}{alone}"
@@ -404,7 +412,7 @@ def by_queue(pairs: Iterable[Pair]) -> list[Sequence[Pair]]:
     return [[*group.values()] for group in groups.values()]
 
 
-def queue_of(group: Sequence[Pair]) -> tuple[ComputingElement, Record]:
+def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
     """The queue that pairs of one id are, with a view for each share that is not the queue itself.
 
     Shares of one queue that do not say what they are to it become its views. A share that goes by
