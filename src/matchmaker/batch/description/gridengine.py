@@ -15,7 +15,7 @@ import attrs
 
 from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
 from matchmaker.batch.description.records import Node, Queue, by_queue, greatest, model, status
-from matchmaker.batch.description.texts import Format, Record, Text, as_xml
+from matchmaker.batch.description.texts import FactReader, Format, Text, as_xml
 from matchmaker.batch.description.units import (
     first,
     limit,
@@ -93,7 +93,7 @@ class _Limits:
     others: int | None = None
 
     @classmethod
-    def of(cls, queue: Record, name: str) -> _Limits:
+    def of(cls, queue: FactReader, name: str) -> _Limits:
         """Read a limit of a queue's configuration; a part that cannot be read is noted."""
         parts = {
             "": queue.facts[name].partition(",")[0],
@@ -114,21 +114,21 @@ class _Said:
 
     hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
     instances: dict[str, dict[str, dict[str, str]]] = attrs.Factory(dict)
-    used: dict[str, Record] = attrs.Factory(dict)
+    used: dict[str, FactReader] = attrs.Factory(dict)
     configured: dict[str, dict[str, str]] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
     limits: dict[tuple[str, str], _Limits] = attrs.Factory(dict)
     booleans: set[str] = attrs.Factory(set)
     texts: dict[str, Text] = attrs.Factory(dict)
 
-    def host(self, name: str, facts: Mapping[str, str]) -> Record:
+    def host(self, name: str, facts: Mapping[str, str]) -> FactReader:
         """Facts about a host, to be read."""
-        return Record(f"host {name}", facts, self.texts[name])
+        return FactReader(f"host {name}", facts, self.texts[name])
 
-    def of_instance(self, queue: str, host: str) -> Record:
+    def of_instance(self, queue: str, host: str) -> FactReader:
         """Facts about a queue on a host, to be read."""
         facts = self.instances.get(host, {}).get(queue, {})
-        return Record(f"queue {queue}@{host}", facts, self.texts[host])
+        return FactReader(f"queue {queue}@{host}", facts, self.texts[host])
 
     def instance(self, queue: str, host: str) -> dict[str, str]:
         """The facts of a queue on a host."""
@@ -153,7 +153,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
             for name, facts in _configured(text).items():
                 said.configured[name] = facts
                 named = [each for each in (*_WALL, *_CPU) if each in facts]
-                queue = Record(f"queue {name}", facts, text)
+                queue = FactReader(f"queue {name}", facts, text)
                 said.limits.update({(name, each): _Limits.of(queue, each) for each in named})
                 said.access[name] = both(
                     said.access.get(name, EVERYBODY), _access(name, facts, text)
@@ -184,7 +184,7 @@ def _take(root: Element, said: _Said, text: Text) -> None:
     for entry in root.iter("cluster_queue_summary"):
         facts = _parts(entry)
         name = facts.get("name", "")
-        said.used[name] = Record(f"queue {name}", facts, text)
+        said.used[name] = FactReader(f"queue {name}", facts, text)
     for entry in root.iter("Queue-List"):
         queue_name, _, host_name = (entry.findtext("name") or "").partition("@")
         said.texts.setdefault(host_name, text)
@@ -251,11 +251,11 @@ def _node(name: str, said: _Said) -> Node:
     )
 
 
-def _slots(instance: Record) -> int | None:
+def _slots(instance: FactReader) -> int | None:
     return instance.number(*_SLOTS)
 
 
-def _taken(instance: Record) -> int:
+def _taken(instance: FactReader) -> int:
     return sum(instance.number(name) or 0 for name in ("slots_used", "slots_resv"))
 
 

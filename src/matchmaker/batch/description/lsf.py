@@ -16,7 +16,15 @@ import attrs
 from matchmaker.batch.description.access import NOBODY, Access, names_in
 from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
-from matchmaker.batch.description.texts import Format, Record, Text, as_object, flat, join, listed
+from matchmaker.batch.description.texts import (
+    FactReader,
+    Format,
+    Text,
+    as_object,
+    flat,
+    join,
+    listed,
+)
 from matchmaker.batch.description.units import (
     UNLIMITED,
     less,
@@ -102,7 +110,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     }
     nodes = [
         _node(
-            Record(f"host {name}", facts, of_hosts[name]),
+            FactReader(f"host {name}", facts, of_hosts[name]),
             name,
             tuple(queue for queue, mine in members.items() if name in mine),
         )
@@ -111,7 +119,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     behind = by_queue(nodes)
     return nodes, [
         _queue(
-            Record(f"queue {facts.get('queue_name', '')}", facts, text),
+            FactReader(f"queue {facts.get('queue_name', '')}", facts, text),
             behind.get(facts.get("queue_name", ""), ()),
             _access(facts, text),
         )
@@ -214,7 +222,7 @@ class _Hosts:
         return frozenset((self.servers if others else named) - excluded)
 
 
-def _node(host: Record, name: str, queues: tuple[str, ...]) -> Node:
+def _node(host: FactReader, name: str, queues: tuple[str, ...]) -> Node:
     facts = host.facts
     cores, slots, used = (host.number(each) for each in ("ncpus", "max", "njobs"))
     total = slots if slots is not None else cores
@@ -255,7 +263,7 @@ def _access(facts: Facts, text: Text) -> Access:
     return ({**lists, **({"DeniedUsers": denied} if denied else {})},)
 
 
-def _queue(queue: Record, mine: Sequence[Node], access: Access) -> Queue:
+def _queue(queue: FactReader, mine: Sequence[Node], access: Access) -> Queue:
     facts = queue.facts
     opened, _, active = facts.get("status", "").partition(":")
     total, free = cpus(mine)

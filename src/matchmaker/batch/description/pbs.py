@@ -25,8 +25,8 @@ from matchmaker.batch.description.access import (
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, model, status
 from matchmaker.batch.description.texts import (
     Block,
+    FactReader,
     Format,
-    Record,
     Text,
     as_object,
     blocks,
@@ -198,7 +198,7 @@ _MODEL: Final = ("gpu_model", "gpu_type", "accelerator_model")
 
 
 def _node(name: str, facts: Facts, text: Text) -> Node:
-    node = Record(f"node {name}", facts, text)
+    node = FactReader(f"node {name}", facts, text)
     has = _part(facts, _AVAILABLE)
     states = words(facts.get("state"))
     cores = node.number(f"{_AVAILABLE}ncpus", "pcpus")
@@ -339,8 +339,8 @@ class Queues:
             native=facts,
         )
 
-    def _record(self, name: str) -> Record:
-        return Record(f"queue {name}", self.facts[name], self.texts[name])
+    def _record(self, name: str) -> FactReader:
+        return FactReader(f"queue {name}", self.facts[name], self.texts[name])
 
     def _longest(self, name: str, ends: Sequence[str], limit: str) -> int | None:
         """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
@@ -409,7 +409,7 @@ def _damage(facts: Facts) -> str:
     return f"{unknown[:80]} is not known" if unknown else ""
 
 
-def _counts(queue: Record) -> Mapping[str, int]:
+def _counts(queue: FactReader) -> Mapping[str, int]:
     def read(text: str) -> dict[str, int] | None:
         parts = [part.partition(":") for part in words(text, " ")]
         numbers = {state: count(number) for state, _, number in parts}
@@ -428,7 +428,7 @@ def _part(facts: Facts, prefix: str) -> dict[str, str]:
     return {name[len(prefix) :]: text for name, text in facts.items() if name.startswith(prefix)}
 
 
-def _limit(queue: Record, *names: str) -> int | None:
+def _limit(queue: FactReader, *names: str) -> int | None:
     """Read a limit on all jobs: a number, or ``[o:PBS_ALL=10]`` among those of users and groups."""
 
     def read(text: str) -> tuple[int | None] | None:

@@ -33,7 +33,7 @@ from matchmaker.batch.description.records import (
     greatest,
 )
 from matchmaker.batch.description.slurm_output import JOB, WHO, records
-from matchmaker.batch.description.texts import Format, Record, Text
+from matchmaker.batch.description.texts import FactReader, Format, Text
 from matchmaker.batch.description.units import (
     UNLIMITED,
     count,
@@ -237,7 +237,7 @@ def _node(facts: Facts, text: Text, partitions: Iterable[Facts]) -> Node:
         return first(facts, _NODE[name])
 
     name = said("name") or ""
-    node = Record(f"node {name}", facts, text)
+    node = FactReader(f"node {name}", facts, text)
 
     def number(fact: str) -> int | None:
         return node.number(*_NODE[fact])
@@ -292,7 +292,7 @@ def _has(facts: Facts, name: str) -> bool:
     return first(facts, _NODE[name]) is not None
 
 
-def _offered_cpus(node: Record) -> int | None:
+def _offered_cpus(node: FactReader) -> int | None:
     """Return the CPUs that jobs can have: all but those of cores that the system keeps.
 
     Slurm says so itself since version 22.05. A core has as many CPUs as threads, or one where the
@@ -301,7 +301,7 @@ def _offered_cpus(node: Record) -> int | None:
     >>> facts = {"CPUTot": "16", "Sockets": "2", "CoresPerSocket": "4", "ThreadsPerCore": "2"}
     >>> for more in ({"CoreSpecCount": "2"}, {"CPUSpecList": "0,8-9"}, {"CPUTot": "8",
     ...              "CoreSpecCount": "2"}, {"CPUSpecList": "some"}):
-    ...     _offered_cpus(Record("node n", facts | more, Text("", "x")))
+    ...     _offered_cpus(FactReader("node n", facts | more, Text("", "x")))
     12
     12
     6
@@ -346,12 +346,12 @@ def _available(states: Iterable[str]) -> bool:
     return bool(known & _TAKES_JOBS) and known <= _TAKES_JOBS | _HARMLESS
 
 
-def _tres(node: Record, fact: str) -> tuple[Record, dict[str, str]]:
+def _tres(node: FactReader, fact: str) -> tuple[FactReader, dict[str, str]]:
     """Return the trackable resources of a fact, to read and as texts."""
     name = next((each for each in _NODE[fact] if each in node.facts), "")
     pairs = (word.partition("=") for word in words(node.facts.get(name)))
     found = {kind: value for kind, _, value in pairs}
-    return Record(f"{node.place}: {name}", found, node.text), found
+    return FactReader(f"{node.place}: {name}", found, node.text), found
 
 
 def _gpus(gres: str | None) -> int | None:
@@ -400,7 +400,7 @@ def _typed(tres: Mapping[str, str]) -> str:
     return ",".join(f"{name}:{tres[name]}" for name in kinds)
 
 
-def _gpus_of(tres: Record) -> int | None:
+def _gpus_of(tres: FactReader) -> int | None:
     """The GPUs of trackable resources: all, or those that are counted by type alone."""
     return _known(tres.number("gres/gpu"), _gpus(_typed(tres.facts) or None))
 
@@ -512,7 +512,7 @@ def _tasks(text: str) -> int | None:
 
 def _queue(facts: Facts, text: Text, mine: Sequence[Node], counts: _Counts | None) -> Queue:
     name = _name(facts)
-    partition = Record(f"partition {name}", facts, text)
+    partition = FactReader(f"partition {name}", facts, text)
 
     def said(fact: str) -> str | None:
         return first(facts, _PARTITION[fact])

@@ -118,8 +118,8 @@ class Text:
 
 
 @attrs.frozen(slots=True)
-class Record:
-    """The facts of a node or queue; a value that cannot be read is noted, with its place."""
+class FactReader:
+    """Read the facts of a node or queue; note, with its place, a value that cannot be read."""
 
     place: str
     facts: Mapping[str, str]

@@ -11,7 +11,7 @@ from typing import Final
 
 from matchmaker.batch.description import pbs
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import Format, Record, Text, as_xml
+from matchmaker.batch.description.texts import FactReader, Format, Text, as_xml
 from matchmaker.batch.description.units import less, platform, whole, words
 
 LRMS: Final = "torque"
@@ -55,14 +55,14 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
 
 
 def _node(facts: Mapping[str, str], text: Text) -> Node:
-    node = Record(f"node {facts.get('name', '')}", facts, text)
+    node = FactReader(f"node {facts.get('name', '')}", facts, text)
     status = {
         name.strip(): value.strip()
         for name, _, value in (part.partition("=") for part in facts.get("status", "").split(","))
         if name.strip()
     }
     states = words(facts.get("state"))
-    reported = Record(f"{node.place}: status", status, text)
+    reported = FactReader(f"{node.place}: status", status, text)
     cpus, gpus = node.number("np"), node.number("gpus")
     # One entry a processor in use, `0/123.server`, or since version 5 ranges: `0-3/123.server`.
     used = sum(_processors(job.partition("/")[0]) for job in words(facts.get("jobs")))
