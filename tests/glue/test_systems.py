@@ -741,7 +741,7 @@ VOS = ("atlas", "cms", "dune")
 @pytest.mark.parametrize("site", ["arc", "arc, GLUE 1.3", "htcondor-ce", "cream"])
 def test_what_providers_publish_is_united_with_a_catalogue(site: str) -> None:
     published = glue.read(io.BytesIO(SITES[site].text().encode()))
-    first = trust.place_of(published.computing_elements()[0])
+    first = trust.address_of(published.computing_elements()[0])
     assert first is not None
     host, port, queue = first
     flavour = {9619: "HTCONDOR-CE", 8443: "CREAM-CE"}.get(port, "ARC-CE")

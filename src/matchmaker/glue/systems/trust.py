@@ -50,7 +50,7 @@ _OWN: Final = frozenset(
 )  # fmt: skip
 """What belongs to a description, and says nothing of the queue."""
 
-Place: TypeAlias = tuple[str, int, str]
+QueueAddress: TypeAlias = tuple[str, int, str]
 """The host, the port and the queue of an ad."""
 
 
@@ -69,10 +69,10 @@ class United:
     refused: tuple[str, ...] = ()
 
 
-def place_of(ad: ClassAd) -> Place | None:
+def address_of(ad: ClassAd) -> QueueAddress | None:
     """Return the host, port and queue of an ad; None if it does not say them.
 
-    >>> place_of(ClassAd(GlueCEUniqueID="CE.t2.grid:2811/nordugrid-SLURM-grid", QueueName="grid"))
+    >>> address_of(ClassAd(GlueCEUniqueID="CE.t2.grid:2811/nordugrid-SLURM-grid", QueueName="grid"))
     ('ce.t2.grid', 443, 'grid')
     """
     ident = first_text(ad, ("GlueCEUniqueID", "CEid")) or ""
@@ -112,9 +112,9 @@ def unite(described: Sequence[tuple[int, ClassAd]]) -> list[United]:
     None 8 64000
     """
     found = [United(ad) for _, ad in described]
-    groups: dict[Place, list[int]] = {}
+    groups: dict[QueueAddress, list[int]] = {}
     for number, (_, ad) in enumerate(described):
-        if (place := place_of(ad)) is not None:
+        if (place := address_of(ad)) is not None:
             groups.setdefault(place, []).append(number)
     for numbers in groups.values():
         levels = {number: _level(described[number][1]) for number in numbers}
