@@ -430,6 +430,13 @@ def test_ldif_without_a_version_is_known_too(classad: Run) -> None:
     assert classad("convert", "-", "--to", "old", stdin="# dn: x\ndn = 1\n").out == "dn = 1\n"
 
 
+def test_a_submit_description_is_called_so(classad: Run) -> None:
+    for last in ("queue", "Queue 5"):
+        text = f"executable = x\nrequest_cpus = 1\n{last}\n"
+        assert "this is a submit description" in classad("convert", "-", stdin=text).err
+    assert "this is" not in classad("convert", "-", stdin="a = 1\nqueues\n").err
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [

@@ -209,6 +209,16 @@ def _name(name: str) -> str:
 # How a dump of an information system begins: with its version, or the name of an entry.
 _OF_LDIF: Final = re.compile(r"version:\s*\d|dn::?\s", re.IGNORECASE)
 _LDIF: Final = "this is LDIF, which glue.read_ldif and the option --ldif read"
+# The last line of a job in a submit description of HTCondor.
+_OF_SUBMIT: Final = re.compile(r"queue(?:\s|\Z)", re.IGNORECASE)
+_SUBMIT: Final = (
+    "this is a submit description; condor_submit -dry-run JOB.ad FILE writes the ad of its job"
+)
+
+
+def _other_form(line: str) -> str:
+    """Tell what a line is that is none of an ad; empty if that is not known."""
+    return _LDIF if _OF_LDIF.match(line) else _SUBMIT if _OF_SUBMIT.match(line) else ""
 
 
 def _assignment(line: str, number: int) -> tuple[str, Any]:
@@ -216,7 +226,7 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
     if match is None:
         raise ParseError(
             "not an assignment", text=line, line=number, column=1,
-            expected=("name = expression",), hint=_LDIF if _OF_LDIF.match(line) else "",
+            expected=("name = expression",), hint=_other_form(line),
         )  # fmt: skip
     text = match[2]
     try:
