@@ -242,3 +242,10 @@ def test_queues_of_unknown_access_are_marked(classad: Run, tmp_path: Path) -> No
     ]  # fmt: skip
     ranked = json.loads(classad(*asked, "--json").out)["queues"]["ranked"]
     assert [row.get("access") for row in ranked] == [None, "unknown", None]
+
+
+def test_without_any_queue_the_findings_are_named(classad: Run, tmp_path: Path) -> None:
+    made = files(tmp_path, job=JOB, downtimes=rg_downtimes())
+    done = classad("broker", made["job"], "--ce", made["downtimes"])
+    assert done.status == 1
+    assert "hint    no source describes a queue" in done.out

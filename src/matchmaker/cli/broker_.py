@@ -88,7 +88,9 @@ def command(
             _show_grid(page, job, route.queue.ad, lrms)
         if route.queue is not None and (said := unnamed(route.queue, route.submission, table)):
             warn(f"warning: {said}")
-        if route.queue is None and (hint := queues.no_match_hint(job, known, hosts)):
+        if not known.all:
+            page.say("hint", "no source describes a queue; classad ces --check lists the findings")
+        elif route.queue is None and (hint := queues.no_match_hint(job, known, hosts)):
             page.say("hint", hint)
         return route.submission if done else None
 
