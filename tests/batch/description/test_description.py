@@ -520,3 +520,23 @@ def test_names_within_names_do_not_swell() -> None:
     native = found.nodes[0].eval("Native")
     assert isinstance(native, ClassAd)
     assert list(native) == ["state"]
+
+
+@pytest.mark.parametrize(
+    ("lrms", "text"),
+    [
+        ("pbspro", '{"nodes": {}' + "\n" * 200_000 + "}"),
+        ("pbspro", "n1\n  state = free\n  comment = x\n" + "\tmore\n" * 500_000),
+        ("torque", "n1\n  state = free\n" + "  comment = x\n\tmore\n" * 300_000),
+        ("slurm", "PartitionName=p " + "AllowGroups=a AllowGroups=b " * 500_000),
+        ("slurm", "NodeName=n State=IDLE CPUTot=8 CPUSpecList=" + "0-65535," * 50_000 + "0\n"),
+    ],
+    ids=["blank lines", "a long value", "values that come again", "lists", "numbers of CPUs"],
+)
+def test_the_work_grows_with_the_output_alone(lrms: str, text: str) -> None:
+    assert len(read_description(lrms, [("x", text)]).nodes) <= 1
+
+
+def test_what_continues_a_value_that_came_before_is_not_of_the_first() -> None:
+    found = described("torque", "n1\n  state = free\n  np = 4\n  np = 8\n\t0\n")
+    assert facts(found.nodes[0], "Cpus") == [4]

@@ -118,7 +118,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     return found.described(LRMS, described, takes)
 
 
-_BARE: Final = re.compile(r'^(\s*"(?:[^"\\]|\\.)*":)([^\s"\[{][^\s"]*?)(,?)$', re.MULTILINE)
+_BARE: Final = re.compile(r'^([^\S\n]*+"(?:[^"\\]|\\.)*":)([^\s"\[{][^\s"]*?)(,?)$', re.MULTILINE)
 _NUMBER: Final = re.compile(
     r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null", re.ASCII
 )

@@ -479,10 +479,14 @@ def _counted(jobs: Iterable[Facts]) -> _Counts:
 def _numbers(text: str) -> set[int] | None:
     """Return the numbers of a list such as ``0-1,8``; None for one that cannot be read."""
     found: set[int] = set()
+    room = _MOST_CPUS
     for part in text.split(","):
         low, _, high = part.partition("-")
         begin, end = count(low), count(high or low)
         if begin is None or end is None or not begin <= end < _MOST_CPUS:
+            return None
+        room -= end + 1 - begin
+        if room < 0:
             return None
         found.update(range(begin, end + 1))
     return found

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from matchmaker.batch.description.texts import Text, as_json, flat, listed
+from matchmaker.batch.description.texts import Text, as_json, flat, listed, put
 from matchmaker.batch.description.units import words
 
 JOB: Final = "Job=%i Partition=%P State=%T"
@@ -242,6 +242,8 @@ def _pairs(line: str) -> dict[str, str]:
                 index += 1
         end = marks[index].start() if index < len(marks) else len(line)
         value = line[mark.end() : end].strip()
-        if found.setdefault(mark[1], value) != value and mark[1].startswith(_LISTED):
-            found[mark[1]] += f"={value}"  # neither of two lists is to be believed
+        if mark[1].startswith(_LISTED):
+            put(found, mark[1], value)  # neither of two lists is to be believed
+        else:
+            found.setdefault(mark[1], value)
     return found

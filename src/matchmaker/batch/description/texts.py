@@ -181,21 +181,30 @@ def blocks(text: Text) -> list[Block]:
     """
     found: list[Block] = []
     name = ""
+    parts: list[str] = []  # of the last value
+
+    def end() -> None:
+        if name:
+            found[-1].facts.setdefault(name, "".join(parts))
+
     for line in text.content.split("\n"):
         if _HEAD.fullmatch(line):
+            end()
             found.append(Block(line.strip()))
             name = ""
         elif line.startswith("\t") and name:
-            found[-1].facts[name] += line.strip()
+            parts.append(line.strip())
         elif " = " in line and found:
+            end()
             name, _, value = (part.strip() for part in line.partition(" = "))
             if name in found[-1].facts or " = " in value or not _NAME.fullmatch(name):
                 found[-1].damage.append(line.strip())
-            found[-1].facts.setdefault(name, value)
+            parts = [value]
         elif line.strip():
             if found:
                 found[-1].damage.append(line.strip())
             text.skip(line, "NAME = VALUE, or the name of a node or queue")
+    end()
     return found
 
 
@@ -291,8 +300,14 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def join(found: dict[str, str], more: Mapping[str, str]) -> None:
     """Adds facts to others; different values of one name stand together, as no list does."""
     for name, value in more.items():
-        if found.setdefault(name, value) != value:
-            found[name] += f"={value}"
+        put(found, name, value)
+
+
+def put(found: dict[str, str], name: str, value: str) -> None:
+    """Adds a fact to others; different values stand together, up to a length that is enough."""
+    known = found.setdefault(name, value)
+    if known != value and ("=" not in known or len(known) < LIMITS.name):
+        found[name] += f"={value}"
 
 
 def _number(value: Mapping[str, Any]) -> Any:
