@@ -21,8 +21,9 @@ from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._data import data_text
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.access import RULES
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.systems import trust
-from matchmaker.glue.systems.building import Builder, Endpoint
+from matchmaker.glue.systems.building import Builder, Endpoint, name
 from matchmaker.glue.systems.downtimes import Downtime, close, pending
 from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
 from tests.glue.providers import SITES
@@ -468,6 +469,15 @@ def test_an_endpoint() -> None:
     assert Endpoint.of("a/b c", "ARC-CE") is None
     assert Endpoint.of("ce.example:0", "ARC-CE") is None
     assert Endpoint.of("to.be.set", "ARC-CE") is None
+    assert Endpoint.of("a" * (LIMITS.raw + 1), "ARC-CE") is None
+    assert Endpoint.of("gsiftp://ce.example:2812", "ARC-CE") == Endpoint(
+        "arc-ce", "ce.example", 443
+    )
+    # Half of a surrogate pair is in no ad.
+    assert Endpoint.of("ce.example", "\ud800-CE") == Endpoint("?-ce", "ce.example", 443)
+    assert Endpoint("arc-ce", "ce", 443).queue_id("a/b-c", "q") == "ce:443/nordugrid-a_b_c-q"
+    assert name("q" * LIMITS.raw)
+    assert not name("q" * (LIMITS.raw + 1))
     assert Endpoint.of(7, None) is None
 
 
@@ -638,6 +648,18 @@ def test_catalogues_of_two_experiments_add_their_views() -> None:
     found = broker.merged([("cric", read(PANDA)), ("factory", [entry])])
     assert f"{CONDOR}/glideinWMS" in of_vo(found, "cms")
     assert CONDOR in of_vo(found, "atlas")
+
+
+@pytest.mark.parametrize(
+    ("system", "refused"), [("CRR", ("dune",)), ("OSG collector", ("dune",)), ("CRIC", ())]
+)
+def test_a_site_speaks_of_all_who_may_use_its_queue(system: str, refused: tuple[str, ...]) -> None:
+    """A catalogue speaks of those that it serves, so that the next one adds a view."""
+    first, second = (
+        ClassAd({"CEid": ARC, RULES: [f"VO:{vo}"], "InformationSystem": name})
+        for vo, name in (("atlas", system), ("dune", "glideinWMS"))
+    )
+    assert trust.unite([(1, first), (2, second)])[1].refused == refused
 
 
 def test_rules_that_nobody_nearer_publishes_are_taken() -> None:

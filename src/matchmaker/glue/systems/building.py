@@ -90,7 +90,7 @@ class Endpoint:
         found = _ENDPOINT.fullmatch(url.strip()) if isinstance(url, str) else None
         if found is None or len(found.group()) > LIMITS.raw or found["host"].lower() in _NO_HOSTS:
             return None
-        kind = flavour.strip().lower() if isinstance(flavour, str) else ""
+        kind = text(flavour).lower()
         port = int(found["port"]) if found["port"] else PORTS.get(kind, 443)
         if kind == "arc-ce" and (port == 2811 or found["scheme"] == "gsiftp"):
             port = PORTS[kind]
