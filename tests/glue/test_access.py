@@ -20,14 +20,19 @@ from matchmaker.glue.access import (
     ALSO,
     RULES,
     Access,
+    agreed_queues,
+    differ,
+    is_rule,
+    nobody,
     not_denied,
     of_ad,
     readable,
     required,
     restricted,
+    views,
 )
 from matchmaker.glue.publish.values import flat
-from matchmaker.glue.records import Values
+from matchmaker.glue.records import ComputingElement, Values, VOView
 
 CE = "dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"
 CMS = """[ VirtualOrganisation = "cms"; FQAN = "/cms"; CertificateSubject = "/O=grid/CN=Ada";
@@ -670,3 +675,66 @@ def test_a_vo_that_is_no_text_passes_no_denial(vo: Value) -> None:
     job = ClassAd(VirtualOrganisation=vo)
     queue = ClassAd({RULES: ["ALL", "DENY:VO:atlas"]})
     assert parse_expr(not_denied("MY", "TARGET.")).eval(job, queue) is not True
+
+
+def test_rules_that_are_no_list_admit_nobody() -> None:
+    assert required({RULES: "VO:cms"}) == [[]]
+    assert required({ALSO: "VO:cms"}) == [[]]
+
+
+@pytest.mark.parametrize("rule", ["VO:cms\\", "VOMS:/cms ", "/O=grid/CN=Ada\\"])
+def test_a_rule_that_ends_where_its_line_was_cut_is_none(rule: str) -> None:
+    assert is_rule(rule[:-1])
+    assert not is_rule(rule)
+
+
+def test_rules_that_differ_in_case_alone_are_the_same() -> None:
+    assert not differ(["VO:CMS"], ["vo:cms "])
+    assert differ(["VO:CMS"], ["vo:atlas"])
+
+
+def test_a_queue_of_which_a_rule_denies_and_another_admits_is_not_closed() -> None:
+    assert not nobody(ComputingElement("q", {RULES: ["VO:cms", "DENY:VO:zulu"]}))
+    assert nobody(ComputingElement("q", {RULES: ["DENY:VO:zulu"]}))
+
+
+def test_what_another_description_says_of_a_queue_is_said_of_its_views() -> None:
+    first, second = (
+        ComputingElement("q", {}, views=(VOView("v", {RULES: [rule]}),))
+        for rule in ("VO:cms", "ALL")
+    )
+    [queue] = agreed_queues([first], [second], list[glue.Issue]().append)
+    # Of itself it has no rules, so that nobody uses it without one of its views.
+    assert [(view and view.id, required(values)) for view, values in views(queue)] == [
+        ("v", [["VO:cms"], ["ALL"]])
+    ]
+
+
+def test_a_queue_with_a_view_that_others_describe_is_used_as_they_say() -> None:
+    queue = ComputingElement("q", {ALSO: [["VO:cms"]]}, views=(VOView("v", {RULES: ["VO:zulu"]}),))
+    assert [view and view.id for view, _ in views(queue)] == [None, "v"]
+
+
+def test_the_same_description_twice_changes_nothing() -> None:
+    rules: list[Value] = ["VO:cms", "VO:zulu", "DENY:/cms/Role=bad"]
+    queue = ComputingElement("q", {RULES: rules}, views=(VOView("v", {RULES: ["VO:zulu"]}),))
+    found = list[glue.Issue]()
+    assert [*agreed_queues([queue], [queue], found.append)] == [queue]
+    assert found == []
+
+
+@pytest.mark.parametrize(("services", "admits"), [(1, 1), (2, 0)])
+def test_a_policy_that_names_a_share_of_another_service(services: int, admits: int) -> None:
+    """Where several services have a share of the id, it is of none of them."""
+    text = ""
+    for number in range(services):
+        place = f"GLUE2ServiceID=s{number},o=glue"
+        text += f"dn: {place}\nobjectClass: GLUE2ComputingService\n\n"
+        text += f"dn: GLUE2ShareID=long,{place}\nobjectClass: GLUE2ComputingShare\n\n"
+    text += "dn: GLUE2PolicyID=p,GLUE2ServiceID=other,o=glue\nobjectClass: GLUE2MappingPolicy\n"
+    text += "GLUE2PolicyRule: VO:cms\nGLUE2MappingPolicyShareForeignKey: long\n\n"
+    found = ldif(text)
+    queues = [*map(of_ad, found.computing_elements())]
+    assert len(queues) == services
+    assert [values.get(RULES) for values in queues] == ([["VO:cms"]] if admits else [None, None])
+    assert ("link.dangling" in rules_of(found)) is not bool(admits)
