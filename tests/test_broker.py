@@ -193,6 +193,25 @@ def test_every_refusal_has_the_clause_that_refused(examples: Selection) -> None:
             assert refused.reason.endswith(str(refused.clause))
 
 
+def test_what_a_job_asks_too_much_of_is_told_in_words() -> None:
+    queue = parse_ad('[ CEid = "q"; MaxCpusPerNode = 4; MaxMemoryPerNode = 9000 ]')
+    for asked, fact in [
+        ("RequestCpus = 8", "RequestCpus = 8, MaxCpusPerNode = 4"),
+        ("RequestMemory = 9500", "RequestMemory = 9500, MaxMemoryPerNode = 9000"),
+    ]:
+        [refused] = broker.choose(parse_ad(f"[ {asked}; Rank = 1 ]"), [queue]).refused
+        said = "the broker refuses: the job asks for more on a node than the queue allows"
+        assert refused.reason == f"{said} ({fact})"
+
+
+def test_a_reason_names_nothing_that_a_user_cannot_set() -> None:
+    site = glue.read_ldif("examples/providers/cream-glue1.ldif")
+    job = parse_ad('[ FQAN = "/zulu"; Rank = 1 ]')
+    for refused in broker.choose(job, site).refused:
+        assert "no rule of access covers the job" in refused.reason
+        assert "IgnoreAccess" not in refused.reason
+
+
 def test_the_brokers_own_conditions_are_told_in_words() -> None:
     queue = """[ CEid = "q"; GlueCEAccessControlBaseRule = { "VO:cms", "DENY:/cms/Role=bad" };
         GlueCEPolicyMaxTotalJobs = 4; GlueCEStateRunningJobs = 2; GlueCEStateWaitingJobs = 2 ]"""

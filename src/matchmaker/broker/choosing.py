@@ -22,6 +22,7 @@ from matchmaker.classad.evaluate import charged
 from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import is_error, is_number
+from matchmaker.classad.walks import conjuncts
 from matchmaker.glue import expires
 from matchmaker.glue.access import ALSO, IGNORED, RULES, Access, authorised, known, not_denied
 from matchmaker.glue.flatten import CHECKS
@@ -445,8 +446,11 @@ def _refusal(
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
         return found
-    facts = ", ".join(clause.found)
-    return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {meant} ({facts})")
+    # A user who reads it did not set what ignores rules, and cannot.
+    known = tuple(fact for fact in clause.facts if fact[0].lower() != IGNORED.lower())
+    clause = attrs.evolve(clause, facts=known)
+    reason = f"{found.reason.partition(': ')[0]}: {meant} ({', '.join(clause.found)})"
+    return attrs.evolve(found, reason=reason, clause=clause)
 
 
 def _down(ad: ClassAd) -> str:
@@ -463,6 +467,7 @@ def _down(ad: ClassAd) -> str:
 @cache
 def _meant() -> dict[Expr, str]:
     """Short words for the broker's own conditions when they are not true."""
+    larger = "the job asks for more on a node than the queue allows"
     return {
         parse_expr(KNOWN): "the queue publishes no rule of access",
         parse_expr(AUTHORISED): "no rule of access covers the job",
@@ -471,7 +476,8 @@ def _meant() -> dict[Expr, str]:
         parse_expr(CHECKS["DenialCheck"]): "a rule of access denies the job",
         parse_expr(NOT_FULL): "the queue has as many jobs as it takes",
         parse_expr(SHORT_ENOUGH): "the job asks for more wall time than the queue allows",
-        parse_expr(SMALL_ENOUGH): "the job asks for more on a node than the queue allows",
+        parse_expr(SMALL_ENOUGH): larger,
+        **dict.fromkeys(conjuncts(parse_expr(SMALL_ENOUGH)), larger),
         parse_expr(TAKES_JOBS): NOT_TAKEN,
     }
 
