@@ -70,7 +70,7 @@ def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd
     """
     by_place: dict[str, list[Downtime]] = {}
     for downtime in downtimes:
-        if downtime.severity.upper() == OUTAGE and downtime.start < downtime.end:
+        if downtime.severity.upper() == OUTAGE:
             by_place.setdefault(downtime.ce.lower(), []).append(downtime)
     for place, its in by_place.items():
         # Hosts have a few; what strangers write must not be looked at again for each queue.
