@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.systems import topology
 from matchmaker.glue.systems.downtimes import Downtime, close
-from matchmaker.glue.systems.registry import placed
+from matchmaker.glue.systems.registry import placed, time_of
 from tests.glue.registries import (
     COLLECTOR,
     ENDPOINTS,
@@ -100,6 +102,14 @@ def test_a_ce_that_does_not_say_how_it_is_reached_has_the_usual_port() -> None:
         assert main.eval("GridResource") == "condor ce1.lake.example ce1.lake.example:9619"
 
 
+@pytest.mark.parametrize("vos", ['{ "cms", 7 }', '{ "cms", "a b" }', "7"])
+def test_allowed_vos_that_are_no_list_of_vos_admit_nobody(vos: str) -> None:
+    ad = parse_ad(COLLECTOR.replace('{ "cms", "\\"OSG\\"" }', vos))
+    found = glue.read_osg([ad])
+    assert next(iter(found.computing_elements())).eval("GlueCEAccessControlBaseRule") == []
+    assert rules(found)["clean.access-rule"] == 1
+
+
 # OSG topology
 
 
@@ -145,6 +155,40 @@ def test_of_resources_on_one_host_one_that_takes_jobs_counts() -> None:
     for text in (twice, twice.replace("True</Active>", "X</Active>", 1)):
         ad = by_id(read(text))["ce1.lake.example:9619"]
         assert ad.eval("GlueCEStateStatus") == ("Closed" if "X<" in text else "Production")
+
+
+def test_of_two_that_take_jobs_at_one_endpoint_the_first_counts() -> None:
+    found = by_id(read(RESOURCES.replace("ce2.lake.example:9700", "ce1.lake.example")))
+    assert found["ce1.lake.example:9619"].eval("OSG_Resource") == "Lake-CE1"
+
+
+def test_a_queue_stays_open_if_one_registry_has_its_host_open() -> None:
+    named = [
+        ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus=status,
+                GlueSiteUniqueID="REGISTRY", ServiceType="ARC-CE")
+        for status in ("Closed", "Production")
+    ]  # fmt: skip
+    queue = ClassAd(CEid="q", GlueCEInfoHostName="ce", GlueSiteUniqueID="OWN")
+    *_, told = placed([*named, queue])
+    assert told is not None
+    assert "GlueCEStateStatus" not in told
+    # A registry adds to what the queue says, and replaces nothing.
+    assert (told["GlueSiteUniqueID"], told["ServiceType"]) == ("OWN", "ARC-CE")
+
+
+def test_a_time_east_of_greenwich() -> None:
+    assert time_of("Dec 1, 2026 17:00 +0500") == NOON
+    assert time_of("Dec 1, 2026 07:00 -0500") == NOON
+
+
+def test_few_of_the_downtimes_of_a_host_are_heeded() -> None:
+    """Each begins as the one before ends."""
+    hours = [BEFORE + timedelta(hours=n) for n in range(LIMITS.downtimes + 2)]
+    [ad] = close(
+        [ClassAd(CEid="q", GlueCEInfoHostName="ce")],
+        (Downtime("ce", "CE", start, end) for start, end in pairwise(hours)),
+    )
+    assert ad["DowntimeEnd"] == hours[LIMITS.downtimes]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +258,12 @@ def test_endpoints_of_gocdb() -> None:
     assert arc.eval("GlueCEInfoContactString") == ["https://arc.fjord.example:443/arex"]
 
 
+def test_the_address_of_an_information_system_is_none_of_a_computing_element() -> None:
+    found = read(ENDPOINTS.replace("https://arc.fjord.example:8443/arex",
+                                   "ldap://arc.fjord.example:2135"))  # fmt: skip
+    assert "arc.fjord.example:443" in by_id(found)
+
+
 @pytest.mark.parametrize(("most", "told"), [(100, False), (1, True)])
 def test_a_full_page_of_gocdb_tells_of_the_next(most: int, told: bool) -> None:
     meta = f"""<results><meta><link rel="self" href="https://goc.egi.eu/a"/>
@@ -278,6 +328,23 @@ def test_entries_of_a_factory() -> None:
     wanted = {"GlueCEStateStatus": "Closed", "LRMSType": "lsf", "AccessUnknown": True}
     assert values(ads[cream], *wanted) == wanted
     assert rules(found) == {"system.entry": 1, "access.none": 1}
+
+
+@pytest.mark.parametrize("part", ["set", "entry", ""])
+def test_an_entry_of_a_set_has_what_its_set_has(part: str) -> None:
+    def enabled(of: str) -> str:
+        return str(of != part)
+
+    found = read(f"""<glidein><entries/><entry_sets>
+      <entry_set name="s" enabled="{enabled("set")}">
+        <attrs><attr name="GLIDEIN_Max_Walltime" value="30"/></attrs>
+        <entries><entry name="e" gridtype="condor" gatekeeper="ce.lake.example"
+          enabled="{enabled("entry")}"/></entries>
+      </entry_set></entry_sets></glidein>""")
+    [ad] = found.computing_elements()
+    assert ad.eval("GlueCEStateStatus") == ("Closed" if part else "Production")
+    # A limit of less than a minute is no limit of nothing.
+    assert ad.eval("GlueCEPolicyMaxWallClockTime") == 1
 
 
 def test_gatekeepers_of_cream() -> None:

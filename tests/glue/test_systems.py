@@ -317,6 +317,15 @@ def test_memory_of_crr(size: object, megabytes: int | None) -> None:
     assert ("GlueHostMainMemoryRAMSize" in ad) is (megabytes is not None)
 
 
+@pytest.mark.parametrize(("status", "open_"), [("Production", True), ("testing", False)])
+def test_the_quality_of_a_resource_is_no_state_of_its_queues(status: str, open_: bool) -> None:
+    document = copy.deepcopy(CRR)
+    document["computingresources"]["WEST-condor"]["status"] = status
+    ads = [ad for ad in read(document).computing_elements() if "QualityLevel" in ad]
+    assert {ad.eval("QualityLevel") for ad in ads} == {status.lower()}
+    assert [("GlueCEStateStatus" in ad) for ad in ads] == [open_] * len(ads)
+
+
 def test_the_proposal_before_crr() -> None:
     service = {
         "ce_name": "gate",

@@ -558,3 +558,12 @@ def test_a_partition_lists_its_nodes_where_they_do_not_say_theirs() -> None:
     queues = {ad.eval("Name"): ad.eval("Queues") for ad in found.nodes}
     assert [name for name, mine in queues.items() if mine == ["a"]] == ["n0", "n1", "n2", "n3"]
     assert (queues["n10"], queues["n11"], queues["n4"]) == (["a", "c"], ["c"], [])
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [("UP", "Production"), ("DRAIN", "Draining"), ("INACTIVE", "Closed"), ("UPP", "Closed")],
+)
+def test_a_partition_in_a_state_that_is_not_known_is_closed(state: str, status: str) -> None:
+    found = read_description("slurm", [("saved", f"PartitionName=p MaxTime=60 State={state}\n")])
+    assert [queue.eval("GlueCEStateStatus") for queue in found.queues] == [status]
