@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -505,3 +506,35 @@ def test_the_work_grows_with_queues_and_not_with_what_is_said_of_their_host_too(
     assert calls(work(300)) < 3 * calls(work(150))
     [ad] = close([ClassAd(CEid="h:1")], [Downtime("h", "CE", NOON, EVENING, reason="x" * 9000)])
     assert len(str(ad.eval("DowntimeReason"))) < 2000
+
+
+def _factory(count: int) -> str:
+    attributes = "".join(f'<attr name="a{n}" value="1"/>' for n in range(count))
+    entries = "".join(
+        f'<entry name="e{n}" gridtype="condor" gatekeeper="ce{n}.example"/>' for n in range(count)
+    )
+    inner = f"<attrs>{attributes}</attrs><entries>{entries}</entries>"
+    return f"<glidein><entries/><entry_sets><entry_set>{inner}</entry_set></entry_sets></glidein>"
+
+
+def _report(count: int) -> str:
+    shares: dict[str, object] = {f"s{n}": {} for n in range(count)}
+    urls = [f"ce{n}.example" for n in range(count)]
+    points = {"a": {"shares": ["none"], "endpoint_urls": urls}}
+    return json.dumps({"computingresources": {"r": {"shares": shares, "accesspoints": points}}})
+
+
+def _collector(count: int) -> str:
+    ad = 'Name = "ce.example"\nOSG_ResourceCatalog = {{ [ Name = "q"; AllowedVOs = "vo{}" ] }}'
+    return "\n\n".join(ad.format(number) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("document", "count", "queues"),
+    [(_factory, 6_000, 6_000), (_report, 40_000, 0), (_collector, 6_000, 1)],
+    ids=["attributes of a set of entries", "shares of no access point", "ads of one queue"],
+)
+def test_what_many_share_is_looked_at_once(
+    document: Callable[[int], str], count: int, queues: int
+) -> None:
+    assert len(list(read(document(count)).computing_elements())) == queues

@@ -62,6 +62,7 @@ class Limits:
     registered: int = limit(
         16, "computing elements of a host, without queues, that its queues heed"
     )
+    again: int = limit(100, "ads of OSG's collector about a queue that came before")
 
     issues: int = limit(10_000, "findings of a rule that are kept; those beyond are counted")
     raw: int = limit(1_000, "characters of published text that a finding repeats")

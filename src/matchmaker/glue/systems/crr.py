@@ -9,7 +9,7 @@ Versions 1.2 and 1.5 differ in names; both are read, and so is the proposal befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -97,7 +97,9 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
     """Add the shares of a resource at each of its access points."""
     lrms = name(resource.get("jobmanager")).lower()
     site = text(resource.get("site"))
-    shares = _shares(builder, title, resource)
+    by_name: dict[str, list[_Share]] = {}
+    for share in _shares(builder, title, resource):
+        by_name.setdefault(share.name, []).append(share)
     room = LIMITS.queues
     found = False
     for key, point in named(resource.get("accesspoints"), "name"):
@@ -106,6 +108,7 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
             said = "no object where an access point was expected, skipped"
             builder.leave("system.entry", said, place)
             continue
+        reached = _reached(by_name, point.get("shares"))
         urls = point.get("endpoint_urls")
         for url in urls if isinstance(urls, list) else [urls]:
             endpoint = Endpoint.of(url, point.get("flavour"))
@@ -113,7 +116,7 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
                 said = "no endpoint such as ce.site.org:9619, left out"
                 builder.leave("system.no-endpoint", said, place)
                 continue
-            for share in _reached(shares, point.get("shares"), endpoint):
+            for share in reached(endpoint):
                 if not room:
                     said = f"more than {LIMITS.queues} queues of a resource, the rest is left out"
                     builder.leave("link.too-many", said, title)
@@ -180,19 +183,23 @@ def _limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Valu
     return values, hosts
 
 
-def _reached(shares: list[_Share], names: object, endpoint: Endpoint) -> Iterator[_Share]:
-    """Yield the shares that an access point reaches: those that it names, or else all.
+def _reached(
+    shares: Mapping[str, list[_Share]], names: object
+) -> Callable[[Endpoint], Iterable[_Share]]:
+    """Make what gives the shares that an access point reaches: those that it names, or else all.
 
     The queue of a resource without shares is in its endpoint, if it is said at all.
     """
-    wanted = {each for each in names if isinstance(each, str)} if isinstance(names, list) else set()
-    for share in shares:
-        if not share.name:
-            parts = split_id(f"{endpoint.host}:{endpoint.port}{endpoint.path}")
-            queue = name(parts[2]) if parts is not None else ""
-            yield attrs.evolve(share, name=queue or DEFAULT_QUEUE)
-        elif not wanted or share.name in wanted:
-            yield share
+    given = names if isinstance(names, list) else []
+    wanted = [each for each in given if isinstance(each, str)] or shares
+    chosen = [share for one in dict.fromkeys(wanted) for share in shares.get(one, ())]
+
+    def itself(endpoint: Endpoint) -> Iterator[_Share]:
+        parts = split_id(f"{endpoint.host}:{endpoint.port}{endpoint.path}")
+        queue = name(parts[2]) if parts is not None else ""
+        yield attrs.evolve(shares[""][0], name=queue or DEFAULT_QUEUE)
+
+    return itself if "" in shares else lambda _: chosen
 
 
 def _add_service(builder: Builder, title: str, service: Mapping[str, Any]) -> None:

@@ -12,9 +12,12 @@ queue each is a view of it. (docs/sources.md has the sources.)
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
+
+import attrs
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
@@ -60,26 +63,47 @@ def records(document: object, report: Report) -> GlueRecords:
     builder = Builder(NAME, report)
     if isinstance(document, Element):
         for entry in document.iterfind("entries/entry"):
-            _add_entry(builder, [entry])
+            _add_entry(builder, [_Part.of(entry)])
         # What a set of entries has is that of each of them.
         for group in document.iterfind("entry_sets/entry_set"):
+            shared = _Part.of(group)
             for entry in group.iterfind("entries/entry"):
-                _add_entry(builder, [group, entry])
+                _add_entry(builder, [_Part.of(entry), shared])
     return builder.records()
 
 
-def _attributes(parts: Sequence[Element], path: str) -> dict[str, str]:
-    """Return the values of attributes by name, without quotes around; the last part wins."""
+@attrs.frozen(slots=True)
+class _Part:
+    """An entry, or the set that it is in, and what it says of a pilot."""
+
+    element: Element
+    attributes: dict[str, str]
+    asked: dict[str, str]
+    most: int | None
+
+    @classmethod
+    def of(cls, element: Element) -> _Part:
+        asked = _attributes(element, "config/submit/submit_attrs/submit_attr")
+        limits = element.iterfind("config/max_jobs/per_entry")
+        numbers = [positive(limit.get("glideins")) for limit in limits]
+        return cls(
+            element,
+            _attributes(element, "attrs/attr"),
+            {key.lstrip("+").lower(): value for key, value in asked.items()},
+            next(filter(None, reversed(numbers)), None),
+        )
+
+
+def _attributes(part: Element, path: str) -> dict[str, str]:
+    """Return the values of attributes by name, without quotes around; the last one wins."""
     return {
-        text(item.get("name")): text(item.get("value")).strip('"')
-        for part in parts
-        for item in part.iterfind(path)
+        text(item.get("name")): text(item.get("value")).strip('"') for item in part.iterfind(path)
     }
 
 
-def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
-    """Add an entry, the last of the parts that say what it is."""
-    entry = parts[-1]
+def _add_entry(builder: Builder, parts: Sequence[_Part]) -> None:
+    """Add an entry, the first of the parts that say what it is, before the set that it is in."""
+    entry = parts[0].element
     title = text(entry.get("name"))
     kind = text(entry.get("gridtype")).lower()
     flavour = _FLAVOURS.get(kind)
@@ -103,13 +127,11 @@ def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
         said = "an entry whose gatekeeper is no host, left out"
         builder.leave("system.no-endpoint", said, f"{title}: {gatekeeper}")
         return
-    attributes = _attributes(parts, "attrs/attr")
-    asked = {
-        key.lstrip("+").lower(): value
-        for key, value in _attributes(parts, "config/submit/submit_attrs/submit_attr").items()
-    }
+    # A set may have many entries and many attributes: they are looked up, and never copied.
+    attributes = ChainMap(*(part.attributes for part in parts))
+    asked = ChainMap(*(part.asked for part in parts))
     values: dict[str, Value] = {"GlideinEntry": title, "GlueCEStateStatus": "Production"}
-    if any(text(part.get("enabled")).lower() == "false" for part in parts):
+    if any(text(part.element.get("enabled")).lower() == "false" for part in parts):
         values["GlueCEStateStatus"] = "Closed"
     values |= (hosts := _hosts(attributes, asked))
     for ours, theirs in (
@@ -120,9 +142,8 @@ def _add_entry(builder: Builder, parts: Sequence[Element]) -> None:
             values[ours] = hosts[theirs]
     if (seconds := positive(attributes.get("GLIDEIN_Max_Walltime"))) is not None:
         values["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
-    for limit in (limit for part in parts for limit in part.iterfind("config/max_jobs/per_entry")):
-        if (most := positive(limit.get("glideins"))) is not None:
-            values["GlueCEPolicyMaxTotalJobs"] = most
+    if (most := next(filter(None, (part.most for part in parts)), None)) is not None:
+        values["GlueCEPolicyMaxTotalJobs"] = most
     if resource := attributes.get("GLIDEIN_ResourceName"):
         values[RESOURCE] = resource
     if vos := attributes.get("GLIDEIN_Supported_VOs"):

@@ -13,6 +13,7 @@ system, and without one its default. Each becomes a queue. Names that GLUE has n
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -24,6 +25,7 @@ from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES, agreed_queues, is_vo
 from matchmaker.glue.clean.typed import whole
 from matchmaker.glue.issues import Report, issue
+from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import (
     QUEUE,
     Cluster,
@@ -86,6 +88,7 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}
+    times = Counter[str]()
     for number, ad in enumerate(ads, 1):
         host = first_text(ad, ("Name", "Machine", RESOURCE)) or f"ce{number}"
         host = host.rpartition("@")[2].partition(":")[0]
@@ -101,6 +104,11 @@ def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
             if (before := queues.get(queue.id.lower())) is not None:
                 said = "a queue of this id came before; what only one admits is refused"
                 report(issue("link.duplicate", said, raw=queue.id))
+                times[queue.id.lower()] += 1
+                if times[queue.id.lower()] > LIMITS.again:
+                    said = f"a queue of one id more than {LIMITS.again} times, left out"
+                    report(issue("link.too-many", said, raw=queue.id))
+                    continue
                 [queues[queue.id.lower()]] = agreed_queues([before], [queue], report)
                 continue
             cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
