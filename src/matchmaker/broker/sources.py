@@ -1,4 +1,4 @@
-"""Queues from several descriptions together: each under its name, once, with what was mended."""
+"""Merge the queues of several descriptions: each under its name, once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Queues:
 
     Attributes:
         all: the queues, in the order of the sources; of several with one name the first.
-        issues: what was mended or left out, each with its source.
+        issues: values that were mended and entries left out, each with its source.
         records: the records of the sources that are no ads, each once.
     """
 
@@ -262,7 +262,7 @@ class _Described:
 
     Attributes:
         place: the number of the source, and how often it described the queue before.
-        queue: what it says.
+        queue: as the source describes it.
     """
 
     place: tuple[int, int]

@@ -209,7 +209,7 @@ class AccessPolicies:
     def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> AccessPolicies:
         """Link the policies among records by class.
 
-        The id of a policy is its own only within what it is of: ARC repeats one under every
+        The id of a policy is unique only within its owner: ARC repeats one under every
         endpoint. HTCondor-CE puts the access policy of its endpoint below a share.
         """
         targets = {
@@ -252,7 +252,7 @@ def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
 def _owners(
     policy: Record, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what a policy is of: ``Share`` or ``Endpoint``, its service, and its id."""
+    """Yield the owners of a policy: ``Share`` or ``Endpoint``, its service, and its id."""
     kind = "Mapping" if usual == "Share" else "Access"
     name = f"GLUE2{kind}Policy{usual}ForeignKey"
     named = [(usual, key) for key in keys_of(policy, (name,), "")]
@@ -382,7 +382,7 @@ def conflict(ident: str) -> Issue:
 
 
 def _with(values: Values, rules: Sequence[Value], name: str = RULES) -> Values:
-    """Return values, with what is known of their cleaning, with other rules of access."""
+    """Return a copy of values, and of the record of their cleaning, with other rules of access."""
     made = cast("dict[str, Value]", copy.copy(values))
     made[name] = list[Value](rules)
     return made

@@ -1,4 +1,4 @@
-"""The output of a batch system's command, its source and form, and what was left out of it.
+"""The output of a batch system's command, its source and form, and notes on lines left out.
 
 JSON and XML in such a text are read here, within bounds.
 """
@@ -41,7 +41,7 @@ class Format:
     """An output of a batch system that a reader was tested with.
 
     Attributes:
-        output: the command, or what the output holds.
+        output: the command, or the contents of the output.
         versions: those of the batch system, or of the form, whose shapes are among the tests.
         running: those of them that the tests take from a daemon.
     """
@@ -62,7 +62,7 @@ class _Oddity:
 
 @attrs.frozen(slots=True)
 class Text:
-    """An output, the name of the file or command that it is of, and what was left out of it."""
+    """An output, the name of its file or command, and notes on the parts left out."""
 
     content: str
     source: str
@@ -75,12 +75,12 @@ class Text:
         self.skipped.append(Diagnostic(LINE, message, source=self.source))
 
     def note(self, message: str, severity: str = WARNING) -> None:
-        """Notes what an admin should know of the output."""
+        """Notes a fault of the output for an administrator."""
         found = Diagnostic("describe.output", message, source=self.source, severity=severity)
         self.skipped.append(found)
 
     def inform(self, message: str) -> None:
-        """Notes what is as it should be, and may surprise."""
+        """Notes a fact that is no fault and may surprise."""
         self.note(message, NOTE)
 
     def odd(self, place: str, name: str, value: str, expected: str) -> None:

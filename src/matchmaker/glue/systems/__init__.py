@@ -135,7 +135,7 @@ _CATALOG: Final = osg.CATALOG.encode()
 
 
 def parse(data: bytes, form: Form) -> object:
-    """Parse a file into its root; None for XML whose root no system has, and for what is no JSON.
+    """Parse a file into its root; None for XML with a root of no system, and for broken JSON.
 
     Ads are parsed if there is a catalogue of OSG's collector in them, and None otherwise.
 

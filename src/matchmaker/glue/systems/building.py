@@ -1,4 +1,4 @@
-"""Making GLUE records of what an information system says of its queues, one after the other.
+"""Make GLUE records of the queues that an information system describes.
 
 Documents come from strangers: `text`, `positive` and `objects` take values of the right type and
 size, and nothing else. `Builder` gathers sites, endpoints and queues, and makes records of them.
@@ -68,7 +68,7 @@ class Endpoint:
         flavour: its software in lower case: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
         host: its host in lower case.
         port: its port.
-        path: what is behind the port in its URL, or empty.
+        path: the path of its URL, or empty.
     """
 
     flavour: str
@@ -190,7 +190,7 @@ def named(document: object, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def rules_of(vos: Iterable[object]) -> list[str]:
-    """Make rules of access of the names of virtual organisations; what is no name admits nobody.
+    """Make rules of access of the names of virtual organisations; leave out other values.
 
     >>> rules_of(["atlas", 7, "two words"])
     ['VO:atlas']
@@ -212,7 +212,7 @@ class _Queue:
 
 @attrs.define(slots=True)
 class Builder:
-    """Gathers the queues that a document describes, and reports what it has to leave out.
+    """Gathers the queues that a document describes, and reports entries that it leaves out.
 
     Attributes:
         system: the name of the information system.
@@ -228,7 +228,7 @@ class Builder:
     _first: dict[tuple[str, str], str] = attrs.field(factory=dict, init=False)
 
     def leave(self, rule: str, said: str, raw: str) -> None:
-        """Count what is left out; `records` reports each reason once, with the first example."""
+        """Count an entry that is left out; `records` reports each reason once, with an example."""
         self._left[rule, said] += 1
         self._first.setdefault((rule, said), raw)
 
@@ -251,8 +251,8 @@ class Builder:
             lrms: the batch system in lower case; empty if it is not known.
             site: the id of its site, or empty.
             view: the name of the description, by which several of one queue are told apart.
-            values: what is said of the queue, in GLUE's names where it has one.
-            hosts: what is said of its hosts.
+            values: attributes of the queue, under GLUE's names if it has them.
+            hosts: attributes of its hosts.
         """
         ident = endpoint.queue_id(lrms, queue)
         if self.room <= 0:
@@ -268,7 +268,7 @@ class Builder:
                 known.hosts[key] = value
 
     def records(self, downtimes: Iterable[Downtime] = ()) -> GlueRecords:
-        """Make the records of all queues, and report what was left out."""
+        """Make the records of all queues, and report entries that were left out."""
         for (rule, said), times in self._left.items():
             example = self._first[rule, said]
             more = f" (and {times - 1} more)" if times > 1 else ""

@@ -85,7 +85,7 @@ def records(document: object, report: Report) -> GlueRecords:
 
 
 def _items(document: object) -> Iterator[object]:
-    """The first entries of a document, out of the lists that they may be in."""
+    """Yield the first entries of a document, out of the lists that they may be in."""
     for number, (_, item) in enumerate(named(document, "name")):
         if number >= 100:
             return
@@ -105,7 +105,7 @@ def _is_ce(item: object) -> bool:
 
 
 def _limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, Value]:
-    """Return what a PanDA queue says of all the batch queues behind it."""
+    """Return the limits of a PanDA queue, which hold for each batch queue behind it."""
     found: dict[str, Value] = {"PandaQueue": title}
     cores = positive(item.get("corecount"))
     if cores is not None:

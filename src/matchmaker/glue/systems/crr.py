@@ -1,8 +1,9 @@
 """Computing Resource Reporting (CRR), the JSON with which a site of the WLCG describes itself.
 
 ``computingresources`` is an object of resources by name: a batch system (``jobmanager``) with its
-``shares`` (queues) and ``accesspoints`` (CEs by flavour, each with ``endpoint_urls``). What a share
-does not say, its resource says for it. Memory is in GB for a processor, times are in minutes.
+``shares`` (queues) and ``accesspoints`` (CEs by flavour, each with ``endpoint_urls``). A share has
+the values of its resource that it does not state itself. Memory is in GB for a processor, times in
+minutes.
 Versions 1.2 and 1.5 differ in names; both are read, and so is the proposal before them, a list
 ``computingservices`` with a queue an entry. (docs/sources.md has the sources.)
 """
@@ -86,7 +87,7 @@ def records(document: object, report: Report) -> GlueRecords:
 
 @attrs.frozen(slots=True)
 class _Share:
-    """A queue: what it and its resource say of it."""
+    """A queue with its own values and those of its resource."""
 
     name: str
     values: Mapping[str, Value]
@@ -167,7 +168,7 @@ def _shares(builder: Builder, title: str, resource: Mapping[str, Any]) -> list[_
 
 
 def _limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Return what a resource or a share says of a queue, and of its hosts."""
+    """Return the limits in a resource or a share: those of a queue, and those of its hosts."""
     values: dict[str, Value] = {}
     hosts: dict[str, Value] = {}
     for theirs, ours in _TIMES.items():

@@ -114,7 +114,7 @@ def _times(downtime: Downtime) -> tuple[datetime, datetime]:
 
 
 def _places(ad: ClassAd) -> set[str]:
-    """The names that a downtime may give a queue: its ids, endpoint, host, name in topology."""
+    """Return the names that a downtime may give a queue: ids, endpoint, host, OSG resource."""
     ids = (
         first_text(ad, (name,))
         for name in ("CEid", "GlueCEUniqueID", "GlueCEInfoContactString", "OSG_Resource")

@@ -177,7 +177,7 @@ def _vos(labels: str) -> Iterator[str]:
 
 
 def _hosts(attributes: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, Value]:
-    """Return what a pilot of an entry has, in GLUE's names."""
+    """Return the resources of a pilot of an entry, under GLUE's names."""
     found: dict[str, Value] = {}
     cpus = positive(attributes.get("GLIDEIN_CPUS"))
     cpus = cpus or positive(attributes.get("GLIDEIN_ESTIMATED_CPUS"))

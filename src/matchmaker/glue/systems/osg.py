@@ -1,4 +1,4 @@
-"""Queues as the OSG's collector has them: ads of CEs, each with a catalogue of what it offers.
+"""Queues of the OSG's collector: ads of CEs, each with a catalogue of its resources.
 
 ``condor_status -pool collector.opensciencegrid.org:9619 -schedd`` prints them, in each format of
 ads. ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with
@@ -84,7 +84,7 @@ def records(document: object, report: Report) -> GlueRecords:
 
 
 def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
-    """The records of CEs; ads without a catalogue, and entries that are no ads, are reported."""
+    """Make records of CEs; report ads without a catalogue, and entries that are no ads."""
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
     queues: dict[str, ComputingElement] = {}
@@ -195,13 +195,13 @@ def _reached(ad: ClassAd, host: str) -> tuple[str, int]:
 
 
 def _remote_queue(entry: ClassAd) -> str | None:
-    """The queue that a route of the CE sets, where the entry says how jobs are transformed."""
+    """Return the queue that the CE's transform of jobs sets, if the entry has one."""
     transform = entry.eval("Transform")
     return first_text(transform, ("set_remote_queue",)) if isinstance(transform, ClassAd) else None
 
 
 def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
-    """The whole numbers of an entry by our names for them."""
+    """Return the whole numbers of an entry under GLUE's names."""
     given = {ours: entry.eval(theirs) for theirs, ours in names.items()}
     found = {name: whole(value) for name, value in given.items() if is_number(value)}
     return {name: number for name, number in found.items() if number is not None}

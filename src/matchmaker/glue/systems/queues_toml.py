@@ -86,7 +86,7 @@ class DowntimeEntry:
     """A table ``[[downtime]]``: of a host, ``host:port`` or the id of a queue; UTC without a zone.
 
     Attributes:
-        ce: what is down.
+        ce: the host, ``host:port`` or queue that is down.
         start: when it begins.
         end: when it is over.
         severity: ``OUTAGE``, or ``WARNING`` for one that closes nothing.
@@ -173,7 +173,7 @@ def records(document: object, report: Report) -> GlueRecords:
 
 
 def _faults(queue: QueueEntry) -> list[str]:
-    """Return what is wrong with the values of a queue."""
+    """Return the faults in the values of a queue."""
     found = []
     if Endpoint.of(queue.endpoint, queue.flavour) is None:
         said = "not a host, host:port or URL such as ce.site.org:9619"
@@ -268,7 +268,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _said(error: BaseException, _: type | None) -> str:
-    """Say what is wrong with a value, in the words of this module."""
+    """Describe a fault in a value in the words of this module."""
     import cattrs
 
     if isinstance(error, cattrs.ForbiddenExtraKeysError):

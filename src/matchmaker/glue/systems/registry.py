@@ -1,8 +1,8 @@
-"""What registries of sites share: computing elements without their queues, and announced downtimes.
+"""Gather the computing elements and announced downtimes that registries of sites list.
 
 OSG topology and GOCDB name the computing elements of a site, and nothing behind them. Such a one
-becomes an ad with ``QueuesUnknown``: its queues, limits and access are unknown. Where another
-source describes queues of the same host, they are told what the registry knows of it (`placed`).
+becomes an ad with ``QueuesUnknown``: its queues, limits and access are unknown. If another
+source describes queues of the same host, they take over the values of the registry (`placed`).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def children(element: Element, *tags: str) -> Iterator[Element]:
 
 
 def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
-    """Tell queues what registries know of their computing elements.
+    """Add to queues the values that registries have of their computing elements.
 
     Args:
         ads: of queues, and of computing elements without queues.
@@ -211,7 +211,7 @@ def _host(ad: ClassAd) -> str:
 
 
 def _told(queue: ClassAd, registered: Iterable[ClassAd]) -> ClassAd:
-    """Return a queue with what registries say of its computing element."""
+    """Return a queue with the values that registries have of its computing element."""
     made = queue.copy()
     registered = list(registered)
     for ce in registered:

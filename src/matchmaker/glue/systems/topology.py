@@ -52,7 +52,7 @@ def parse_yaml(data: bytes) -> object:
     All that is not a list or a mapping is a text, whatever it looks like.
 
     Raises:
-        ValueError: for what is not YAML, has an alias or nests too deep; and without PyYAML.
+        ValueError: it is not YAML, has an alias or nests too deep; or PyYAML is missing.
     """
     try:
         import yaml

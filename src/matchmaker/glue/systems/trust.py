@@ -1,9 +1,9 @@
-"""Several information systems about one queue: whose word counts, and what the others add.
+"""Merge the descriptions of one queue in several information systems by an order of trust.
 
 Two ads are of one queue if their computing element, by host and port, and the queue in the batch
 system are the same, whatever ids they have. The order of trust is fixed (`ORDER`): who is nearer to
 the queue knows better. The ad of the most trusted system stays, with its name and its rules of
-access; what it does not say is taken from the next.
+access; attributes that it lacks are taken from the next.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ QueueAddress: TypeAlias = tuple[str, int, str]
 
 @attrs.frozen(slots=True)
 class United:
-    """What becomes of an ad.
+    """The outcome of a merge for one ad.
 
     Attributes:
         ad: the ad, told what others say; None if it went into others.
@@ -169,7 +169,7 @@ def _share(first: ClassAd | None, second: ClassAd) -> bool:
 
 
 def _told(ad: ClassAd, other: ClassAd) -> ClassAd:
-    """Return an ad with what only another says of the same queue."""
+    """Return an ad with the attributes that only another of the same queue has."""
     made = ad.copy()
     for name in _added(other):
         if name not in made:
