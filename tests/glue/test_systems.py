@@ -700,6 +700,28 @@ def test_what_people_wrote_down_is_trusted_most() -> None:
     assert of_vo(found, "cms") == set()
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_denial_counts_beside_what_people_wrote_down(turned: bool) -> None:
+    text = """[[queue]]
+        endpoint = "arc1.north.example"
+        flavour = "arc-ce"
+        name = "grid"
+        lrms = "slurm"
+        vos = ["atlas"]
+        """
+    denying = f"{BDII}GlueCEAccessControlBaseRule: DENY:/atlas/Role=bad\n"
+    sources = [
+        ("mine", glue.read(io.BytesIO(text.encode()))),
+        ("bdii", glue.read_ldif(denying.split("\n"))),
+    ]
+    found = broker.merged(sources[::-1] if turned else sources)
+    good, bad = (
+        ClassAd(VirtualOrganisation="atlas", FQAN=f"/atlas/Role={role}") for role in ("good", "bad")
+    )
+    assert len(broker.choose(good, found).ranked) == 1
+    assert len(broker.choose(bad, found).ranked) == 0
+
+
 # Downtimes
 
 DAY = datetime(2026, 12, 1, tzinfo=UTC)

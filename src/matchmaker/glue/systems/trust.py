@@ -3,7 +3,8 @@
 Two ads are of one queue if their computing element, by host and port, and the queue in the batch
 system are the same, whatever ids they have. The order of trust is fixed (`ORDER`): who is nearer to
 the queue knows better. The ad of the most trusted system stays, with its name and its rules of
-access; attributes that it lacks are taken from the next.
+access; attributes that it lacks are taken from the next. A denial by all ads of a system counts
+too.
 """
 
 from __future__ import annotations
@@ -132,6 +133,12 @@ def _level(ad: ClassAd) -> int:
 def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int]) -> None:
     """Merge the ads of one queue, the most trusted first."""
     base: list[int] = []
+    denied: dict[int, dict[str, None]] = {}
+    for number in numbers:
+        if required(access := of_ad(found[number].ad or ClassAd())):
+            its = dict.fromkeys(filter(denies, all_of([access])))
+            known = denied.setdefault(levels[number], its)
+            denied[levels[number]] = {rule: None for rule in known if rule in its}
     for number in numbers:
         ad = found[number].ad
         above = [other for other in base if levels[other] < levels[number]]
@@ -142,7 +149,9 @@ def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int
         for other in targets:
             target = found[other].ad
             if target is not None:
-                found[other] = attrs.evolve(found[other], ad=_told(target, ad))
+                found[other] = attrs.evolve(
+                    found[other], ad=_told(target, ad, denied.get(levels[number], ()))
+                )
         if targets:
             found[number] = United(None)
         elif any(levels[other] <= _SITE for other in above):
@@ -168,15 +177,22 @@ def _share(first: ClassAd | None, second: ClassAd) -> bool:
     return ours is None or theirs is None or bool(ours & theirs) or "*" in ours | theirs
 
 
-def _told(ad: ClassAd, other: ClassAd) -> ClassAd:
-    """Return an ad with the attributes that only another of the same queue has."""
+def _told(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
+    """Return an ad with the attributes that only another has, and denials beside its rules."""
     made = ad.copy()
     for name in _added(other):
         if name not in made:
             made[name] = other.expr(name)
-    if not required(of_ad(made)) and (access := of_ad(other)):
+    lists = required(of_ad(made))
+    if not lists and (access := of_ad(other)):
         made.update(access)
         made.pop(UNKNOWN, None)
+    elif further := [*denials]:
+        # Whom the computing element denies, it will deny whatever others say.
+        before = made.eval(FURTHER) if FURTHER in made else []
+        rules: list[Value] = ["ALL", *further]
+        if rules not in lists:
+            made[FURTHER] = [*(before if isinstance(before, list) else [[]]), rules]
     also = [*texts(made.eval(ALSO) if ALSO in made else None), *_names(other)]
     if also:
         made[ALSO] = list[Value](dict.fromkeys(also))
