@@ -538,3 +538,12 @@ def test_what_many_share_is_looked_at_once(
     document: Callable[[int], str], count: int, queues: int
 ) -> None:
     assert len(list(read(document(count)).computing_elements())) == queues
+
+
+def test_a_size_of_the_collector_below_0_is_unknown() -> None:
+    entry = '[ Name = "q"; CPUs = -4; Memory = -1; MaxWallTime = 0; AllowedVOs = "cms" ]'
+    found = read(f'Name = "ce.example"\nOSG_ResourceCatalog = {{ {entry} }}')
+    [ad] = found.computing_elements()
+    assert "GlueHostArchitectureSMPSize" not in ad
+    assert "GlueHostMainMemoryRAMSize" not in ad
+    assert ad["GlueCEPolicyMaxWallClockTime"] == 0

@@ -204,4 +204,4 @@ def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
     """Return the whole numbers of an entry under GLUE's names."""
     given = {ours: entry.eval(theirs) for theirs, ours in names.items()}
     found = {name: whole(value) for name, value in given.items() if is_number(value)}
-    return {name: number for name, number in found.items() if number is not None}
+    return {name: number for name, number in found.items() if number is not None and number >= 0}
