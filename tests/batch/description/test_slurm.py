@@ -567,3 +567,31 @@ def test_a_partition_lists_its_nodes_where_they_do_not_say_theirs() -> None:
 def test_a_partition_in_a_state_that_is_not_known_is_closed(state: str, status: str) -> None:
     found = read_description("slurm", [("saved", f"PartitionName=p MaxTime=60 State={state}\n")])
     assert [queue.eval("GlueCEStateStatus") for queue in found.queues] == [status]
+
+
+def test_a_load_that_is_not_set_is_unknown() -> None:
+    nodes = [
+        {"name": f"n{load}", "state": ["IDLE"], "cpu_load": load} for load in (150, 4294967294)
+    ]
+    found = read_description("slurm", [("saved", json.dumps({"nodes": nodes}))])
+    assert [node.eval("GlueHostProcessorLoadLast1Min") for node in found.nodes] == [150, UNDEFINED]
+
+
+def test_a_range_that_ends_before_it_begins_is_no_list_of_cpus() -> None:
+    line = "NodeName=n CPUTot=8 CPUSpecList=5-3 State=IDLE\n"
+    found = read_description("slurm", [("saved", line)])
+    assert any("CPUSpecList='5-3'" in issue for issue in said(found))
+
+
+def test_jobs_of_which_one_cannot_be_counted_are_unknown() -> None:
+    jobs = [
+        {"job_id": n, "partition": "p", "job_state": ["PENDING"], "array_task_string": tasks}
+        for n, tasks in enumerate(("1,...", "1-3"))
+    ]
+    partitions = [{"name": "p", "partition": {"state": ["UP"]}}]
+    text = json.dumps({"partitions": partitions, "jobs": jobs})
+    [queue] = read_description("slurm", [("saved", text)]).queues
+    assert queue.eval("GlueCEStateWaitingJobs") is UNDEFINED
+    text = json.dumps({"partitions": partitions, "jobs": jobs[1:]})
+    [queue] = read_description("slurm", [("saved", text)]).queues
+    assert queue.eval("GlueCEStateWaitingJobs") == 3
