@@ -162,3 +162,17 @@ def test_ads_in_brackets_are_read_by_processes(
     parts = filling.parts_of_file(path, "auto", 3)
     assert filling.fill_from_parts(store, path, "Name", parts)
     assert list(store) == [f"slot{number}" for number in range(60)]
+
+
+def test_two_parts_and_a_byte_order_mark_are_read_by_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "LEAST", 100)
+    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: Here(argv))
+    path = tmp_path / "slots"
+    path.write_text("\ufeff" + ads(60))
+    parts = filling.parts_of_file(path, "auto", 2)
+    assert len(parts) == 2
+    store = Store("name")
+    assert filling.fill_from_parts(store, path, "Name", parts)
+    assert len(store) == 60
