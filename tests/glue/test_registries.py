@@ -111,6 +111,14 @@ def test_allowed_vos_that_are_no_list_of_vos_admit_nobody(vos: str) -> None:
     assert rules(found)["clean.access-rule"] == 1
 
 
+def test_entries_of_one_name_admit_whom_both_admit() -> None:
+    text = COLLECTOR.replace('Name = "gpu"', 'Name = "main"').replace("{  }", '{ "atlas" }')
+    found = glue.read_osg([parse_ad(text)])
+    assert rules(found)["link.duplicate"] == 1
+    job = parse_ad('[ VirtualOrganisation = "cms"; Requirements = other.VOTag == "lake" ]')
+    assert not broker.choose(job, found).ranked
+
+
 # OSG topology
 
 
@@ -138,6 +146,11 @@ def test_topology_names_computing_elements_without_their_queues() -> None:
     assert rules(found) == {"access.none": 3}
     [site] = found.snapshot.sites
     assert site.values["GlueSiteDescription"] == "A cluster by the lake"
+
+
+def test_the_port_of_a_gatekeeper_before_htcondor_ce_is_none_of_it() -> None:
+    found = by_id(read(RESOURCES.replace("ce2.lake.example:9700", "ce2.lake.example:2119")))
+    assert "ce2.lake.example:9619" in found
 
 
 def test_a_file_of_topologys_repository() -> None:
@@ -180,6 +193,13 @@ def test_a_queue_stays_open_if_one_registry_has_its_host_open() -> None:
 def test_a_time_east_of_greenwich() -> None:
     assert time_of("Dec 1, 2026 17:00 +0500") == NOON
     assert time_of("Dec 1, 2026 07:00 -0500") == NOON
+
+
+def test_a_downtime_within_another_does_not_end_it() -> None:
+    inner = Downtime("ce", "CE", NOON + timedelta(hours=1), NOON + timedelta(hours=2))
+    queue = ClassAd(CEid="q", GlueCEInfoHostName="ce")
+    [ad] = close([queue], [Downtime("ce", "CE", NOON, EVENING), inner])
+    assert (ad["DowntimeStart"], ad["DowntimeEnd"]) == (NOON, EVENING)
 
 
 def test_few_of_the_downtimes_of_a_host_are_heeded() -> None:
@@ -257,6 +277,18 @@ def test_endpoints_of_gocdb() -> None:
                             "arc.fjord.example:2811/nordugrid-Condor-grid")  # fmt: skip
     arc = by_id(read(old))["arc.fjord.example:443"]
     assert arc.eval("GlueCEInfoContactString") == ["https://arc.fjord.example:443/arex"]
+
+
+def test_the_address_of_another_host_is_none_of_a_computing_element() -> None:
+    found = by_id(read(ENDPOINTS.replace("https://arc.fjord", "https://portal.fjord")))
+    assert "arc.fjord.example:443" in found
+
+
+def test_cream_is_told_a_queue_so_that_a_registry_does_not_say_how_it_is_reached() -> None:
+    found = by_id(read(ENDPOINTS.replace("<SERVICE_TYPE>ARC-CE", "<SERVICE_TYPE>CREAM-CE")))
+    ad = found["arc.fjord.example:8443"]
+    assert ad.eval("GlueCEImplementationName") == "cream-ce"
+    assert "GridResource" not in ad
 
 
 def test_the_address_of_an_information_system_is_none_of_a_computing_element() -> None:

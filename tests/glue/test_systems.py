@@ -671,6 +671,32 @@ def test_a_site_speaks_of_all_who_may_use_its_queue(system: str, refused: tuple[
     assert trust.unite([(1, first), (2, second)])[1].refused == refused
 
 
+def test_a_catalogue_without_rules_makes_no_queue_unknown() -> None:
+    queue = ClassAd({"CEid": ARC, RULES: ["VO:atlas"]})
+    other = ClassAd(CEid=ARC, AccessUnknown=True, PandaQueue="P", InformationSystem="CRIC")
+    told = trust.unite([(1, queue), (2, other)])[0].ad
+    assert told is not None
+    assert told["PandaQueue"] == "P"
+    assert "AccessUnknown" not in told
+
+
+def test_more_descriptions_of_a_queue_than_are_honest_are_not_merged() -> None:
+    queue = ClassAd(CEid=ARC)
+    other = ClassAd(CEid=ARC, InformationSystem="CRIC")
+    for more, merged in ((1, True), (0, False)):
+        found = trust.unite([(1, queue), *[(2, other)] * (LIMITS.queues - more)])
+        assert (found[-1].ad is None) is merged
+
+
+@pytest.mark.parametrize("key", ["gocname", "rc_site", "atlas_site"])
+def test_the_site_of_a_panda_queue(key: str) -> None:
+    item = copy.deepcopy(PANDA["NORTH_UCORE"])
+    for name_ in ("gocname", "rc_site", "atlas_site"):
+        item.pop(name_, None)
+    found = read({"NORTH_UCORE": item | {key: "NORTH"}})
+    assert {site.id for site in found.snapshot.sites} == {"NORTH"}
+
+
 def test_rules_that_nobody_nearer_publishes_are_taken() -> None:
     text = "\n".join(line for line in BDII.splitlines() if "AccessControl" not in line)
     alone = glue.read(io.BytesIO(text.encode()))
