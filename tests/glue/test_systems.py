@@ -649,6 +649,53 @@ def test_a_catalogue_admits_nobody_beyond_the_queue() -> None:
     assert conflict == ("cric", f"{ARC}: dune")
 
 
+def test_clouds_are_no_computing_elements() -> None:
+    queue = {"ce_endpoint": "https://k8s.cloud.example", "ce_flavour": "KUBERNETES"}
+    found = read({"CLOUD": PANDA["NORTH_UCORE"] | {"queues": [queue]}})
+    assert list(found) == []
+    assert "system.entry" in {issue.rule for issue in found.issues}
+
+
+@pytest.mark.parametrize("rules", [True, False])
+def test_entries_of_a_catalogue_are_views_of_a_queue_that_tells_of_itself(rules: bool) -> None:
+    """PanDA queues of one batch queue have VOs and limits of their own; none hides another."""
+    entry = PANDA["NORTH_UCORE"]
+    document = {
+        name: entry | {"vo_name": vo, "corecount": cores, "maxrss": memory, "status": status}
+        for name, vo, cores, memory, status in (
+            ("ONE", "atlas", 1, 2000, "online"),
+            ("EIGHT", "atlas", 8, 16000, "online"),
+            ("OFF", "atlas", 8, 64000, "offline"),
+            ("CMS", "cms", 4, 9000, "online"),
+        )
+    }
+    text = "\n".join(line for line in BDII.splitlines() if rules or "AccessControl" not in line)
+    sources = [("bdii", glue.read(io.BytesIO(text.encode()))), ("cric", read(document))]
+    for turned in (sources, sources[::-1]):
+        found = broker.merged(turned)
+
+        def chosen(vo: str, cores: int, memory: int, found: Any = found) -> list[str]:
+            job = parse_ad(f"""[
+                VirtualOrganisation = "{vo}"; RequestCpus = {cores}; Rank = 1;
+                Requirements = other.GlueHostMainMemoryRAMSize >= {memory}
+                    && other.GlueCEStateStatus == "Production"
+            ]""")
+            return [queue.name for queue in broker.choose(job, found).ranked]
+
+        assert chosen("atlas", 8, 12000)[0] == f"{IN_BDII}/EIGHT"
+        assert chosen("cms", 4, 8000) == [f"{IN_BDII}/CMS"]
+        assert chosen("cms", 8, 8000) == []
+        assert chosen("dune", 1, 1) == []
+        # By itself the queue is as it says, with its rules; if it has none, its views are all.
+        assert (IN_BDII in {queue.name for queue in found.all}) == rules
+    entry = ClassAd({
+        "CEid": ARC, "GlueCEUniqueID": ARC, "QueueName": "grid", "InformationSystem": "glideinWMS",
+        "GlueCEAccessControlBaseRule": ["VO:dune"],
+    })  # fmt: skip
+    also = broker.merged([*sources, ("factory", [entry])])
+    assert bool(of_vo(also, "dune")) is not rules
+
+
 def test_catalogues_of_two_experiments_add_their_views() -> None:
     entry = ClassAd({
         "CEid": CONDOR, "GlueCEUniqueID": CONDOR, "QueueName": "default",

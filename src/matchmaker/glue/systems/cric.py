@@ -43,6 +43,9 @@ _STATUS: Final[Mapping[str, str]] = {
 """What PanDA's brokerage makes of a queue, in GLUE's words; only one that is online takes jobs."""
 
 
+_CLOUDS: Final = frozenset({"kubernetes", "cloud", "cloudscheduler", "vac"})
+"""The flavours of what takes no job through a computing element."""
+
 _OF_HOSTS: Final[tuple[str, ...]] = (
     "GlueHostArchitectureSMPSize",
     "GlueHostMainMemoryRAMSize",
@@ -153,6 +156,9 @@ def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
         if endpoint is None:
             said = "no ce_endpoint such as ce.site.org:9619, left out"
             builder.leave("system.no-endpoint", said, place)
+            continue
+        if endpoint.flavour in _CLOUDS:
+            builder.leave("system.entry", "a cloud, and no computing element, left out", place)
             continue
         values = dict(shared)
         for theirs, ours in (

@@ -10,6 +10,7 @@ too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import attrs
@@ -18,7 +19,16 @@ from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_integer
 from matchmaker.glue.access import ALSO as FURTHER
-from matchmaker.glue.access import RULES, UNKNOWN, all_of, denies, of_ad, required, vo_of
+from matchmaker.glue.access import (
+    RULES,
+    UNKNOWN,
+    all_of,
+    denies,
+    of_ad,
+    required,
+    restricted,
+    vo_of,
+)
 from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import split_id, texts
 from matchmaker.glue.systems.building import CONDOR_URL, DEFAULT_QUEUE, PORTS, SYSTEM
@@ -133,33 +143,65 @@ def _level(ad: ClassAd) -> int:
 def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int]) -> None:
     """Merge the ads of one queue, the most trusted first."""
     base: list[int] = []
-    denied: dict[int, dict[str, None]] = {}
-    for number in numbers:
-        if required(access := of_ad(found[number].ad or ClassAd())):
-            its = dict.fromkeys(filter(denies, all_of([access])))
-            known = denied.setdefault(levels[number], its)
-            denied[levels[number]] = {rule: None for rule in known if rule in its}
-    for number in numbers:
-        ad = found[number].ad
-        above = [other for other in base if levels[other] < levels[number]]
-        if ad is None or not above:
-            base.append(number)
-            continue
-        targets = [other for other in above if _share(found[other].ad, ad)]
-        for other in targets:
-            target = found[other].ad
-            if target is not None:
-                found[other] = attrs.evolve(
-                    found[other], ad=_told(target, ad, denied.get(levels[number], ()))
-                )
-        if targets:
-            found[number] = United(None)
-        elif any(levels[other] <= _SITE for other in above):
-            found[number] = United(None, refused=tuple(sorted(_vos(ad) or ())))
-        else:
-            # A catalogue speaks of the VOs that it serves: the other is one more view.
-            found[number] = United(_renamed(ad), view=base[0])
-            base.append(number)
+    for level, numbers_of_level in groupby(numbers, key=levels.__getitem__):
+        same, above = [*numbers_of_level], list(base)
+        denials = _denied_by_all(ad for number in same if (ad := found[number].ad) is not None)
+        telling: dict[int, list[tuple[int, ClassAd]]] = {}
+        for number in same:
+            ad = found[number].ad
+            if ad is None or not above:
+                base.append(number)
+                continue
+            targets = [other for other in above if _share(found[other].ad, ad)]
+            for other in targets:
+                telling.setdefault(other, []).append((number, ad))
+            if targets:
+                found[number] = United(None)
+            elif any(levels[other] <= _SITE for other in above):
+                found[number] = United(None, refused=tuple(sorted(_vos(ad) or ())))
+            else:
+                # A catalogue speaks of the VOs that it serves: the other is one more view.
+                found[number] = United(_renamed(ad), view=base[0])
+                base.append(number)
+        for other, those in telling.items():
+            _tell(found, other, those, denials, views=level > _SITE and len(those) > 1)
+            if found[other].ad is None:
+                base.remove(other)
+                base.extend(number for number, _ in those)
+
+
+def _denied_by_all(ads: Iterable[ClassAd]) -> list[str]:
+    """Return the denials in which all ads with rules agree."""
+    lists = [all_of([access]) for ad in ads if required(access := of_ad(ad))]
+    first = lists[0] if lists else []
+    return [rule for rule in first if denies(rule) and all(rule in its for its in lists)]
+
+
+def _tell(
+    found: list[United],
+    place: int,
+    others: Sequence[tuple[int, ClassAd]],
+    denials: Sequence[str],
+    *,
+    views: bool,
+) -> None:
+    """Tell an ad what others of one system say of its queue.
+
+    Several entries of a catalogue, such as the PanDA queues of one batch queue, have limits and VOs
+    of their own: each is a view. Where the queue publishes no rules, these are all that there is.
+    """
+    ad = found[place].ad
+    if ad is None:
+        return
+    if not views:
+        for _, other in others:
+            ad = _told(ad, other, denials)
+        found[place] = attrs.evolve(found[place], ad=ad)
+        return
+    for number, other in others:
+        found[number] = United(_view(ad, other, denials), view=place)
+    if not required(of_ad(ad)):
+        found[place] = United(None)
 
 
 def _vos(ad: ClassAd) -> frozenset[str] | None:
@@ -196,6 +238,15 @@ def _told(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
     also = [*texts(made.eval(ALSO) if ALSO in made else None), *_names(other)]
     if also:
         made[ALSO] = list[Value](dict.fromkeys(also))
+    return made
+
+
+def _view(ad: ClassAd, entry: ClassAd, denials: Sequence[str]) -> ClassAd:
+    """Return an ad with the facts of one entry of a catalogue, for those whom both admit."""
+    made = _told(ad, entry, denials)
+    made.update(restricted(of_ad(made), [required(of_ad(entry))]))
+    entry_name = (first_text(entry, ("CEid",)) or "").rpartition("/")[2]
+    made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{entry_name}"
     return made
 
 
