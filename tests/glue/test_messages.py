@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from matchmaker.glue.readers.ldap import (
     FILTER,
     Elsewhere,
-    End,
-    Found,
+    FoundEntry,
     MessageError,
+    SearchEnd,
     answer,
     search_request,
 )
@@ -37,7 +37,7 @@ def found(number: int, dn: bytes, attributes: list[tuple[str, list[bytes]]]) -> 
 def test_an_entry_is_what_was_sent(
     number: int, dn: bytes, attributes: list[tuple[str, list[bytes]]]
 ) -> None:
-    assert answer(found(number, dn, attributes), number) == Found(dn, attributes)
+    assert answer(found(number, dn, attributes), number) == FoundEntry(dn, attributes)
 
 
 SENT = [
@@ -95,7 +95,7 @@ def test_a_value_is_octets_and_nothing_else() -> None:
 
 
 def test_an_end_and_a_reference() -> None:
-    assert answer(SENT[1], 5) == End(0, "", "ldap://h", b"more")
+    assert answer(SENT[1], 5) == SearchEnd(0, "", "ldap://h", b"more")
     assert answer(SENT[2], 5) == Elsewhere("ldap://h/o=x")
     with pytest.raises(MessageError, match="another kind"):  # none was asked for
         answer(message(5, ber(0x79)), 5)

@@ -289,7 +289,7 @@ class _Search:
     def _ask_for_tls(self, wire: Wire) -> None:
         wire.send(start_tls_request(self._next()))
         said = answer(wire.receive(), self.number)
-        if not isinstance(said, End) or said.code:
+        if not isinstance(said, SearchEnd) or said.code:
             raise ConnectionError(f"the server has no TLS ({said})")
 
     def _next(self) -> int:
@@ -333,13 +333,15 @@ class _Search:
             if empty > LIMITS.empty_pages:
                 raise ConnectionError("the server sends empty pages without end")
 
-    def _page(self, wire: Wire, request: bytes, base: str) -> Generator[Entry, None, End | None]:
+    def _page(
+        self, wire: Wire, request: bytes, base: str
+    ) -> Generator[Entry, None, SearchEnd | None]:
         """The entries of one page, as they come; its end, or None where there are too many."""
         wire.send(request)
-        while not isinstance(said := answer(wire.receive(), self.number), End):
+        while not isinstance(said := answer(wire.receive(), self.number), SearchEnd):
             if self.count + self.elsewhere >= self.bounds.entries:
                 return None
-            if isinstance(said, Found):
+            if isinstance(said, FoundEntry):
                 self.count += 1
                 yield _entry(said, self.report, self.bounds.value)
             else:
@@ -352,7 +354,7 @@ class _Search:
         self.report(issue("ldap.partial", said, dn=base))
 
 
-def _refusal(end: End) -> str:
+def _refusal(end: SearchEnd) -> str:
     """Why a server gives nothing, in words."""
     if end.code == _REFERRAL:
         return f"the server refers to {end.urls}, which is not followed"
@@ -361,7 +363,7 @@ def _refusal(end: End) -> str:
     return f"the server refuses ({end})"
 
 
-def _entry(found: Found, report: Report, limit: int) -> Entry:
+def _entry(found: FoundEntry, report: Report, limit: int) -> Entry:
     """An entry as text, less the values that are too long or too many; also its name may be."""
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
@@ -405,7 +407,7 @@ class MessageError(ValueError):
 
 
 @attrs.frozen(slots=True)
-class Found:
+class FoundEntry:
     """An entry: its name, and its attributes with their values."""
 
     dn: bytes
@@ -420,7 +422,7 @@ class Elsewhere:
 
 
 @attrs.frozen(slots=True)
-class End:
+class SearchEnd:
     """The end of an answer: how it went, and the cookie for the next page, empty after the last."""
 
     code: int
@@ -491,7 +493,7 @@ _DEEPEST: Final = 8  # values within values; a value of an entry is the sixth
 _LONGEST: Final = 8  # bytes that hold any sensible length
 
 
-def answer(data: bytes, number: int) -> Found | Elsewhere | End:
+def answer(data: bytes, number: int) -> FoundEntry | Elsewhere | SearchEnd:
     """What a message says in answer to the request of a number.
 
     Raises:
@@ -499,9 +501,9 @@ def answer(data: bytes, number: int) -> Found | Elsewhere | End:
         ConnectionError: where the server says that it ends the session.
 
     >>> answer(bytes.fromhex("300c 020101 6507 0a0100 0400 0400"), 1)
-    End(code=0, said='', urls='', cookie=b'')
+    SearchEnd(code=0, said='', urls='', cookie=b'')
     >>> answer(bytes.fromhex("3013 020101 640e 0401 78 3009 3007 0401 61 3102 0400"), 1)
-    Found(dn=b'x', attributes=[('a', [b''])])
+    FoundEntry(dn=b'x', attributes=[('a', [b''])])
     """
     match _values(data, 0, len(data)):
         case [(0x30, [(0x02, given), (kind, operation), *rest])]:
@@ -514,7 +516,7 @@ def answer(data: bytes, number: int) -> Found | Elsewhere | End:
         raise MessageError("an answer to no request of ours")
     match kind, operation:
         case 0x64, [(0x04, dn), (0x30, listed), *_]:
-            return Found(dn, [_attribute(part) for part in listed])
+            return FoundEntry(dn, [_attribute(part) for part in listed])
         case 0x73, _:
             return Elsewhere(_urls(operation))
         case ((0x65 | 0x78), _):
@@ -575,13 +577,13 @@ def _attribute(part: tuple[int, Any]) -> tuple[str, list[bytes]]:
     raise MessageError("an attribute of LDAP lacks what it must have")
 
 
-def _end(operation: Any, controls: Sequence[tuple[int, Any]]) -> End:
+def _end(operation: Any, controls: Sequence[tuple[int, Any]]) -> SearchEnd:
     match operation:
         case [(0x0A, code), (0x04, _), (0x04, said), *rest]:
             urls = [_urls(its) for tag, its in rest if tag == _REFERRALS]
             cookie = next(filter(None, map(_cookie, controls)), b"")
             text = said.decode("utf-8", "replace")[:_TEXT_LIMIT]
-            return End(int.from_bytes(code, "big", signed=True), text, "".join(urls), cookie)
+            return SearchEnd(int.from_bytes(code, "big", signed=True), text, "".join(urls), cookie)
     raise MessageError("a result of LDAP lacks what it must have")
 
 
