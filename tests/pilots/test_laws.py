@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
+from random import Random
+from statistics import correlation, median, pstdev
 
 import attrs
 import pytest
@@ -139,7 +142,7 @@ SHAPES = {
 def test_startd_pilots_take_as_long_as_the_model_says(
     *, rounds: int, slots: int, job: int, delay: int, startup: int, fetch: int
 ) -> None:
-    clockwork = Settings(cycle=1, startup=startup, fetch=fetch)
+    clockwork = Settings(cycle=1, startup=startup, fetch=fetch, request=0)
     report = rounds_of(rounds, slots, job, delay, clockwork)
     # The pilot script runs once; what each further job takes is fetching it.
     expected = startd(rounds, delay + startup + fetch, job, fetch=fetch)
@@ -152,7 +155,7 @@ def test_startd_pilots_take_as_long_as_the_model_says(
 def test_generic_pilots_take_as_long_as_the_model_says(
     *, rounds: int, slots: int, job: int, delay: int, startup: int, fetch: int
 ) -> None:
-    clockwork = Settings(cycle=1, startup=startup, fetch=fetch, jobs_per_pilot=1)
+    clockwork = Settings(cycle=1, startup=startup, fetch=fetch, jobs_per_pilot=1, request=0)
     report = rounds_of(rounds, slots, job, delay, clockwork)
     assert report.lasted == generic(rounds, delay + startup + fetch, job)
     assert report.pilots == slots * rounds
@@ -175,17 +178,77 @@ def test_the_model_refuses_what_is_no_time(rounds: int, switch: float, job: floa
         startd(rounds, switch, job)
 
 
-def test_start_delays_are_as_assumed() -> None:
-    luck = delays.usual("a", 7, 0.0)
-    drawn = sorted(luck.draw()[0] for _ in range(2001))
-    assert 500 < drawn[1000] < 700
-    medians = []
-    for n in range(200):
-        luck = delays.apart(f"s{n}", 7, 0.0)
-        medians.append(sorted(luck.draw()[0] for _ in range(51))[25])
-    assert max(medians) > 20 * min(medians)
+def _logs(world: delays.Delays, name: str, times: list[float]) -> list[float]:
+    luck = world(name, 7, 0.0)
+    return [math.log(luck.draw(time)[0]) for time in times]
+
+
+def test_waits_of_a_queue_hang_together() -> None:
+    """The waits of two pilots submitted within a minute are alike, as in the trace of a real queue.
+
+    There their logarithms differ with a deviation of 0.67, where all spread with one of 2.37 about
+    a median; the least wait of a bag of five or more is 0.8 of its median.
+    """
+    random = Random(5)  # noqa: S311 - a test
+    pairs, medians, bags = [], [], []
+    for n in range(60):
+        luck = delays.usual(f"s{n}", 7, 0.0)
+        waits = []
+        for _ in range(60):
+            at = random.uniform(0, 30 * 24 * 3600)
+            one, two = (math.log(luck.draw(time)[0]) for time in (at, at + random.uniform(0, 60)))
+            pairs.append((one, two))
+            waits.append(one)
+            bag = sorted(luck.draw(at, ahead)[0] for ahead in range(9))
+            bags.append(bag[0] / bag[4])
+        medians.append(median(waits))
+    # Waits are cut at a second and at a day.
+    assert 1.8 < pstdev(one for one, _ in pairs) < 2.5
+    assert 0.85 < correlation(*zip(*pairs, strict=True)) < 0.99
+    assert math.log(300) < median(medians) < math.log(1200)
+    assert 0.7 < median(bags) < 0.9
+
+
+def test_the_level_of_a_queue_drifts_over_hours() -> None:
+    """The correlation of waits falls with the time between them, and after days none is left."""
+    found = {}
+    times = [3600.0 * hour for hour in range(0, 24 * 30, 7)]
+    for lag in (60, 3600, 6 * 3600, 4 * 24 * 3600):
+        pairs = []
+        for n in range(40):
+            first = _logs(delays.usual, f"s{n}", times)
+            second = _logs(delays.usual, f"s{n}", [time + lag for time in times])
+            pairs += zip(first, second, strict=True)
+        found[lag] = correlation(*zip(*pairs, strict=True))
+    assert found[60] > found[3600] > found[6 * 3600] > found[4 * 24 * 3600]
+    assert found[3600] > 0.6
+    assert abs(found[4 * 24 * 3600]) < 0.15
+
+
+def test_many_pilots_in_one_queue_start_hardly_sooner_than_one() -> None:
+    """The first of forty pilots takes a third off the wait of one; of independent ones it is a
+    sixth: six times sooner."""
+
+    def first(world: delays.Delays, count: int) -> float:
+        found = []
+        for n in range(200):
+            luck = world(f"s{n}", 7, 0.0)
+            found.append(min(luck.draw(1e6, ahead)[0] for ahead in range(count)))
+        return median(found)
+
+    assert first(delays.usual, 40) > 0.5 * first(delays.usual, 1)
+    assert first(delays.independent, 40) < first(delays.independent, 1) / 4
+
+
+def test_worlds_differ_as_they_say() -> None:
+    medians = [median(_logs(delays.apart, f"s{n}", [3e5 * k for k in range(9)])) for n in range(99)]
+    assert max(medians) - min(medians) > math.log(20)
     lost = sum(delays.bursts(f"s{n}", 7, 0.0).loses > 0 for n in range(1000))
     assert 60 < lost < 140
+    drawn = sorted(_logs(delays.bursts, "a", [1e5 * k for k in range(2001)]))
+    assert math.log(480) < drawn[1000] < math.log(720)
+    # Pareto: of a hundred one waits over ten times the median.
+    assert drawn[1980] - drawn[1000] > math.log(8)
 
 
 def test_a_site_with_bursts_is_shut_for_hours() -> None:
@@ -200,9 +263,22 @@ def test_a_site_with_bursts_is_shut_for_hours() -> None:
     assert 0.03 < shut / 20_000 < 0.25
 
 
-def test_rules_have_the_same_luck() -> None:
-    """The pilots of a site draw the same delays under every rule, one after the other."""
-    first = delays.usual("a", 7, 0.0)
-    second = delays.usual("a", 7, 0.0)
+def test_policies_meet_the_same_world() -> None:
+    """The level of a queue hangs on the time, not on what was submitted before."""
+    asked, never = (delays.usual("a", 7, 0.0) for _ in range(2))
+    for n in range(50):
+        asked.draw(100.0 * n)
+    level, other = (median(luck.draw(1e5)[0] for _ in range(99)) for luck in (asked, never))
+    assert level == pytest.approx(other, rel=0.15)
     random.seed(3)
-    assert [first.draw() for _ in range(9)] == [second.draw() for _ in range(9)]
+    first, second = (delays.usual("a", 7, 0.0) for _ in range(2))
+    assert [first.draw(n) for n in range(9)] == [second.draw(n) for n in range(9)]
+
+
+def test_a_trace_is_replayed() -> None:
+    waits = [30.0, 7000.0, None, 12.0]
+    jobs = [Job(submit=100 * n, run=1, site="a", wait=wait) for n, wait in enumerate(waits)]
+    luck = delays.replayed(jobs)("a", 7, 0.0)
+    assert [luck.draw(at)[0] for at in (0, 99, 150, 250, 1e6)] == [30, 30, 7000, 7000, 12]
+    with pytest.raises(ValueError, match="no waiting times"):
+        delays.replayed([Job(submit=0, run=1)])

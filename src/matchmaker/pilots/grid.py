@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,6 +40,8 @@ class Settings:
         refresh: the longest time between two estimates of a queue's response.
         patience: how long after the last arrival jobs may still start.
         at_home: whether a job runs only at the site where the trace has it.
+        request: how long a queue's batch system takes to carry out a submission or a cancellation.
+        max_queued: how many pilots of one owner a queue lets wait.
     """
 
     cycle: float = 120.0
@@ -48,6 +51,8 @@ class Settings:
     refresh: float = 3600.0
     patience: float = 14 * 24 * 3600.0
     at_home: bool = False
+    request: float = 1.0
+    max_queued: int = 1000
 
 
 @attrs.define(slots=True, eq=False)
@@ -66,16 +71,23 @@ class Kind:
 
 @attrs.define(slots=True, eq=False)
 class Place:
-    """A site at one time, with its idle pilots by number, the longest idle first."""
+    """A site at one time, with its idle pilots by number, the longest idle first.
+
+    Pilots start in the order of their submission: each brings the time at which a slot for a pilot
+    comes free, and the oldest pilot takes it. `chances` are those times, in order; `due` counts
+    those that have passed while there was no slot or the queue did not start pilots.
+    """
 
     site: Site
     starts: Starts
     pilot: ClassAd
     queue: PilotQueue
-    queued: int = 0
     running: int = 0
     idle: dict[int, Simulated] = attrs.field(factory=dict)
-    ready: deque[Simulated] = attrs.field(factory=deque)
+    waiting: dict[int, Simulated] = attrs.field(factory=dict)
+    chances: list[float] = attrs.field(factory=list)
+    due: int = 0
+    free_from: float = -math.inf
     opening: bool = False
     latest: deque[Simulated] = attrs.field(factory=lambda: deque(maxlen=MOST * RECENT))
     estimated: float = -math.inf
@@ -197,7 +209,7 @@ def _become(grid: Grid, pilot: Simulated, what: PilotState) -> None:
 
 
 def submit(grid: Grid, place: Place) -> None:
-    """Queues a pilot at a place."""
+    """Queues a pilot at a place, after the requests that its batch system has to carry out first."""
     tally = grid.tally
     tally.pilots += 1
     pilot = Simulated(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))
@@ -205,30 +217,38 @@ def submit(grid: Grid, place: Place) -> None:
     grid.changed[pilot.number] = pilot
     grid.counts[PilotState.QUEUED] += 1
     place.latest.append(pilot)
-    place.queued += 1
-    delay, pilot.lost = place.starts.draw()
-    grid.at(grid.now + delay, READY, pilot)
+    place.waiting[pilot.number] = pilot
+    submitted = _request(grid, place)
+    delay, pilot.lost = place.starts.draw(submitted, len(place.waiting) - 1)
+    insort(place.chances, submitted + delay)
+    grid.at(submitted + delay, READY, place)
 
 
-def _ready(grid: Grid, pilot: Simulated) -> None:
-    if pilot.number in grid.pilots:
-        pilot.place.ready.append(pilot)
-        _fill(grid, pilot.place)
+def _request(grid: Grid, place: Place) -> float:
+    """When a submission or a cancellation has been carried out: requests wait for each other."""
+    place.free_from = max(place.free_from, grid.now) + grid.settings.request
+    return place.free_from
+
+
+def _ready(grid: Grid, place: Place) -> None:
+    # The last chance goes with a pilot that is cancelled: its event finds none.
+    if place.chances and place.chances[0] <= grid.now:
+        place.chances.pop(0)
+        place.due += 1
+        _fill(grid, place)
 
 
 def _fill(grid: Grid, place: Place) -> None:
-    """Starts pilots of a site while it is open, has free slots and pilots that are ready."""
-    while place.ready and place.running < place.site.slots:
-        if place.ready[0].number not in grid.pilots:
-            place.ready.popleft()
-            continue
+    """Starts pilots of a site while it is open and has free slots, the oldest first."""
+    while place.due and place.running < place.site.slots:
         opens = place.starts.open_from(grid.now)
         if opens > grid.now:
             if not place.opening:
                 place.opening = True
                 grid.at(opens, OPEN, place)
             return
-        _start(grid, place.ready.popleft())
+        place.due -= 1
+        _start(grid, place.waiting.pop(next(iter(place.waiting))))
 
 
 def _open(grid: Grid, place: Place) -> None:
@@ -237,7 +257,6 @@ def _open(grid: Grid, place: Place) -> None:
 
 
 def _start(grid: Grid, pilot: Simulated) -> None:
-    pilot.place.queued -= 1
     pilot.place.running += 1
     pilot.place.settled += 1
     pilot.started = grid.now
@@ -308,7 +327,12 @@ def end(grid: Grid, pilot: Simulated) -> None:
     tally.unused += not pilot.jobs
     if pilot.state is PilotState.QUEUED:
         tally.cancelled += 1
-        place.queued -= 1
+        del place.waiting[pilot.number]
+        if place.chances:
+            place.chances.pop()
+        else:
+            place.due -= 1
+        _request(grid, place)
         pilot.record = attrs.evolve(pilot.record, ended=grid.now)
         return
     tally.held += grid.now - pilot.started

@@ -189,7 +189,9 @@ def run(
             site=site,
             starts=delays(site.key, seed, world.first),
             pilot=pilot,
-            queue=PilotQueue(key=site.key, pilot=pilot, wall=site.wall),
+            queue=PilotQueue(
+                key=site.key, pilot=pilot, wall=site.wall, max_queued=settings.max_queued
+            ),
         )
     grid = Grid(settings, rule, places, Tally(begin=world.first), now=world.first)
     arrivals = iter(jobs)
@@ -295,7 +297,7 @@ def _queue(grid: Grid, place: Place) -> PilotQueue:
 
     It changes only with starts and with the time that queued pilots wait.
     """
-    old = grid.now - place.estimated >= grid.settings.refresh and (place.queued or place.settled)
+    old = grid.now - place.estimated >= grid.settings.refresh and (place.waiting or place.settled)
     if old or 4 * place.settled > place.queue.estimate.started:
         place.estimated, place.settled = grid.now, 0
         records = [pilot.record for pilot in place.latest]

@@ -1,7 +1,7 @@
 """Traces in the Standard Workload Format of the Parallel Workloads Archive.
 
-A line a job with 18 numbers, -1 for what is unknown; lines that begin with a semicolon are
-comments. Read as a stream, gzip or plain; what a simulation needs of a line is a
+A line a job with 18 numbers, -1 for what is unknown; further ones, which some logs append, are
+passed over. Lines that begin with a semicolon are comments. Read as a stream, gzip or plain; what a simulation needs of a line is a
 :class:`~matchmaker.pilots.workload.Job`.
 """
 
@@ -112,13 +112,14 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 def _job(line: bytes) -> Job | str:
     """The job of a line, or what is wrong with it."""
     fields = line.split()
-    if len(fields) != FIELDS:
+    if len(fields) < FIELDS:
         return f"it has {len(fields)} fields instead of {FIELDS}"
+    times = (fields[1], fields[2], fields[3], fields[8])
     try:
-        submit, run, wall = float(fields[1]), float(fields[3]), float(fields[8])
+        submit, wait, run, wall = map(float, times)
     except ValueError:
-        shown = b" ".join((fields[1], fields[3], fields[8])).decode("ascii", "backslashreplace")
-        return f"submit, run and requested time are not numbers: {shown[:60]}"
+        shown = b" ".join(times).decode("ascii", "backslashreplace")
+        return f"submit, wait, run and requested time are not numbers: {shown[:60]}"
     if not 0 <= submit <= MAX_SECONDS:
         return f"the submit time is {submit:g}; 0 to {MAX_SECONDS:g} seconds are expected"
     if run == -1:
@@ -133,6 +134,7 @@ def _job(line: bytes) -> Job | str:
         wall=max(wall, run),
         group=_first(fields[12], fields[11]),
         site=_first(fields[15], fields[14]),
+        wait=wait if 0 <= wait <= MAX_SECONDS else None,
     )
 
 

@@ -32,6 +32,7 @@ class Job:
         wall: how long it asks to run, in seconds; what it ran where that is unknown or less.
         group: whose job it is (a VO); empty where that is unknown.
         site: where it ran; empty where that is unknown.
+        wait: how long it waited there, in seconds; None where that is unknown.
     """
 
     submit: float
@@ -39,6 +40,7 @@ class Job:
     wall: float = 0.0
     group: str = ""
     site: str = ""
+    wait: float | None = None
 
 
 @attrs.frozen(slots=True, kw_only=True)
