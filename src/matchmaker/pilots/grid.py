@@ -209,7 +209,7 @@ def _become(grid: Grid, pilot: Simulated, what: PilotState) -> None:
 
 
 def submit(grid: Grid, place: Place) -> None:
-    """Queues a pilot at a place, after the requests that its batch system has to carry out first."""
+    """Queues a pilot at a place, after the requests that its batch system carries out first."""
     tally = grid.tally
     tally.pilots += 1
     pilot = Simulated(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))

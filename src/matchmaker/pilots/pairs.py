@@ -1,19 +1,23 @@
 """Which kinds of jobs and which pilots' ads match, both ways: a table that grows with new ads.
 
 Ads are the same objects from cycle to cycle mostly, and what they match does not change while they
-do not. How pilots are counted as supply is in :mod:`matchmaker.pilots.supply`.
+do not. They are used in :mod:`matchmaker.pilots.policy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from matchmaker.classad import ClassAd
 from matchmaker.matching.pool import Pool
-from matchmaker.pilots.arrays import Bools
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
 
 MOST: Final = 20_000_000
 """How many pairs are kept; beyond that the table begins anew."""

@@ -1,19 +1,20 @@
-"""The policy ad: every threshold and target of a decision, as expressions with defaults.
+"""The policy ad: the numbers of a decision, as expressions with defaults, and their values.
 
-Which terms there are, what each is evaluated against, its default and the reason for it are in the
-table ``TERMS``; docs/pilots.md says the same for people. How a decision uses the values is in
-:mod:`matchmaker.pilots.policy`.
+The terms are in the table ``TERMS``: each with the facts that it is evaluated against, its unit,
+its default and the reason for it. docs/pilots.md says the same for people. How a decision uses them
+is in :mod:`matchmaker.pilots.policy`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import numpy as np
 
 from matchmaker.classad import ClassAd, Expr, Value, dumps, parse_ad, parse_expr
 from matchmaker.classad.operators import ascii_fold
@@ -22,6 +23,9 @@ from matchmaker.classad.references import names_of
 from matchmaker.classad.values import is_number
 from matchmaker.linting import lint
 from matchmaker.matching.pair import value_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Of(StrEnum):
@@ -39,102 +43,52 @@ class Term:
     Attributes:
         name: the attribute.
         of: whose facts it is evaluated against.
-        default: its text where the policy does not give it.
-        meaning: what it decides.
-        reason: why the default is what it is.
-        truth: whether it is a condition; else it is a number, at least 0.
+        unit: of its value; ``condition`` for a term that is true or false, else a number of at
+            least 0.
+        default: its text if the policy does not give it.
+        meaning: the decision that it makes.
+        reason: the reason for the default.
     """
 
     name: str
     of: Of
+    unit: str
     default: str
     meaning: str
     reason: str
-    truth: bool = False
 
+    @property
+    def truth(self) -> bool:
+        """Whether the value is a condition."""
+        return self.unit == CONDITION
+
+
+CONDITION: Final = "condition"
 
 _LIST: Final = (
-    Term("Active", Of.POOL, "TARGET.Waiting + TARGET.Running + TARGET.Arrived > 0",
-         "whether the mode is active; else it is idle",
-         "clients that ask for pilots have waiting jobs, clients that use them running ones", True),
-    Term("Minimum", Of.POOL, "0",
-         "free pilots (queued, starting or idle) that are there in either mode",
-         "an idle pilot costs a slot: users and sites have to agree on one for nobody"),
-    Term("Ready", Of.KIND, "120 * TARGET.Arrivals",
-         "idle pilots that are kept for a kind in active mode",
-         "the jobs that come while one is replaced: the wait for the next decision, and a minute to"
-         " come up"),
-    Term("Keep", Of.POOL, "0.25",
-         "the part of a free pilot that kinds must want together, so that it is kept whole",
-         "it idles for a cycle of two minutes; used, it saves a job some four minutes, and a minute"
-         " waited counts for two idle ones: used one time in four, it is worth it"),
-    Term("Standby", Of.KIND, "TARGET.Response * TARGET.Arrivals",
-         "pilots that are queued ahead of a kind's jobs in active mode",
-         "the jobs that come before a pilot submitted now would start"),
-    Term("Hedge", Of.KIND, "TARGET.Known ? pow(TARGET.Response / 2, 2.0 / 3) : 1",
-         "queued pilots for each waiting job; the rest are cancelled when the job runs",
-         "the first of n starts about sqrt(n) times sooner than one, and each takes a second to"
-         " submit: as many as save more than that; one until one of its queues started a pilot, so"
-         " that no dead one is flooded"),
-    Term("Horizon", Of.KIND, "60",
-         "seconds within which a busy pilot must be expected to be free to count as supply",
-         "one that is free sooner than a new pilot comes up is supply"),
-    Term("Patience", Of.KIND, "2 * TARGET.Response",
-         "seconds of waiting after which a kind no longer counts on busy pilots",
-         "a new pilot would have started: those that were counted on served others"),
-    Term("IdleThrottle", Of.POOL, "2 * TARGET.Free < TARGET.Minimum",
-         "whether the quickest queues come first in idle mode",
-         "nobody waits: haste only where the pool is less than half of what was agreed", True),
-    Term("ActiveThrottle", Of.POOL, "TARGET.Unmet > 0",
-         "whether the quickest queues come first in active mode",
-         "a job waits that no free pilot can run", True),
-    Term("Spread", Of.POOL, "4",
-         "at full throttle, queues up to this many times slower than the quickest share",
-         "starts scatter by about that factor, so that a slower queue is often the first"),
-    Term("Weight", Of.QUEUE, "TARGET.Slots / TARGET.Response",
-         "the chance of a queue under regular selection, relative to the others",
-         "in proportion to the remaining slots; one that comes free sooner counts for more"),
-    Term("Use", Of.QUEUE, "true", "whether pilots may be submitted to a queue",
-         "a queue that is listed is meant to be used", True),
-    Term("Failing", Of.QUEUE, "TARGET.Probing || TARGET.Streak >= 3",
-         "whether a queue loses pilots: it gets a probe, and no more until that came back",
-         "three losses in a row: one in a thousand where one pilot in ten is lost", True),
-    Term("ProbeAfter", Of.QUEUE, "600 * pow(2, min({TARGET.Streak - 3, 6}))",
-         "seconds between two probes of a queue that loses pilots",
-         "ten minutes, and twice as long after each loss, at most half a day"),
-    Term("MaxQueued", Of.QUEUE, "1000", "pilots that may wait at a queue, beside its own limit",
+    Term("Minimum", Of.POOL, "pilots", "0",
+         "free pilots (queued, starting or idle) that are there even if no job waits",
+         "an idle pilot costs a slot: users and sites have to agree on one"),
+    Term("Everywhere", Of.KIND, "jobs", "5",
+         "so many jobs without a pilot ask for one at every queue that fits",
+         "nobody knows which queue starts first; a few pilots more cost little"),
+    Term("Copies", Of.KIND, "queues", "2",
+         "each further job without a pilot asks at so many queues, in shares",
+         "of many pilots some start early anyway, and what is too many starts for nothing"),
+    Term("Ready", Of.KIND, "pilots", "500 * TARGET.Arrivals",
+         "idle pilots that are kept for jobs to come; none is submitted for them",
+         "a pilot that will be used within about eight minutes saves a wait of that order"),
+    Term("Weight", Of.QUEUE, "share", "1",
+         "the share of a queue where jobs ask at some queues only",
+         "a level that was seen is old: shares by past waits made jobs wait longer"),
+    Term("Use", Of.QUEUE, CONDITION, "true", "whether pilots may be submitted to a queue",
+         "a queue that is listed is meant to be used"),
+    Term("Limit", Of.QUEUE, "pilots", "1000",
+         "pilots that may wait at a queue, beside its own limits",
          "batch systems grow slow with thousands of waiting jobs of one owner"),
-    Term("MaxPilots", Of.QUEUE, "10000", "pilots that may be at a queue, beside its own limit",
-         "as many as the jobs that Slurm keeps in all by default"),
-    Term("MaxTotal", Of.POOL, "1000000", "pilots that may be in all", "far above any pool so far"),
-    Term("QueueStep", Of.QUEUE, "100", "pilots submitted to one queue in a cycle",
-         "a submission takes about a second, and a cycle two minutes"),
-    Term("Step", Of.POOL, "5000", "pilots submitted in a cycle",
-         "fifty queues at their full step"),
-    Term("Large", Of.POOL, "TARGET.Surplus >= 1",
-         "whether there are enough pilots beyond need to end some",
-         "what is wanted has its reserves already: Ready, Standby and the two graces", True),
-    Term("IdleGrace", Of.POOL, "60",
-         "seconds for which a pilot must have been idle to be ended",
-         "ending and replacing it costs a minute too"),
-    Term("QueuedGrace", Of.POOL, "120",
-         "seconds for which a pilot must have been queued to be cancelled",
-         "a cycle: what nobody wants a decision later would start for nothing"),
-    Term("UnknownResponse", Of.POOL, "600",
-         "seconds to a pilot's start where no queue has a history",
-         "a few rounds of a batch system's scheduler"),
-    Term("Memory", Of.POOL, "1800",
-         "seconds after which an arrival weighs half in the rate of arrivals",
-         "several response times, and short against a working day"),
-    Term("Gap", Of.POOL, "3600",
-         "a cycle of more seconds is taken for a jump of the clock",
-         "no cycle is as long: after it no rate is learned and nothing is ended"),
-    Term("SilentHold", Of.POOL, "1800",
-         "seconds without an answer about demand after which free pilots are ended",
+    Term("SilentHold", Of.POOL, "seconds", "1800",
+         "without an answer about demand for so long, free pilots are ended little by little",
          "a restart of the source is over by then; longer, and idle slots are wasted"),
-    Term("SilentShare", Of.POOL, "0.1",
-         "share of the free pilots that is ended in each such cycle, queued ones first",
-         "half of them stay for another seven cycles, if the source comes back"),
 )  # fmt: skip
 
 TERMS: Final[Mapping[str, Term]] = {ascii_fold(term.name): term for term in _LIST}
@@ -144,16 +98,14 @@ LEND: Final = "Lend"
 """If given, idle pilots beyond need are not ended: they take the jobs for which it is true."""
 
 _POOL: Final = {
-    "Waiting": 1, "Running": 1, "Arrived": 1, "Arrivals": 0.1, "Unmet": 1, "Pilots": 1,
-    "Queued": 1, "Starting": 1, "Idle": 1, "Busy": 1, "Draining": 1, "Free": 1, "Minimum": 1.0,
-    "Surplus": 1,
+    "Waiting": 1, "Running": 1, "Arrived": 1, "Arrivals": 0.1, "Pilots": 1, "Queued": 1,
+    "Starting": 1, "Idle": 1, "Busy": 1, "Draining": 1, "Free": 1,
 }  # fmt: skip
 FACTS: Final[Mapping[Of, ClassAd]] = {
     Of.POOL: ClassAd(_POOL),
     Of.KIND: ClassAd({
         "Kind": "a", "Group": "b", "Waiting": 1, "Running": 1, "Arrived": 1, "Arrivals": 0.1,
-        "Bursts": 1.0, "Oldest": 1.0, "Wall": 1.0, "Response": 1.0, "Known": True,
-        "Job": ClassAd(), "Pool": ClassAd(_POOL),
+        "Oldest": 1.0, "Wall": 1.0, "Queues": 1, "Job": ClassAd(), "Pool": ClassAd(_POOL),
     }),
     Of.QUEUE: ClassAd({
         "Queue": "a", "Slots": 1.0, "Response": 1.0, "Late": 1.0, "Wall": 1.0, "Known": True,
@@ -175,16 +127,16 @@ def _ad(given: ClassAd | str | Mapping[str, Any]) -> ClassAd:
 
 @attrs.frozen(eq=False)
 class PolicyAd:
-    """The terms of decisions about pilots: an ad, or its text, with defaults for what it lacks.
+    """The terms of decisions about pilots: an ad or its text, with defaults for missing terms.
 
-    Raises ParseError for text that is no ad, and TypeError for what is of another type. What makes
-    no sense in it is found by :meth:`problems`; a decision goes on without it and says so.
+    Raises ParseError for text that is no ad, and TypeError for other types. Mistakes in it are
+    found by :meth:`problems`; a decision goes on without them and says so.
 
-    >>> policy = PolicyAd("[ Minimum = 5; Standbye = 3 ]")
-    >>> policy.whole["Minimum"], policy.whole.expr("Hedge").references().target
-    (5, ('Known', 'Response'))
+    >>> policy = PolicyAd("[ Minimum = 5; Readye = 3 ]")
+    >>> policy.whole["Minimum"], policy.whole.expr("Ready").references().target
+    (5, ('Arrivals',))
     >>> policy.problems()
-    ['Standbye is no term of a policy, and no term uses it; perhaps Standby is meant']
+    ['Readye is no term of a policy, and no term uses it; perhaps Ready is meant']
     """
 
     ad: ClassAd = attrs.field(factory=ClassAd, converter=_ad)
@@ -197,13 +149,13 @@ class PolicyAd:
         return whole
 
     def reach(self, name: str) -> frozenset[str] | None:
-        """The folded names of the facts that a term's value may hang on; None for any.
+        """Return the folded names of the facts that a term's value may depend on; None for any.
 
-        What the policy's own attributes refer to in turn counts too.
+        References through the policy's own attributes count too.
 
-        >>> policy = PolicyAd("[ Ready = MY.Keep; Keep = TARGET.Waiting > 5 ? 1 : 0 ]")
+        >>> policy = PolicyAd("[ Ready = MY.Some; Some = TARGET.Waiting > 5 ? 1 : 0 ]")
         >>> sorted(policy.reach("Ready"))
-        ['keep', 'waiting']
+        ['some', 'waiting']
         """
         if name not in self._reach:
             self._reach[name] = self._reached(ascii_fold(name))
@@ -240,18 +192,18 @@ class PolicyAd:
 
     @property
     def lends(self) -> str:
-        """What idle pilots beyond need may take, as text; empty where they are ended."""
+        """The condition on jobs that idle pilots beyond need may take; empty if they are ended."""
         return str(self.ad.expr(LEND)) if LEND in self.ad else ""
 
     def value(self, term: Term, facts: ClassAd) -> float:
-        """The value of a term on facts: a number of at least 0; 1 and 0 for true and false.
+        """Return the value of a term on facts: a number of at least 0; 1 and 0 for true and false.
 
         Raises ValueError, saying what was found, for anything else.
 
-        >>> PolicyAd("[ Step = -1 ]").value(TERMS["step"], ClassAd())
+        >>> PolicyAd("[ Limit = -1 ]").value(TERMS["limit"], ClassAd())
         Traceback (most recent call last):
         ...
-        ValueError: Step = -1 is -1; a number of at least 0 was expected
+        ValueError: Limit = -1 is -1; a number of at least 0 was expected
         """
         held: Value = self.expressions[term.name].eval(my=self.whole, target=facts)
         if term.truth and isinstance(held, bool):
@@ -265,7 +217,7 @@ class PolicyAd:
         )
 
     def problems(self) -> list[str]:
-        """What is wrong in the ad, or probably not meant, as sentences; empty for a sound policy.
+        """List mistakes in the ad as sentences; empty for a sound policy.
 
         Names that no facts and no term have, mistakes that ``lint`` finds, and values of the wrong
         kind on typical facts.
@@ -294,7 +246,7 @@ class PolicyAd:
                 try:
                     self.value(term, FACTS[term.of])
                 except ValueError as problem:
-                    # What the ads of jobs and pilots say is not known here.
+                    # The attributes of jobs and pilots are not known here.
                     if not self.uses & {"job", "pilot"}:
                         found.append(str(problem))
             elif folded not in used:
@@ -306,12 +258,97 @@ class PolicyAd:
         return found
 
     def _mistakes(self, name: str, facts: Sequence[ClassAd] = ()) -> list[str]:
-        """What the linter finds in one term, with the names of the facts and the policy known.
-
-        Without facts any name may be meant.
-        """
+        """Lint one term with the names of the facts and the policy; without facts any name goes."""
         text = dumps(ClassAd({name: self.whole.expr(name)}))
         return [
             f"{printable(name)}: {finding.message}"
             for finding in lint(text, targets=facts, schema=list(self.whole) if facts else None)
         ]
+
+
+# --- values on many facts -------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Facts:
+    """The facts of each kind or of each queue: a column for each name, all as long.
+
+    ``folded`` has the columns by folded name, with the identity of an ad in its place.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    folded: Mapping[str, Sequence[Any]] = attrs.field(init=False)
+
+    @folded.default
+    def _folded(self) -> Mapping[str, Sequence[Any]]:
+        return {
+            ascii_fold(name): [*map(id, column)] if isinstance(column[0], ClassAd) else column
+            for name, column in self.columns.items()
+            if column
+        }
+
+    def __getitem__(self, row: int) -> ClassAd:
+        return ClassAd({name: column[row] for name, column in self.columns.items()})
+
+
+@attrs.frozen(eq=False)
+class Values:
+    """Evaluate a policy on facts, and note what went wrong.
+
+    A term without a sound value counts as 0 for a kind, and as its default for the pool; a queue is
+    left out.
+
+    Attributes:
+        policy: the policy.
+        notes: sentences, each once, in the order in which they came up.
+    """
+
+    policy: PolicyAd
+    notes: dict[str, None] = attrs.field(factory=dict)
+
+    def pool(self, name: str, facts: ClassAd) -> float:
+        """Return the value of a term of the pool; its default's if it makes no sense."""
+        term = TERMS[ascii_fold(name)]
+        try:
+            return self.policy.value(term, facts)
+        except ValueError as problem:
+            self.notes[f"{problem}; the default is used"] = None
+            return _DEFAULT.value(term, facts)
+
+    def each(
+        self, name: str, facts: Facts, rows: npt.NDArray[np.bool_],
+        unsound: Callable[[int, str], object] | None = None,
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
+        """Return the values of a term on the marked rows of facts, 0 for the others.
+
+        The term is evaluated once for all rows that agree in the facts that it refers to.
+        `unsound` gets the row and the problem of each value that makes no sense, which is 0 too.
+        """
+        term = TERMS[ascii_fold(name)]
+        names = self.policy.reach(term.name)
+        columns = [facts.folded[key] for key in sorted(names or ()) if key in facts.folded]
+        values: dict[tuple[Any, ...] | int, float | str] = {}
+        found = np.zeros(len(rows))
+        for row in np.flatnonzero(rows).tolist():
+            key = tuple(column[row] for column in columns) if names is not None else row
+            value = values.get(key)
+            if value is None:
+                try:
+                    value = self.policy.value(term, facts[row])
+                except ValueError as problem:
+                    value = str(problem)
+                values[key] = value
+            if isinstance(value, str):
+                (unsound or self._note)(row, value)
+            else:
+                found[row] = value
+        return found
+
+    def _note(self, _: int, problem: str) -> None:
+        if len(self.notes) < MOST_NOTES:
+            self.notes[f"{problem}; it counts as 0"] = None
+
+
+MOST_NOTES: Final = 100
+"""Ten thousand kinds may have as many ways of being undefined."""
+_DEFAULT: Final = PolicyAd()

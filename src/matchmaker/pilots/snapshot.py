@@ -69,6 +69,7 @@ class PilotQueue:
         max_queued: how many pilots may wait there; None where nothing limits them.
         max_pilots: how many pilots may be there in all; None where nothing limits them.
         estimate: what the queue's history says of response time and failures.
+        rate: how many submissions a second its batch system takes.
         closed: why nothing is submitted there now; empty for a queue that is open.
     """
 
@@ -78,6 +79,7 @@ class PilotQueue:
     max_queued: int | None = None
     max_pilots: int | None = None
     estimate: Estimate = attrs.field(factory=Estimate)
+    rate: float = 1.0
     closed: str = ""
 
 

@@ -1,8 +1,8 @@
 """Traces in the Standard Workload Format of the Parallel Workloads Archive.
 
 A line a job with 18 numbers, -1 for what is unknown; further ones, which some logs append, are
-passed over. Lines that begin with a semicolon are comments. Read as a stream, gzip or plain; what a simulation needs of a line is a
-:class:`~matchmaker.pilots.workload.Job`.
+passed over. Lines that begin with a semicolon are comments. Read as a stream, gzip or plain; what a
+simulation needs of a line is a :class:`~matchmaker.pilots.workload.Job`.
 """
 
 from __future__ import annotations
