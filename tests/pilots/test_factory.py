@@ -52,7 +52,7 @@ script = "pilot.sh"
 [caps]
 pilots = {CAP}
 [policy]
-ad = "[ Hedge = 1; QueuedGrace = 30 ]"
+ad = "[ Grace = 3 ]"
 [[demand]]
 file = "jobs.ads"
 [[queue]]
@@ -277,7 +277,7 @@ def test_silence_is_not_zero(site: Site) -> None:
     assert known.service.facts["ends"] == []
 
 
-LENDING = FILE.replace("Hedge = 1;", "Hedge = 1; IdleGrace = 30; Lend = other.Batch is true;")
+LENDING = FILE.replace("Grace = 3", "Grace = 30; Lend = other.Batch is true")
 
 
 def test_idle_pilots_are_lent_and_taken_back(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
 
 def test_a_pilot_that_is_paused_has_failed_and_is_cancelled(tmp_path: Path) -> None:
     """Its submissions fail for hours: its place is free, and nobody has to resume it."""
-    site = Site(tmp_path, file=FILE.replace("QueuedGrace = 30", "QueuedGrace = 100000"))
+    site = Site(tmp_path, file=FILE.replace("Grace = 3", "Grace = 10000"))
     site.demand(1)
     site.world.faults = {"park": ["nothing"] * 8}
     site.cycles(20, 3700.0)

@@ -43,7 +43,12 @@ def simulated(
     jobs: list[Job], rule: Rule = SIMPLE, delay: float = 600, startup: float = 60, seed: int = 7
 ) -> SimulationReport:
     return run(
-        jobs, survey(jobs), rule, delays.fixed(delay), seed, settings=Settings(startup=startup, request=0)
+        jobs,
+        survey(jobs),
+        rule,
+        delays.fixed(delay),
+        seed,
+        settings=Settings(startup=startup, request=0),
     )
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
 from matchmaker import ClassAd
 from matchmaker.pilots import PolicyAd
 from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.policy_ad import TERMS, Term
-from matchmaker.pilots.terms import Facts, Values
+from matchmaker.pilots.policy_ad import TERMS, Facts, Term, Values
 
 ROWS = 60
+ALL = np.ones(ROWS, np.bool_)
 POLICIES = [
     "[ Ready = 2 ]",
     "[ Ready = TARGET.Known ? TARGET.Waiting : 1 ]",
-    "[ Ready = MY.Keep + Waiting; Keep = TARGET.Job.Cpus ]",
+    "[ Ready = MY.Each + Waiting; Each = TARGET.Job.Cpus ]",
     "[ Ready = size(TARGET.Kind) ]",
-    '[ Ready = [ Waiting = 3; Here = Waiting ].Here; Keep = eval("TARGET.Waiting") ]',
+    '[ Ready = [ Waiting = 3; Here = Waiting ].Here; Each = eval("TARGET.Waiting") ]',
     '[ Ready = eval(strcat("TARGET.Wai", "ting")) ]',
     "[ Ready = TARGET.Waiting > 2 ? -1 : undefined ]",
 ]
@@ -39,7 +40,7 @@ def facts() -> Facts:
 def test_a_term_has_the_value_that_it_has_on_each_by_itself(text: str) -> None:
     on, policy = facts(), PolicyAd(text)
     unsound: dict[int, str] = {}
-    found = Values(policy).each("Ready", on, ROWS, range(ROWS), unsound.setdefault)
+    found = Values(policy).each("Ready", on, ALL, unsound.setdefault)
     for row in range(ROWS):
         if row in unsound:
             with pytest.raises(ValueError, match="Ready"):
@@ -58,7 +59,7 @@ def test_a_term_is_evaluated_once_for_equal_facts(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(PolicyAd, "value", noted)
     terms = Values(PolicyAd("[ Ready = TARGET.Known ? 10 : 1 ]"))
-    terms.each("Ready", facts(), ROWS, range(ROWS), terms.note)
+    terms.each("Ready", facts(), ALL)
     assert len(asked) == 2
 
 

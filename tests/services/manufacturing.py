@@ -79,7 +79,7 @@ wall = 3600
 request = '{request}'
 
 [policy]
-ad = "[ IdleGrace = 3; QueuedGrace = 3; Hedge = 1 ]"
+ad = "[ Grace = 3 ]"
 
 [caps]
 pilots = {most}

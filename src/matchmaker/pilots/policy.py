@@ -11,9 +11,9 @@ The rules, in order:
 2. Jobs that are left ask for pilots: the first few (``Everywhere``) at every queue that fits, each
    further one at some queues (``Copies``). A queue gets the pilots that it is asked for, less those
    that wait there already, at the rate that its batch system takes, within its limits.
-3. Idle pilots that neither a job nor ``Ready`` needs are ended. Pilots that wait are cancelled only
-   when the jobs of an hour would not use them: a pilot that waits costs nothing before it starts.
-   A pilot that starts or is busy is never ended.
+3. Idle pilots that neither a job nor ``Ready`` needs end after ``Grace``. Pilots that wait are
+   cancelled only when the jobs of four hours would not use them: a pilot that waits costs nothing
+   before it starts. A pilot that starts or is busy is never ended.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ FIRST: Final = 60.0
 """Seconds for which the first decision, or one after a jump, submits."""
 FORGOTTEN: Final = 1e-7
 """Jobs a second, one in four months: a lower rate is none."""
-SURPLUS_AGE, SURPLUS_USE = 600.0, 3600.0
-"""Pilots that waited for so many seconds are cancelled if the jobs that arrive in so many seconds
-would not use them."""
+SURPLUS_GRACES, SURPLUS_USE = 10, 14_400.0
+"""Pilots that have waited for ten times ``Grace`` are cancelled if the jobs that arrive in so many
+seconds would not use them."""
 SILENT_SHARE: Final = 0.1
 """The share of free pilots that ends in each cycle of a long silence: half stay for seven."""
 PROBE_FIRST, PROBE_STREAK, PROBE_DOUBLINGS = 600.0, 3, 6
@@ -137,7 +137,7 @@ def decide(
     queues = _queues(columns, values, facts, snapshot, elapsed)
     wanted = _serve(columns, queues, values, facts, rates)
     placed = _place(columns, queues, wanted, minimum - facts["Free"], seed)
-    ends, lends = ((), ()) if jump else _ends(columns, queues, wanted, values, minimum)
+    ends, lends = ((), ()) if jump else _ends(columns, wanted, values, facts, minimum)
     if jump:
         values.notes[f"{jump}: nothing is ended and no rate is learned"] = None
     for row in np.flatnonzero(placed * queues.failing).tolist():
@@ -511,7 +511,7 @@ def _place(columns: _Columns, queues: _Queues, wanted: _Wanted, floor: float, se
 
 
 def _ends(
-    columns: _Columns, queues: _Queues, wanted: _Wanted, values: Values, minimum: float
+    columns: _Columns, wanted: _Wanted, values: Values, facts: Mapping[str, Any], minimum: float
 ) -> tuple[tuple[End, ...], tuple[Lend, ...]]:
     """Choose the pilots to end or to lend: waiting ones first, then idle ones, the oldest first."""
     state, age = columns.state, columns.age
@@ -519,8 +519,10 @@ def _ends(
     # Pilots of a queue that is gone serve nobody.
     over = np.append(columns.counts[QUEUED] - keep, np.inf)
     spare = np.append(np.floor(wanted.left + 0.5), 0.0)
-    waits = (state == QUEUED) & (age >= SURPLUS_AGE) & (over[columns.queue] >= 1)
-    rows = np.flatnonzero(waits | (state == IDLE) & (spare[wanted.rows] >= 1))
+    grace = values.pool("Grace", ClassAd(facts))
+    idle = (state == IDLE) & (age >= grace) & (spare[wanted.rows] >= 1)
+    waits = (state == QUEUED) & (age >= SURPLUS_GRACES * grace) & (over[columns.queue] >= 1)
+    rows = np.flatnonzero(idle | waits)
     found = []
     for row in rows[np.lexsort((-age[rows], -state[rows]))].tolist():
         beyond, of = (spare, wanted.rows) if state[row] == IDLE else (over, columns.queue)
