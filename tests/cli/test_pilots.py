@@ -27,7 +27,7 @@ def test_a_table_of_policies(classad: Run) -> None:
     assert (done.status, done.err) == (0, "")
     first, titles, *rows = done.out.splitlines()
     assert first.startswith("60 jobs of ")
-    assert titles.startswith("policy  pilots  never used  wasted hours")
+    assert titles.startswith("policy  submissions  cancelled  pilots a job  wasted hours")
     assert [row.split()[0] for row in rows] == ["dirac", "parsl"]
     again = classad("pilots", "simulate", *LOAD, "--policy", "dirac", "--policy", "parsl")
     assert again.out == done.out
@@ -46,6 +46,15 @@ def test_data_of_each_simulation(classad: Run) -> None:
         60,
     )
     assert {"pool", "by_group", "waits", "fairness"} <= one.keys()
+
+
+def test_a_sweep_of_a_term(classad: Run, tmp_path: Path) -> None:
+    svg = tmp_path / "front.svg"
+    done = classad("pilots", "simulate", *LOAD, "--sweep", "Everywhere=1,9", "--svg", svg)
+    assert (done.status, done.err) == (0, "")
+    names = [row.split()[0] for row in done.out.splitlines()[2:]]
+    assert names == ["Everywhere=1", "Everywhere=9", "dirac", "glideinwms"]
+    assert "Everywhere=9" in svg.read_text("utf-8")
 
 
 def test_a_trace_from_a_file_or_standard_input(classad: Run, tmp_path: Path) -> None:
@@ -102,6 +111,9 @@ def test_drawings(classad: Run, tmp_path: Path) -> None:
         ((*LOAD, "--seeds", "1-1000"), "give numbers as 7 or 1,2,3 or 1-5"),
         ((*LOAD, "--delays", "none"), "'none' is not one of"),
         ((*LOAD, "--cycle", "0"), "--cycle"),
+        ((*LOAD, "--sweep", "Copies"), "give TERM=VALUE,… as in Copies=1,2,4"),
+        ((*LOAD, "--sweep", "Copise=1,2"), "perhaps Copies is meant"),
+        ((*LOAD, "--sweep", "Copies=-1"), "a number of at least 0 was expected"),
         ((*LOAD, "--svg", "-"), "--html and --svg name a file each"),
     ],
 )  # fmt: skip

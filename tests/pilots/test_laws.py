@@ -189,7 +189,7 @@ def test_waits_of_a_queue_hang_together() -> None:
     There their logarithms differ with a deviation of 0.67, where all spread with one of 2.37 about
     a median; the least wait of a bag of five or more is 0.8 of its median.
     """
-    random = Random(5)  # noqa: S311 - a test
+    random = Random(5)
     pairs, medians, bags = [], [], []
     for n in range(60):
         luck = delays.usual(f"s{n}", 7, 0.0)
@@ -226,8 +226,7 @@ def test_the_level_of_a_queue_drifts_over_hours() -> None:
 
 
 def test_many_pilots_in_one_queue_start_hardly_sooner_than_one() -> None:
-    """The first of forty pilots takes a third off the wait of one; of independent ones it is a
-    sixth: six times sooner."""
+    """The first of forty pilots takes a third off the wait of one, of independent ones 5/6."""
 
     def first(world: delays.Delays, count: int) -> float:
         found = []

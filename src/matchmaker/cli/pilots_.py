@@ -15,11 +15,12 @@ import click
 
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._files import replacing
+from matchmaker.classad import ParseError
 from matchmaker.cli import sources
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
 from matchmaker.pilots import swf
-from matchmaker.pilots.delays import ASSUMPTIONS
+from matchmaker.pilots.delays import ASSUMPTIONS, SHARED
 from matchmaker.pilots.loads import Load
 from matchmaker.pilots.rules import NAMES, Rule
 from matchmaker.pilots.workload import survey
@@ -44,8 +45,14 @@ def command() -> None:
     help=f"matchmaker (ours), {', '.join(NAMES)}, all, or a file with a policy ad; repeatable.",
 )  # fmt: skip
 @click.option(
+    "--sweep",
+    metavar="TERM=VALUE,…",
+    help="Run our policy with each value of a term, to see what it trades.",
+)
+@click.option(
     "--delays", "delays", multiple=True, type=click.Choice([*ASSUMPTIONS, "all"]),
-    help="What to assume of start delays; may be repeated.  [default: usual]",
+    help="What to assume of queues; may be repeated. All: those that pilots share."
+    "  [default: usual]",
 )  # fmt: skip
 @click.option("--seeds", default="7", show_default=True, metavar="N,…", help="Seeds, or 1-5.")
 @click.option(
@@ -61,6 +68,7 @@ def simulate(
     trace: str | None,
     load: str | None,
     policies: tuple[str, ...],
+    sweep: str | None,
     delays: tuple[str, ...],
     seeds: str,
     cycle: float,
@@ -79,8 +87,9 @@ def simulate(
     from matchmaker.pilots import figures, simulation
     from matchmaker.pilots.grid import Settings
 
-    rules = _policies(policies)
-    chosen = list(ASSUMPTIONS) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
+    rules = _swept(sweep) if sweep is not None else {}
+    rules |= _policies(policies or (() if sweep is None else ("dirac", "glideinwms")))
+    chosen = list(SHARED) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
     numbers = _seeds(seeds)
     settings = Settings(cycle=cycle, at_home=at_home)
     with _workload(trace, load) as jobs:
@@ -142,6 +151,27 @@ def _policy(name: str) -> Rule:
     for problem in policy.problems():
         warn(f"{name}: {problem}")
     return simulation.ours(policy, name)
+
+
+def _swept(text: str) -> dict[str, Rule]:
+    """Our policy with each value of a term, as in ``Copies=1,2,4``."""
+    from matchmaker.pilots import simulation
+    from matchmaker.pilots.policy_ad import PolicyAd
+
+    name, _, values = text.partition("=")
+    found = {}
+    for value in values.split(","):
+        shown = f"{name.strip()}={value.strip()}"
+        try:
+            policy = PolicyAd(f"[ {name} = {value} ]")
+        except ParseError as error:
+            raise click.UsageError(
+                f"--sweep {text[:60]!r}: give TERM=VALUE,… as in Copies=1,2,4"
+            ) from error
+        for problem in policy.problems():
+            raise click.UsageError(f"--sweep {shown[:60]!r}: {problem}")
+        found[shown] = simulation.ours(policy, shown)
+    return found
 
 
 def _seeds(text: str) -> list[int]:

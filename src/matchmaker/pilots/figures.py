@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 TITLES = (
-    "policy", "pilots", "never used", "wasted hours", "mean", "p95", "worst wait (min)", "fairness",
-    "not run",
+    "policy", "submissions", "cancelled", "pilots a job", "wasted hours", "mean", "p95",
+    "worst wait (min)", "fairness", "not run",
 )  # fmt: skip
 
 
@@ -33,6 +33,8 @@ class Row:
         policy: its name.
         runs: how many simulations.
         pilots: how many pilots were submitted.
+        cancelled: how many of them were cancelled in their queue.
+        a_job: how many were submitted for each job.
         unused: the share of them that ran no job, 0 to 1.
         wasted_hours: how long pilots held slots without a job.
         mean: the mean wait of a job, in seconds.
@@ -45,6 +47,8 @@ class Row:
     policy: str
     runs: int
     pilots: float
+    cancelled: float
+    a_job: float
     unused: float
     wasted_hours: float
     mean: float
@@ -64,6 +68,8 @@ def rows(reports: Iterable[SimulationReport]) -> list[Row]:
             policy=policy,
             runs=len(held),
             pilots=median(r.pilots for r in held),
+            cancelled=median(r.cancelled for r in held),
+            a_job=median(r.pilots / r.jobs for r in held),
             unused=median(r.unused / r.pilots if r.pilots else 0.0 for r in held),
             wasted_hours=median(r.wasted_hours for r in held),
             mean=median(r.waits.mean for r in held),
@@ -81,7 +87,8 @@ def cells(row: Row) -> tuple[str, ...]:
     return (
         row.policy,
         f"{row.pilots:,.0f}",
-        f"{row.unused:.0%}",
+        f"{row.cancelled:,.0f}",
+        f"{row.a_job:.2f}",
         f"{row.wasted_hours:,.0f}",
         *(f"{wait / 60:,.1f}" for wait in (row.mean, row.late, row.worst)),
         f"{row.fairness:.2f}",
