@@ -107,18 +107,18 @@ def verdict(tables: Mapping[tuple[str, str], Mapping[str, Row]], jobs: Mapping[s
     """Print the medians over all loads and worlds, the aims that hold, and who is better."""
     print()
     for policy in next(iter(tables.values())):
-        parts = [ratios(table[policy], table["dirac"]) for table in tables.values()]
-        middle = " ".join(f"{median(each):.2f}" for each in zip(*parts, strict=True))
-        worst = " ".join(f"{max(each):.2f}" for each in zip(*parts, strict=True))
+        found = [ratios(table[policy], table["dirac"]) for table in tables.values()]
+        middle = " ".join(f"{median(each):.2f}" for each in zip(*found, strict=True))
+        worst = " ".join(f"{max(each):.2f}" for each in zip(*found, strict=True))
         print(f"{policy}, to dirac: submissions, mean, p95, waste {middle}; worst {worst}")
     if any(OURS not in table for table in tables.values()):
         return
     mine = [ratios(table[OURS], table["dirac"]) for table in tables.values()]
     cancelled = median(table[OURS].cancelled / jobs[load] for (load, _), table in tables.items())
-    submissions, wait, late, waste = map(median, zip(*mine, strict=True))
+    submissions, wait, tail, wasted = map(median, zip(*mine, strict=True))
     for what, value, least, aim in (
         ("submissions", submissions, 1.2, 1.0), ("mean wait", wait, 1.25, 1.0),
-        ("p95 wait", late, 1.25, 1.0), ("wasted hours", waste, 0.6, 0.4),
+        ("p95 wait", tail, 1.25, 1.0), ("wasted hours", wasted, 0.6, 0.4),
         ("cancellations a job", cancelled, 0.3, 0.1),
     ):  # fmt: skip
         holds = "aim" if value <= aim else "least" if value <= least else "FAILS"
@@ -173,8 +173,8 @@ def main() -> None:
                     print(*key, name, shown(row, tables[key]["dirac"]), sep=" | ", flush=True)
     reports = [report for each in held.values() for report in each]
     verdict(tables, {load: each[0].jobs for (load, _), each in held.items()})
-    for name, took in seconds.items():
-        print(f"{name}: {median(took):.1f} s of a processor a simulation")
+    for name, spent in seconds.items():
+        print(f"{name}: {median(spent):.1f} s of a processor a simulation")
     if options.svg:
         options.svg.write_text(svg(reports), encoding="utf-8")
 
