@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +29,13 @@ POLICIES = [
 def facts() -> Facts:
     chance = Random(1)
     small, large = ClassAd(Cpus=1), ClassAd(Cpus=8)
-    return Facts({
+    columns: dict[str, list[Any]] = {
         "Kind": [chance.choice(["a", "bb"]) for _ in range(ROWS)],
         "Waiting": [chance.randrange(4) for _ in range(ROWS)],
         "Known": [chance.random() < 0.5 for _ in range(ROWS)],
         "Job": [chance.choice([small, large]) for _ in range(ROWS)],
-    })  # fmt: skip
+    }  # fmt: skip
+    return Facts(lambda: columns)
 
 
 @pytest.mark.parametrize("text", POLICIES)

@@ -341,7 +341,8 @@ def _queues(
     room = np.array([math.inf if q.max_pilots is None else q.max_pilots for q in queues]) - total
     own = np.array([math.inf if q.max_queued is None else q.max_queued for q in queues]) - queued
     room = np.maximum(np.minimum(room, own), 0.0)
-    on = _queue_facts(columns, values.policy, np.minimum(room, 1e9), facts)
+    slots = np.minimum(room, 1e9)
+    on = Facts(lambda: _queue_facts(columns, values.policy, slots, facts))
 
     def each(name: str) -> Reals:
         rows = np.array([row not in left_out for row in range(len(queues))], np.bool_)
@@ -402,7 +403,7 @@ def _serve(
     """Give the pilots that run to the classes, and say how many each queue is asked for."""
     demand, size = columns.demand, len(columns.jobs)
     choice = queues.usable.sum(axis=1)
-    on = _kind_facts(columns, values.policy, choice, facts, rates)
+    on = Facts(lambda: _kind_facts(columns, values.policy, choice, facts, rates))
     arrivals = np.array([rates.get(kind.key, 0.0) for kind in demand])
     waiting = np.array([max(kind.waiting, 0) for kind in demand], np.float64)
 
@@ -592,7 +593,7 @@ def _pool_facts(columns: _Columns, rates: Mapping[str, float]) -> dict[str, Any]
 def _kind_facts(
     columns: _Columns, policy: PolicyAd, choice: Ints, pool: Mapping[str, Any],
     rates: Mapping[str, float],
-) -> Facts:  # fmt: skip
+) -> Mapping[str, Sequence[Any]]:  # fmt: skip
     """Return the facts of each kind; ads within them only if the policy refers to them."""
     demand = columns.demand
     found: dict[str, Sequence[Any]] = {
@@ -610,12 +611,12 @@ def _kind_facts(
         found["Job"] = [kind.ad for kind in demand]
     if "pool" in policy.uses:
         found["Pool"] = [ClassAd(pool)] * len(demand)
-    return Facts(found)
+    return found
 
 
 def _queue_facts(
     columns: _Columns, policy: PolicyAd, slots: Reals, pool: Mapping[str, Any]
-) -> Facts:
+) -> Mapping[str, Sequence[Any]]:
     """Return the facts of each queue; ads within them only if the policy refers to them."""
     queues, known = columns.queues, [queue.estimate for queue in columns.queues]
     medians = sorted(one.median for one in known if one.median is not None)
@@ -643,7 +644,7 @@ def _queue_facts(
         found["Pilot"] = [queue.pilot for queue in queues]
     if "pool" in policy.uses:
         found["Pool"] = [ClassAd(pool)] * len(queues)
-    return Facts(found)
+    return found
 
 
 # --- reasons --------------------------------------------------------------------------------------

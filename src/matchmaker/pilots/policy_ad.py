@@ -274,16 +274,18 @@ class PolicyAd:
 
 @attrs.frozen(eq=False)
 class Facts:
-    """The facts of each kind or of each queue: a column for each name, all as long.
+    """The facts of each kind or of each queue, made when an expression first refers to one."""
 
-    ``folded`` has the columns by folded name, with the identity of an ad in its place.
-    """
+    _make: Callable[[], Mapping[str, Sequence[Any]]]
 
-    columns: Mapping[str, Sequence[Any]]
-    folded: Mapping[str, Sequence[Any]] = attrs.field(init=False)
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """The facts by name, all as long."""
+        return self._make()
 
-    @folded.default
-    def _folded(self) -> Mapping[str, Sequence[Any]]:
+    @cached_property
+    def folded(self) -> Mapping[str, Sequence[Any]]:
+        """The same by folded name, with the identity of an ad in its place."""
         return {
             ascii_fold(name): [*map(id, column)] if isinstance(column[0], ClassAd) else column
             for name, column in self.columns.items()
@@ -329,7 +331,9 @@ class Values:
         """
         term = TERMS[ascii_fold(name)]
         names = self.policy.reach(term.name)
-        columns = [facts.folded[key] for key in sorted(names or ()) if key in facts.folded]
+        columns = (
+            [facts.folded[key] for key in sorted(names) if key in facts.folded] if names else []
+        )
         values: dict[tuple[Any, ...] | int, float | str] = {}
         found = np.zeros(len(rows))
         for row in np.flatnonzero(rows).tolist():
@@ -337,7 +341,8 @@ class Values:
             value = values.get(key)
             if value is None:
                 try:
-                    value = self.policy.value(term, facts[row])
+                    on = ClassAd() if names == frozenset() else facts[row]
+                    value = self.policy.value(term, on)
                 except ValueError as problem:
                     value = str(problem)
                 values[key] = value
