@@ -297,6 +297,8 @@ def test_pilots_that_wait_are_cancelled_when_the_jobs_of_hours_would_not_use_the
     rare = {"now": 880.0, "rates": {"job": 2 / 14_400}}
     assert len(decided([kind(waiting=0)], [queue()], waiting, memory=rare).ends) == 7
     assert not decided([kind(waiting=9)], [queue()], waiting).ends
+    gone = {"now": 880.0, "rates": {"other": 20 / 14_400}}
+    assert not decided([kind(waiting=0)], [queue()], waiting, memory=gone).ends
     young = pilots(9, "queued", since=500.0)
     assert not decided([kind(waiting=0)], [queue()], young, memory=rare).ends
     assert len(decided([kind(waiting=9)], [queue()], pilots(2, "queued", "gone", 0.0)).ends) == 2

@@ -429,11 +429,13 @@ def _serve(
                 short[one] = max(short[one] - (upto[-1] if len(upto) else 0.0), 0.0)
         return short
 
+    # Nobody knows which queues fit the kinds that have no job now, and may come again.
+    gone = sum(rates.values()) - float(arrivals.sum())
     unmet = serve(columns.jobs)
     serve(by_class(values.each("Ready", on, arrivals > 0)))
     return _Wanted(
         unmet=unmet, asked=_asked(columns, queues, unmet, mean("Everywhere"), mean("Copies")),
-        use=SURPLUS_USE * (arriving @ columns.able), rows=rows, left=left,
+        use=SURPLUS_USE * (arriving @ columns.able + gone), rows=rows, left=left,
     )  # fmt: skip
 
 
