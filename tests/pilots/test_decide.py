@@ -288,6 +288,8 @@ def test_a_queue_is_sent_no_more_than_its_batch_system_takes() -> None:
     slow, quick = queue("slow", rate=0.1), queue("quick", rate=10.0)
     found = decided([kind(waiting=5000)], [slow, quick], memory={"now": 880.0})
     assert submitted(found) == {"slow": 12, "quick": 1000}
+    cycles = [decided([kind()], [slow], now=float(n), memory={"now": n - 1.0}) for n in range(100)]
+    assert sum(len(one.submissions) for one in cycles) == 10
     least = decided([kind(waiting=5000)], [slow], policy="[ Limit = 4 ]", memory={"now": 0.0})
     assert submitted(least) == {"slow": 4}
 

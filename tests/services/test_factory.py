@@ -48,6 +48,19 @@ def test_pilots_come_where_jobs_wait_and_go_when_none_do(
     assert made.status()["reason"] == "stopped by SIGTERM"
 
 
+def test_two_short_jobs_get_no_more_pilots_than_three(
+    cluster: BreakableSlurm, tmp_path: Path
+) -> None:
+    made = Factory(tmp_path, cluster.environment, SLURM)
+    with factory(made):
+        made.add(2, 1.0)
+        made.all_done()
+        until(lambda: cluster.jobs() == [], "that every pilot has ended")
+        assert made.stop() == 0, made.log()
+    made.each_once()
+    assert 1 <= len(made.rows()) <= 3
+
+
 def left_nothing(made: Factory, cluster: BreakableSlurm) -> None:
     """Ends a factory's pilots with it; then nothing runs, and every record says how it ended."""
     until(lambda: cluster.jobs() == [], "that every pilot has ended")
@@ -96,3 +109,4 @@ def test_a_factory_that_is_killed_at_random_goes_on(
         left_nothing(made, cluster)
     assert kills > 0
     assert made.count("done") == made.jobs > 0
+    assert len(made.rows()) <= 1.3 * made.jobs

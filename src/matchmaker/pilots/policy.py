@@ -352,7 +352,9 @@ def _queues(
         left_out.setdefault(row, "the policy's Use is false there")
     weight, limit = each("Weight"), each("Limit")
     room = np.floor(np.minimum(room, np.maximum(limit - queued, 0.0)))
-    step = np.ceil(np.array([queue.rate for queue in queues]) * (elapsed or FIRST))
+    # Whole submissions up to now less those up to the last decision: no cycle is too short.
+    rate, now = np.array([queue.rate for queue in queues]), snapshot.now
+    step = np.floor(rate * now) - np.floor(rate * (now - elapsed)) if elapsed else rate * FIRST
     held = snapshot.memory.get("probes")
     past = held if isinstance(held, Mapping) else {}
     # Queues that are gone are forgotten.

@@ -211,6 +211,7 @@ class QueueSettings:
         wall: how long a pilot may run there, in seconds.
         max_pilots: how many pilots may be there.
         max_queued: how many pilots may wait there.
+        rate: how many submissions a second its batch system takes.
     """
 
     name: str = _of(_text)
@@ -222,6 +223,7 @@ class QueueSettings:
     wall: float | None = _of(_seconds, default=None)
     max_pilots: int | None = _of(_count, default=None)
     max_queued: int | None = _of(_count, default=None)
+    rate: float = _of(_seconds, default=1.0)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -241,6 +243,7 @@ class QueueSource:
         only: the names of the queues that are used; all without it.
         max_pilots: how many pilots may be at each queue.
         max_queued: how many pilots may wait at each queue.
+        rate: how many submissions a second each queue's batch system takes.
         timeout: how many seconds a server may take.
     """
 
@@ -256,6 +259,7 @@ class QueueSource:
     only: tuple[str, ...] = _of(_words, default=())
     max_pilots: int | None = _of(_count, default=None)
     max_queued: int | None = _of(_count, default=None)
+    rate: float = _of(_seconds, default=1.0)
     timeout: float = _of(_seconds, default=30.0)
 
 

@@ -82,7 +82,7 @@ def written(settings: Settings, queue: QueueSettings) -> Place:
     ad.update(queue.ad)
     made = PilotQueue(
         key=queue.name, pilot=ad, wall=queue.wall or settings.pilot.wall,
-        max_pilots=queue.max_pilots, max_queued=queue.max_queued,
+        max_pilots=queue.max_pilots, max_queued=queue.max_queued, rate=queue.rate,
     )  # fmt: skip
     return Place(
         queue=made, site=queue.site, lrms=queue.lrms, cluster=queue.cluster, words=queue.words
@@ -152,7 +152,8 @@ def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> P
         closed = closed or f"its site says that it is {status}"
     queue = PilotQueue(
         key=name, pilot=pilot, wall=min(_wall(ad), settings.pilot.wall),
-        max_pilots=source.max_pilots, max_queued=source.max_queued, closed=closed,
+        max_pilots=source.max_pilots, max_queued=source.max_queued, rate=source.rate,
+        closed=closed,
     )  # fmt: skip
     return Place(
         queue=queue, site=first_text(ad, _SITE) or source.site, lrms=lrms,
