@@ -294,12 +294,12 @@ def test_a_queue_is_sent_no_more_than_its_batch_system_takes() -> None:
     assert submitted(least) == {"slow": 4}
 
 
-def test_pilots_that_wait_are_cancelled_when_the_jobs_of_hours_would_not_use_them() -> None:
+def test_pilots_that_wait_are_cancelled_when_the_jobs_of_a_day_would_not_use_them() -> None:
     waiting = pilots(9, "queued", since=0.0)
-    rare = {"now": 880.0, "rates": {"job": 2 / 14_400}}
+    rare = {"now": 880.0, "rates": {"job": 2 / 86_400}}
     assert len(decided([kind(waiting=0)], [queue()], waiting, memory=rare).ends) == 7
     assert not decided([kind(waiting=9)], [queue()], waiting).ends
-    gone = {"now": 880.0, "rates": {"other": 20 / 14_400}}
+    gone = {"now": 880.0, "rates": {"other": 20 / 86_400}}
     assert not decided([kind(waiting=0)], [queue()], waiting, memory=gone).ends
     young = pilots(9, "queued", since=500.0)
     assert not decided([kind(waiting=0)], [queue()], young, memory=rare).ends

@@ -12,7 +12,7 @@ The rules, in order:
    further one at some queues (``Copies``). A queue gets the pilots that it is asked for, less those
    that wait there already, at the rate that its batch system takes, within its limits.
 3. Idle pilots that neither a job nor ``Ready`` needs end after ``Grace``. Pilots that wait are
-   cancelled only when the jobs of four hours would not use them: a pilot that waits costs nothing
+   cancelled only when the jobs of a day would not use them: a pilot that waits costs nothing
    before it starts. A pilot that starts or is busy is never ended.
 """
 
@@ -60,7 +60,7 @@ FIRST: Final = 60.0
 """Seconds for which the first decision, or one after a jump, submits."""
 FORGOTTEN: Final = 1e-7
 """Jobs a second, one in four months: a lower rate is none."""
-SURPLUS_GRACES, SURPLUS_USE = 10, 14_400.0
+SURPLUS_GRACES, SURPLUS_USE = 10, 86_400.0
 """Pilots that have waited for ten times ``Grace`` are cancelled if the jobs that arrive in so many
 seconds would not use them."""
 SILENT_SHARE: Final = 0.1
