@@ -425,3 +425,22 @@ def test_the_memory_forgets_kinds_and_queues_that_are_gone(pause: float) -> None
     # A rate is forgotten after six hours.
     assert max(rates for rates, _ in sizes) <= 200
     assert sizes[-1] == sizes[250]
+
+
+# --- the situations of docs/pilots.md -------------------------------------------------------------
+
+
+def test_five_situations_with_the_defaults() -> None:
+    eight = [queue(f"ce{n}") for n in range(8)]
+    first = decided([kind(waiting=18)], eight, policy="[]")
+    assert submitted(first) == {f"ce{n}": 12 for n in range(8)}
+    there = [one for n in range(8) for one in pilots(12 if n else 2, "queued", f"ce{n}", 500.0)]
+    later = decided([kind(waiting=8)], eight, there, policy="[]")
+    assert (sum(submitted(later).values()), later.ends) == (6, ())
+    waiting = pilots(3, "queued", since=0.0) + pilots(1, "idle", since=900.0)
+    assert len(decided([kind(waiting=0)], [queue()], waiting, "[]").ends) == 4
+    each_minute: Any = {"now": 880.0, "rates": {"job": 1 / 60}}
+    idle = pilots(9, "idle", since=0.0)
+    steady = decided([kind(waiting=0, arrived=2)], [queue()], idle, "[]", memory=each_minute)
+    assert (len(steady.ends), steady.submissions) == (4, ())
+    assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}

@@ -431,10 +431,15 @@ def _serve(
                 short[one] = max(short[one] - (upto[-1] if len(upto) else 0.0), 0.0)
         return short
 
-    # Nobody knows which queues fit the kinds that have no job now, and may come again.
-    gone = sum(rates.values()) - float(arrivals.sum())
     unmet = serve(columns.jobs)
-    serve(by_class(values.each("Ready", on, arrivals > 0)))
+    ready = values.each("Ready", on, arrivals > 0)
+    serve(by_class(ready))
+    # Kinds that have no job now may come again; nobody knows what fits them. As many pilots are
+    # kept for them as for the others, by their arrivals; those first that fit most jobs.
+    gone = sum(rates.values()) - float(arrivals.sum())
+    more = gone * ready.sum() / max(arrivals.sum(), FORGOTTEN)
+    upto = left[::-1].cumsum()[::-1]
+    left -= np.clip(more - (upto - left), 0.0, left)
     return _Wanted(
         unmet=unmet, asked=_asked(columns, queues, unmet, mean("Everywhere"), mean("Copies")),
         use=SURPLUS_USE * (arriving @ columns.able + gone), rows=rows, left=left,
