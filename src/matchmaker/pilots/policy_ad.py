@@ -83,7 +83,7 @@ _LIST: Final = (
          "a minute is what another one would take to come up"),
     Term("Weight", Of.QUEUE, "share", "1",
          "the share of a queue where jobs ask at some queues only",
-         "a level that was seen is old: shares by past waits made jobs wait longer"),
+         "past waits tell little: leaving out queues that were slow made jobs wait longer"),
     Term("Use", Of.QUEUE, CONDITION, "true", "whether pilots may be submitted to a queue",
          "a queue that is listed is meant to be used"),
     Term("Limit", Of.QUEUE, "pilots", "1000",
