@@ -442,5 +442,5 @@ def test_five_situations_with_the_defaults() -> None:
     each_minute: Any = {"now": 880.0, "rates": {"job": 1 / 60}}
     idle = pilots(9, "idle", since=0.0)
     steady = decided([kind(waiting=0, arrived=2)], [queue()], idle, "[]", memory=each_minute)
-    assert (len(steady.ends), steady.submissions) == (4, ())
+    assert (len(steady.ends), steady.submissions) == (6, ())
     assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}
