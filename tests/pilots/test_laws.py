@@ -214,7 +214,7 @@ def test_the_level_of_a_queue_drifts_over_hours() -> None:
     found = {}
     times = [3600.0 * hour for hour in range(0, 24 * 30, 7)]
     for lag in (60, 3600, 6 * 3600, 4 * 24 * 3600):
-        pairs = []
+        pairs: list[tuple[float, float]] = []
         for n in range(40):
             first = _logs(delays.usual, f"s{n}", times)
             second = _logs(delays.usual, f"s{n}", [time + lag for time in times])
