@@ -427,6 +427,15 @@ def test_the_memory_forgets_kinds_and_queues_that_are_gone(pause: float) -> None
     assert sizes[-1] == sizes[250]
 
 
+def test_a_rate_counts_from_the_first_cycle() -> None:
+    """Not as if nothing had come before the first decision."""
+    first = decided([kind(waiting=0)], [queue()], now=0.0)
+    one = kind(waiting=0, arrived=6)
+    supply = pilots(20, "idle", since=-900.0)
+    second = decided([one], [queue()], supply, "[]", now=120.0, memory=first.memory)
+    assert len(second.ends) == 10
+
+
 # --- the situations of docs/pilots.md -------------------------------------------------------------
 
 

@@ -130,7 +130,11 @@ def decide(
         return _silent(snapshot, values)
     memory = snapshot.memory
     elapsed, jump = clock(snapshot.now, memory.get("now"))
-    rates = arrival_rates(memory.get("rates"), snapshot.demand, elapsed)
+    learned = arrival_rates(memory.get("rates"), snapshot.demand, elapsed)
+    seconds = _learned(memory, elapsed)
+    # The mean began with nothing: it is put in relation to what it has seen.
+    seen = 1 - 0.5 ** (seconds / HALF_LIFE) if seconds else 1.0
+    rates = {kind: rate / seen for kind, rate in learned.items()}
     columns = _columns(snapshot, snapshot.demand, pairs or Pairs())
     facts = _pool_facts(columns, rates)
     minimum = values.pool("Minimum", ClassAd(facts))
@@ -149,7 +153,7 @@ def decide(
         waits=_waits(columns, queues, wanted, placed),
         held=_held(columns, queues, placed),
         notes=tuple(values.notes),
-        memory={"now": snapshot.now, "rates": rates, "probes": queues.probes},
+        memory={"now": snapshot.now, "rates": learned, "learned": seconds, "probes": queues.probes},
         mode="active" if facts["Waiting"] + facts["Running"] + facts["Arrived"] > 0 else "idle",
         target=facts["Busy"] + facts["Free"] + int(placed.sum()) - len(ends) - len(lends),
     )
@@ -199,6 +203,15 @@ def arrival_rates(
         if came or one.key in rates:
             rates[one.key] = rates.get(one.key, 0.0) + came
     return rates
+
+
+def _learned(memory: Mapping[str, object], elapsed: float | None) -> float:
+    """Return for how many seconds rates have been learned; ten half-lives stand for ever."""
+    ever = 10 * HALF_LIFE
+    before = _number(memory.get("learned"))
+    if before is None or before < 0:
+        before = ever if arrival_rates(memory.get("rates"), (), None) else 0.0
+    return min(before + (elapsed or 0.0), ever)
 
 
 def _number(held: object) -> float | None:
