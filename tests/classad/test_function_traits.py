@@ -23,6 +23,7 @@ PLAIN: tuple[Value, ...] = (
     TIME, TIME.astimezone(timezone(timedelta(hours=9))), timedelta(days=1, seconds=2),
     timedelta(seconds=-1), [], [1, 2], ["a", "B"], [1, "a", UNDEFINED], [[1], ["x"]],
     ClassAd(x=1), [ClassAd(x=1), ClassAd(x="a")], ClassAd(Type="AbsoluteTime", Year=2000),
+    ["ALL"], ["VO:a", "DENY:VO:root"],
 )  # fmt: skip
 OPERATORS = ("<", "<=", "==", "is", "!=")
 KINDS: dict[str, type | tuple[type, ...]] = {"boolean": bool, "number": (int, float), "string": str}
@@ -49,7 +50,7 @@ def argument(chance: random.Random) -> Expr:
 def test_a_result_has_the_type_that_the_definition_says(function: Function) -> None:
     ad, other = ClassAd(x=3, Me="x + y"), ClassAd(x="text")
     found = set()
-    for call in calls(function, random.Random(function.name), 400):
+    for call in calls(function, random.Random(function.name), 800):
         value = call.eval(ad, other)
         if value is UNDEFINED or is_error(value):
             continue

@@ -307,7 +307,9 @@ class Pool(Convertible):
         >>> print(pool.plan("TARGET.Cpus > 0 && TARGET.Name < 3"))
         TARGET.Cpus > 0 && TARGET.Name < 3: by column of cpus, name (99 rows)
           TARGET.Cpus > 0: by value of cpus (99 rows, 2 evaluations)
-          TARGET.Name < 3: by value of name (99 rows, 99 evaluations)
+          TARGET.Name < 3: by column of name (99 rows)
+            TARGET.Name: by column of name (99 rows)
+            3: once (99 rows, 1 evaluations)
         """
         return self.snapshot().plan(expression, job)
 

@@ -387,7 +387,8 @@ def access_by(
     subject, ``ALL``, or ``DENY:`` and one of these. Names compare without case; a group is also of
     its VO. A malformed group or role is named by no rule, and denied by each rule on a VO, group or
     role. Each list in ``also`` must admit, too. In place of one may stand several, any of which
-    must, in place of any several, all of which must, and so on. (gLite WMS, access control.)
+    must, in place of any several, all of which must, and so on. An error among the arguments, or
+    one of another type, gives error. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr
     >>> text = 'accessBy({"VO:cms", "DENY:/cms/Role=bad"}, undefined, "CMS", "/cms/Role=pilot")'
