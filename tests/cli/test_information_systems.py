@@ -249,3 +249,18 @@ def test_without_any_queue_the_findings_are_named(classad: Run, tmp_path: Path) 
     done = classad("broker", made["job"], "--ce", made["downtimes"])
     assert done.status == 1
     assert "hint    no source describes a queue" in done.out
+
+
+def test_a_submit_file_finds_a_queue_of_cric(classad: Run, tmp_path: Path) -> None:
+    description = tmp_path / "job.sub"
+    description.write_text(
+        'executable = sim\nrequest_memory = 12 GB\n+VirtualOrganisation = "atlas"\n'
+        "requirements = other.GlueHostMainMemoryRAMSize >= 12288\nqueue 20\n"
+    )
+    found = classad("broker", str(description), "--ce", "examples/cric.json")
+    assert found.status == 0
+    assert "chosen       arc.hill.example:443/nordugrid-slurm-grid" in found.out
+    description.write_text("executable = sim\nif true\nqueue\n")
+    refused = classad("broker", str(description), "--ce", "examples/cric.json")
+    assert refused.status == 2
+    assert f"{description}, line 2: a condition" in refused.err

@@ -13,6 +13,7 @@ from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.batch.render import refusal
 from matchmaker.broker import grid_lines
+from matchmaker.broker.submit_file import read_submit_file
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
 from matchmaker.classad.unparse import unparse_value
@@ -287,3 +288,24 @@ def test_lines_for_a_queue_of_a_grid_are_taken(oracle: Pool) -> None:
         "<SlotsPerHost>8</SlotsPerHost></SlotRequirement>"
         "<IndividualPhysicalMemory>1572864000</IndividualPhysicalMemory><WallTime>86400</WallTime>"
     )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("request_memory = 12 GB", "request_disk = 3 MB", "request_cpus = 8"),
+        ("request_memory = 1.5G", "request_disk = 1.5K", "n = 2", "request_cpus = $(n) * 2"),
+        ("request_memory = 700K", "request_gpus = 1", '+Vo = "a b"', "MY.Rate = 1.5"),
+        ('+Vo = "C:\\new \\"x\\""', "requirements = TARGET.A > 3", "rank = TARGET.B"),
+        ("accounting_group = g.h", "priority = 7", "+L = {1, 2}"),
+    ],
+)
+def test_a_submit_file_is_read_as_condor_submit_reads_it(
+    oracle: Pool, lines: tuple[str, ...]
+) -> None:
+    [its] = parse_ads(oracle.job((), "universe = grid", "grid_resource = condor a a", *lines))
+    ours = read_submit_file("\n".join((*lines, "queue")))
+    assert set(ours) <= set(its)
+    # condor_submit asks of a machine what the job requests besides.
+    assert str(its.expr("Requirements")).startswith(str(ours.pop("Requirements", "")))
+    assert {name: its.expr(name) for name in ours} == {name: ours.expr(name) for name in ours}

@@ -58,7 +58,7 @@ def command(
     if script is not None and not lrms:
         raise click.UsageError("--submit needs --lrms: the batch system to hand the job over to")
     table = batch.load_mapping(lrms, mapping) if lrms else None
-    jobs = sources.ads(job_file)
+    jobs = sources.jobs(job_file)
     inventory = sources.ads(nodes_file) if nodes_file else None
     if len(jobs) > 1:
         if nodes_file or lrms or script:

@@ -66,6 +66,24 @@ def ads(path: str, key: str | None = None) -> list[ClassAd]:
         return list(held(path, file, key))
 
 
+def jobs(path: str) -> list[ClassAd]:
+    """Read the jobs of a file: any format of ads, or a submit description of HTCondor."""
+    with opened(path) as file:
+        # The statement that ends a description is within its first lines.
+        if _SUBMIT.search(beginning(file)) is None:
+            return list(held(path, file))
+        from matchmaker.broker.submit_file import is_submit_file, read_submit_file
+
+        data = file.read()
+        text = data.decode("utf-8-sig", "replace")
+        if not is_submit_file(text):
+            return list(held(path, BytesIO(data)))
+        try:
+            return [read_submit_file(text)]
+        except ParseError as error:
+            raise error.at(path) from None
+
+
 def _parquet(path: str, file: IO[bytes], key: str | None, expressions: Sequence[str]) -> Pool:
     """The pool of a Parquet file; what reading it warns of is one line each."""
     from matchmaker import Pool
@@ -142,6 +160,7 @@ _LDIF: Final = re.compile(
 _SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
 _PARQUET: Final = b"PAR1"
 _FIRST: Final = 4096
+_SUBMIT: Final = re.compile(rb"^[ \t]*queue\b", re.IGNORECASE | re.MULTILINE)
 
 
 def beginning(file: IO[bytes]) -> bytes:
