@@ -50,6 +50,7 @@ def test_expressions_stay() -> None:
         ("a = $(b)\nb = $(a)\nrequest_cpus = $(a)\nqueue", "line 3: a macro that names itself"),
         ("request_cpus = 1\nqueue x in (a b)", "line 2: a queue statement"),
         ("hello\nqueue", "line 1: not a command"),
+        (f"request_memory = {'9' * 400} T\nqueue", "line 1: RequestMemory: "),
         ("+A = ((\nqueue", "line 1: A: "),
         ("+A = 1 # 2\nqueue", "line 1: A: "),
         ("\n\n+A = 1, 2\nqueue", "line 3: A: "),

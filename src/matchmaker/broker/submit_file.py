@@ -25,7 +25,10 @@ _FURTHER: Final = re.compile(
     r"\s*(?:if|elif|else|endif|include|use|warning|error)\b", re.IGNORECASE
 )
 _MACRO: Final = re.compile(r"(?<!\$)\$(?P<function>\w*)\((?P<name>[^()]*)\)")
-_SIZE: Final = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT])B?\s*", re.IGNORECASE)
+# With nine digits any unit fits the 64 bits of an integer.
+_SIZE: Final = re.compile(
+    r"\s*(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>[KMGT])B?\s*", re.IGNORECASE | re.ASCII
+)
 _WAY: Final = "condor_submit -dry-run JOB.ad FILE writes the ad of its job"
 
 _LONGEST, _DEEPEST = 100_000, 20
