@@ -264,3 +264,14 @@ def test_a_submit_file_finds_a_queue_of_cric(classad: Run, tmp_path: Path) -> No
     refused = classad("broker", str(description), "--ce", "examples/cric.json")
     assert refused.status == 2
     assert f"{description}, line 2: a condition" in refused.err
+
+
+def test_an_error_in_a_job_with_an_attribute_queue_names_the_file(
+    classad: Run, tmp_path: Path
+) -> None:
+    job = tmp_path / "job.ad"
+    job.write_text('Queue = "long"\nRank = (\n')
+    for words in (("broker", "--ce", "examples/cric.json"), ("flags", "--lrms", "slurm")):
+        refused = classad(words[0], str(job), *words[1:])
+        assert (refused.status, refused.out) == (2, "")
+        assert f"{job}, line 2" in refused.err

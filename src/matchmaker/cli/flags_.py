@@ -73,7 +73,7 @@ def command(
         return _check(table, nodes_file, as_json=as_json)
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
-    job = sources.the_one(job_file, sources.jobs(job_file))
+    job = sources.one_job(job_file)
     inventory = sources.ads(nodes_file) if nodes_file else None
     known = queues.read(places, nodes=inventory)
     hosts = broker.Hosts(

@@ -173,7 +173,7 @@ def _choose(
     queue: str | None,
     as_json: bool,
 ) -> int:
-    job = sources.the_one(job_file, sources.jobs(job_file))
+    job = sources.one_job(job_file)
     requirements: Expr | None = None
     page = reports.Page(count(len(inventory), "worker node"))
     policy = ClassAd()

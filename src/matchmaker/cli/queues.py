@@ -17,7 +17,7 @@ import click
 from matchmaker import ClassAd
 from matchmaker.cli.options import gathered, together
 from matchmaker.cli.output import waiting, warn
-from matchmaker.cli.sources import beginning, held, opened
+from matchmaker.cli.sources import NamedBytes, beginning, held, opened
 
 if TYPE_CHECKING:
     from matchmaker.batch import Submission
@@ -248,14 +248,6 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
             yield path, _ads_or_system(places, path, file, rules)
 
 
-class _Named(BytesIO):
-    """What was read of a file, with its name for messages."""
-
-    def __init__(self, data: bytes, name: str) -> None:
-        super().__init__(data)
-        self.name = name
-
-
 def _ads_or_system(
     places: Sources, path: str, file: IO[bytes], rules: frozenset[str]
 ) -> Glue | list[ClassAd]:
@@ -281,7 +273,7 @@ def _ads_or_system(
             return glue.read(BytesIO(data), rules=rules, at=places.at, max_size=places.max_size)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return list(held(path, _Named(data, path)))
+    return list(held(path, NamedBytes(data, path)))
 
 
 def _holds_ads(document: object, form: str, data: bytes) -> bool:

@@ -27,7 +27,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
-    job = sources.the_one(job_file, sources.jobs(job_file))
+    job = sources.one_job(job_file)
     chosen, reduction, _ = queues.routed(
         job, queues.read(places), queue, places.at, Hosts(attributes=host_attributes)
     )

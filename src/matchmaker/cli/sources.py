@@ -69,7 +69,7 @@ def ads(path: str, key: str | None = None) -> list[ClassAd]:
 def jobs(path: str) -> list[ClassAd]:
     """Read the jobs of a file: any format of ads, or a submit description of HTCondor."""
     with opened(path) as file:
-        # The statement that ends a description is within its first lines.
+        # A description ends in its first lines; the broker is imported only for one.
         if _SUBMIT.search(beginning(file)) is None:
             return list(held(path, file))
         from matchmaker.broker.submit_file import is_submit_file, read_submit_file
@@ -77,11 +77,24 @@ def jobs(path: str) -> list[ClassAd]:
         data = file.read()
         text = data.decode("utf-8-sig", "replace")
         if not is_submit_file(text):
-            return list(held(path, BytesIO(data)))
+            return list(held(path, NamedBytes(data, path)))
         try:
             return [read_submit_file(text)]
         except ParseError as error:
             raise error.at(path) from None
+
+
+def one_job(path: str) -> ClassAd:
+    """Read a file of one job. Raises ParseError for another number of jobs."""
+    return the_one(path, jobs(path))
+
+
+class NamedBytes(BytesIO):
+    """The content of a file that was read, with its name for messages."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self.name = name
 
 
 def _parquet(path: str, file: IO[bytes], key: str | None, expressions: Sequence[str]) -> Pool:
