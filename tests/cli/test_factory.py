@@ -58,6 +58,7 @@ def file(tmp_path: Path) -> Path:
         ('file = "jobs.ads"', 'file = "a"\nwall = "1 +"', "[[demand]] 1 wall: found '1 +'"),
         ('lrms = "slurm"', "", "[[queue]] 1 lrms is missing"),
         ('words = ["--partition=main"]', 'words = "-p"', "expected a list of texts"),
+        ('words = ["--partition=main"]', "rate = 0", "found 0; expected a number of submissions a"),
         ("[[demand]]", '[policy]\nad = "[ Copise = 1 ]"\n[[demand]]', "perhaps Copies is meant"),
         ("[[demand]]", '[policy]\nad = "[ Copies = -1 ]"\n[[demand]]', "a number of at least 0"),
         ("[[demand]]", "[deadlines]\nsetle = 1\n[[demand]]", "perhaps settle is meant"),

@@ -50,6 +50,12 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
+def _rate(value: Any) -> float:
+    if not is_number(value) or not 0 < value <= 10**9:
+        raise ValueError("a number of submissions a second above 0")
+    return float(value)
+
+
 def _count(value: Any) -> int:
     if not is_integer(value) or not 0 <= value <= 10**9:
         raise ValueError("a whole number of at least 0")
@@ -223,7 +229,7 @@ class QueueSettings:
     wall: float | None = _of(_seconds, default=None)
     max_pilots: int | None = _of(_count, default=None)
     max_queued: int | None = _of(_count, default=None)
-    rate: float = _of(_seconds, default=1.0)
+    rate: float = _of(_rate, default=1.0)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -259,7 +265,7 @@ class QueueSource:
     only: tuple[str, ...] = _of(_words, default=())
     max_pilots: int | None = _of(_count, default=None)
     max_queued: int | None = _of(_count, default=None)
-    rate: float = _of(_seconds, default=1.0)
+    rate: float = _of(_rate, default=1.0)
     timeout: float = _of(_seconds, default=30.0)
 
 
