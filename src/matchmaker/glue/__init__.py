@@ -216,13 +216,12 @@ def read(
         now = at or datetime.now(UTC)
         found = attrs.evolve(snapshot, downtimes=systems.pending(snapshot.downtimes, now))
         return Glue(found, issues.all())
-    if form in ("toml", "yaml"):
-        forms = systems.known_forms()
-        raise ValueError(f"{form.upper()} of no form that is known; known are {forms}")
-    makers = {"xml": documents.read_xml, "json": documents.read_json}
-    make = makers.get(form, read_all)
-    glue = _gather(lambda report: make(BytesIO(data), report, max_size), rules, at)
-    if any(issue.rule == "document.empty" for issue in glue.issues):
+    glue = None
+    if form not in ("toml", "yaml"):
+        makers = {"xml": documents.read_xml, "json": documents.read_json}
+        make = makers.get(form, read_all)
+        glue = _gather(lambda report: make(BytesIO(data), report, max_size), rules, at)
+    if glue is None or any(issue.rule == "document.empty" for issue in glue.issues):
         forms = systems.known_forms()
         raise ValueError(f"{form.upper()} of no form that is known; known are {forms}")
     return glue

@@ -232,6 +232,18 @@ class Builder:
         self._left[rule, said] += 1
         self._first.setdefault((rule, said), raw)
 
+    def expected(self, noun: str, place: str) -> None:
+        """Leave out a value where an object was expected."""
+        self.leave("system.entry", f"no object where {noun} was expected, skipped", place)
+
+    def endpoint(self, url: object, flavour: object, place: str, key: str) -> Endpoint | None:
+        """Parse the endpoint under a key; None, and left out, if there is none."""
+        found = Endpoint.of(url, flavour)
+        if found is None:
+            said = f"no {key} such as ce.site.org:9619, left out"
+            self.leave("system.no-endpoint", said, place)
+        return found
+
     def add(
         self,
         endpoint: Endpoint,

@@ -21,7 +21,6 @@ from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import (
     DEFAULT_QUEUE,
     Builder,
-    Endpoint,
     name,
     named,
     positive,
@@ -150,12 +149,11 @@ def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
     for number, queue in enumerate(queues, 1):
         place = f"{title}: queue {number}"
         if not isinstance(queue, dict):
-            builder.leave("system.entry", "no object where a queue was expected, skipped", place)
+            builder.expected("a queue", place)
             continue
-        endpoint = Endpoint.of(queue.get("ce_endpoint"), queue.get("ce_flavour"))
+        url, flavour = queue.get("ce_endpoint"), queue.get("ce_flavour")
+        endpoint = builder.endpoint(url, flavour, place, "ce_endpoint")
         if endpoint is None:
-            said = "no ce_endpoint such as ce.site.org:9619, left out"
-            builder.leave("system.no-endpoint", said, place)
             continue
         if endpoint.flavour in _CLOUDS:
             builder.leave("system.entry", "a cloud, and no computing element, left out", place)
@@ -186,12 +184,10 @@ def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
 def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
     """Add the queues of a CE."""
     if not isinstance(ce, dict):
-        builder.leave("system.entry", "no object where a CE was expected, skipped", place)
+        builder.expected("a CE", place)
         return
-    endpoint = Endpoint.of(ce.get("endpoint"), ce.get("flavour"))
+    endpoint = builder.endpoint(ce.get("endpoint"), ce.get("flavour"), place, "endpoint")
     if endpoint is None:
-        said = "no endpoint such as ce.site.org:9619, left out"
-        builder.leave("system.no-endpoint", said, place)
         return
     site = text(ce.get("site")) or text(ce.get("rcsite")) or site
     active = text(ce.get("state")).upper() in ("", "ACTIVE")
@@ -199,7 +195,7 @@ def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
     found = [*named(ce.get("queues"), "name")] or [(DEFAULT_QUEUE, {})]
     for key, queue in found:
         if not isinstance(queue, dict):
-            builder.leave("system.entry", "no object where a queue was expected, skipped", place)
+            builder.expected("a queue", place)
             continue
         values: dict[str, Value] = {}
         hosts: dict[str, Value] = {}

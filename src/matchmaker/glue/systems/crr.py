@@ -70,18 +70,15 @@ def records(document: object, report: Report) -> GlueRecords:
     """Make records of a report; what cannot be read is reported and left out."""
     builder = Builder(NAME, report)
     parts = document if isinstance(document, dict) else {}
-    for title, resource in named(parts.get("computingresources"), "name"):
-        if isinstance(resource, dict):
-            _add_resource(builder, title, resource)
-        else:
-            said = "no object where a computing resource was expected, skipped"
-            builder.leave("system.entry", said, title)
-    for title, service in named(parts.get("computingservices"), "ce_name"):
-        if isinstance(service, dict):
-            _add_service(builder, title, service)
-        else:
-            said = "no object where a computing service was expected, skipped"
-            builder.leave("system.entry", said, title)
+    for key, title_of, noun, add in (
+        ("computingresources", "name", "a computing resource", _add_resource),
+        ("computingservices", "ce_name", "a computing service", _add_service),
+    ):
+        for title, item in named(parts.get(key), title_of):
+            if isinstance(item, dict):
+                add(builder, title, item)
+            else:
+                builder.expected(noun, title)
     return builder.records()
 
 
@@ -106,16 +103,13 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
     for key, point in named(resource.get("accesspoints"), "name"):
         place = f"{title}: {key}"
         if not isinstance(point, dict):
-            said = "no object where an access point was expected, skipped"
-            builder.leave("system.entry", said, place)
+            builder.expected("an access point", place)
             continue
         reached = _reached(by_name, point.get("shares"))
         urls = point.get("endpoint_urls")
         for url in urls if isinstance(urls, list) else [urls]:
-            endpoint = Endpoint.of(url, point.get("flavour"))
+            endpoint = builder.endpoint(url, point.get("flavour"), place, "endpoint")
             if endpoint is None:
-                said = "no endpoint such as ce.site.org:9619, left out"
-                builder.leave("system.no-endpoint", said, place)
                 continue
             for share in reached(endpoint):
                 if not room:
