@@ -53,6 +53,8 @@ TAIL: Final = 1.5
 OPEN, SHUT = 24 * HOUR, 3 * HOUR
 """How long a queue starts pilots and then does not, both on average."""
 LOSING, LOST = 0.1, 1 / 3
+_LEAST: Final = MEDIAN / 2 ** (1 / TAIL)
+"""The shortest wait of a long tail with this median."""
 
 
 @attrs.define(slots=True)
@@ -170,26 +172,25 @@ def apart(site: str, seed: int, begin: float) -> Starts:
     return Starts(_shared(name, random, middle, 1.0), random)
 
 
+def _with_spells(wait: Wait, random: Random, begin: float) -> Starts:
+    """Return a queue with spells in which it starts nothing, and that may lose pilots."""
+    loses = LOST if random.random() < LOSING else 0.0
+    return Starts(wait, random, loses, shuts=begin, opens=begin)
+
+
 def bursts(site: str, seed: int, begin: float) -> Starts:
     """Long tails, spells of hours without a start, and some queues that lose pilots."""
     name = f"bursts {seed} {site}"
     random = Random(name)  # noqa: S311
     tail = Noise(f"{name} tail", DRIFT)
-    least = MEDIAN / 2 ** (1 / TAIL)
 
     def wait(now: float, ahead: int) -> float:
         # The quantile of the Pareto distribution at the level's rank.
         rank = 0.5 * math.erfc(tail.at(now) / math.sqrt(2))
-        seconds = least * max(rank, 1e-9) ** (-1 / TAIL) * math.exp(_own(random))
+        seconds = _LEAST * max(rank, 1e-9) ** (-1 / TAIL) * math.exp(_own(random))
         return _bounded(seconds * (1 + BEHIND * ahead))
 
-    return Starts(
-        wait,
-        random,
-        loses=LOST if random.random() < LOSING else 0.0,
-        shuts=begin,
-        opens=begin,
-    )
+    return _with_spells(wait, random, begin)
 
 
 def independent(site: str, seed: int, begin: float) -> Starts:
@@ -208,13 +209,8 @@ def independent_apart(site: str, seed: int, begin: float) -> Starts:
 def independent_bursts(site: str, seed: int, begin: float) -> Starts:
     """Each pilot by itself: long tails, spells without a start, some queues that lose pilots."""
     random = Random(f"bursts {seed} {site}")  # noqa: S311
-    least = MEDIAN / 2 ** (1 / TAIL)
-    return Starts(
-        lambda now, ahead: min(least * random.paretovariate(TAIL), LONGEST),
-        random,
-        loses=LOST if random.random() < LOSING else 0.0,
-        shuts=begin,
-        opens=begin,
+    return _with_spells(
+        lambda now, ahead: min(_LEAST * random.paretovariate(TAIL), LONGEST), random, begin
     )
 
 
