@@ -2,8 +2,8 @@
 
 A description names the program, requests, ``requirements`` and ``rank``, and ends with ``queue``.
 The ad has only what the description says: the conditions on machines of a pool, which
-condor_submit adds for other universes than ``grid``, are none on queues. What takes condor_submit
-itself (conditions, ``include``, ``use``, several different jobs) is refused, with its place.
+condor_submit adds for other universes than ``grid``, are left out. Conditions, ``include``, ``use``
+and several different jobs are refused, with their place: condor_submit itself reads them.
 (HTCondor manual, "Submit Description File Commands".)
 """
 

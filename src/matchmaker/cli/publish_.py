@@ -26,7 +26,7 @@ from matchmaker.glue.snapshot import joined
 
 OS_RELEASE = Path("/etc/os-release")
 _LEAST_MB = 100
-"""What EGI's glue-validator takes for the least memory of a node. Slurm's default is 1."""
+"""The least memory of a node by EGI's glue-validator. Slurm's default is 1."""
 
 
 @click.command()
@@ -200,7 +200,7 @@ def _is_small(memory: Value) -> bool:
 
 
 def _site_file(path: str | None) -> dict[str, Value]:
-    """What a site file says; nothing without one."""
+    """Return the values of a site file; none without one."""
     if path is None:
         return {}
     with sources.opened(path) as file:

@@ -33,7 +33,7 @@ POLICY_RULE: Final = "GLUE2PolicyRule"
 CLOSED: Final = "DENY:ALL"
 """The rule that denies everybody."""
 UNREADABLE: Final = "unreadable"
-"""What cleaning puts in the place of a rule that cannot be read; it is no rule."""
+"""The text that replaces a rule that cannot be read; it is no rule itself."""
 
 _VO: Final = re.compile(r"[\w.-]+", re.ASCII)
 # A "deny:" within another rule is what is left where two lines ran together, and a backslash or
@@ -142,7 +142,7 @@ def folded(rule: str) -> str:
     return rule.strip().lower()
 
 
-# What policies publish
+# Policies
 
 
 def readable(rules: Iterable[str]) -> list[str]:
@@ -159,7 +159,7 @@ def readable(rules: Iterable[str]) -> list[str]:
 def required(values: Mapping[str, Value]) -> list[Value]:
     """Return the lists of rules of a queue, view or ad, each of which must admit.
 
-    What should be a list and is none admits nobody.
+    A value of another type counts as a list that admits nobody.
 
     >>> required({RULES: ["VO:cms"], ALSO: [["VO:cms", "VO:atlas"]]}), required({})
     ([['VO:cms'], ['VO:cms', 'VO:atlas']], [])
@@ -289,7 +289,7 @@ def without_rules(record: Record) -> Issue:
 def views(ce: ComputingElement) -> list[tuple[VOView | None, Values]]:
     """Return the views of a queue with the values of their access; None is the queue itself.
 
-    What views take over is not the queue's own any more: whoever is left uses the queue itself.
+    A rule that a view has is not the queue's own any more; the others are for the queue itself.
     Each view denies whom the queue denies. A view of GLUE 1.3 counts if it has rules.
     """
     its = [view for view in ce.views if _counts(view)]

@@ -25,7 +25,7 @@ QUEUE: Final = "QueueName="
 """What a CE that its id names otherwise has before its local queue, among its capabilities."""
 
 NOT_KNOWN: Final = "unknown"
-"""What stands for the batch system in a CE's id where nobody knows it."""
+"""The part of a CE's id that names an unknown batch system."""
 
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 

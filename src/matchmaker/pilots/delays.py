@@ -1,4 +1,4 @@
-"""How long simulated queues take to start pilots: worlds of assumptions, each drawn from a seed.
+"""Simulate the time until a queue starts a pilot: worlds of assumptions, drawn from a seed.
 
 A queue has a state that all its pilots share: the level of its waiting time, which drifts over
 hours and jumps when other owners' load comes or goes. One owner's pilots start
@@ -51,7 +51,7 @@ APART: Final = (60.0, 5400.0)
 TAIL: Final = 1.5
 """The exponent of the long tail: finite mean, infinite variance."""
 OPEN, SHUT = 24 * HOUR, 3 * HOUR
-"""How long a queue starts pilots and then does not, both on average."""
+"""Mean seconds for which a queue starts pilots, and then starts none."""
 LOSING, LOST = 0.1, 1 / 3
 _LEAST: Final = MEDIAN / 2 ** (1 / TAIL)
 """The shortest wait of a long tail with this median."""
@@ -97,7 +97,7 @@ Wait: TypeAlias = Callable[[float, int], float]
 
 @attrs.define(slots=True)
 class Starts:
-    """When one queue starts pilots.
+    """The waits and the luck of the pilots of one queue.
 
     Attributes:
         wait: gives the waits.

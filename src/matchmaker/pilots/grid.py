@@ -209,7 +209,7 @@ def _become(grid: Grid, pilot: Simulated, what: PilotState) -> None:
 
 
 def submit(grid: Grid, place: Place) -> None:
-    """Queues a pilot at a place, after the requests that its batch system carries out first."""
+    """Queue a pilot at a place, behind the requests that its batch system has to do first."""
     tally = grid.tally
     tally.pilots += 1
     pilot = Simulated(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))
@@ -225,7 +225,7 @@ def submit(grid: Grid, place: Place) -> None:
 
 
 def _request(grid: Grid, place: Place) -> float:
-    """When a submission or a cancellation has been carried out: requests wait for each other."""
+    """Return the time at which a request is done: a batch system does one after another."""
     place.free_from = max(place.free_from, grid.now) + grid.settings.request
     return place.free_from
 
@@ -239,7 +239,7 @@ def _ready(grid: Grid, place: Place) -> None:
 
 
 def _fill(grid: Grid, place: Place) -> None:
-    """Starts pilots of a site while it is open and has free slots, the oldest first."""
+    """Start pilots of a site while it is open and has free slots, the oldest first."""
     while place.due and place.running < place.site.slots:
         opens = place.starts.open_from(grid.now)
         if opens > grid.now:

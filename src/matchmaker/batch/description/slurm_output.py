@@ -160,12 +160,12 @@ def _of_sinfo(
 _SHARED: Final = {"cpus": "cpus", "memory": "real_memory", "disk": "temporary_disk",
                   "sockets": "sockets", "cores": "cores", "threads": "threads",
                   "cpus.load": "cpu_load"}  # fmt: skip
-"""What ``sinfo`` gives as a least and a greatest, and its name in the description of a node."""
+"""The facts of which ``sinfo`` gives a least and a greatest value, and a node's names for them."""
 _ALONE: Final = {"memory.allocated": "alloc_memory", "features.total": "features",
                  "features.active": "active_features", "gres.total": "gres",
                  "gres.used": "gres_used", "resource_spec.memory": "specialized_memory",
                  "resource_spec.cpus": "specialized_cpus"}  # fmt: skip
-"""What it takes from one of the nodes of an entry."""
+"""The facts that ``sinfo`` takes from one of the nodes of an entry."""
 
 
 def _shared(facts: Mapping[str, str], *, alone: bool) -> dict[str, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 _UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unknown"})
-"""What batch systems print in place of a value that they do not know."""
+"""Texts that batch systems print for an unknown value."""
 
 LINE: Final = "describe.line"
 """The rule of lines that are left out."""

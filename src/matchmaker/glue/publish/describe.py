@@ -43,7 +43,7 @@ _PASSING: Final = re.compile(r"GlueHost(?:Name|UniqueID|.*Load.*|.*Available(?:S
 
 _MEMORY: Final = "GlueHostMainMemoryRAMSize"
 _SAME_MEMORY: Final = 1.1
-"""How many times the memory of the least another node of its group may have."""
+"""The greatest memory of a node in a group, as a multiple of the least."""
 
 _ALL_CPUS: Final = "GLUE2ComputingManagerTotalLogicalCPUs"
 
@@ -153,7 +153,7 @@ _DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "sles": "SUSE LINUX",
     "ubuntu": "Ubuntu",
 }
-"""What EGI's glue-validator calls distributions, by the ID of os-release(5); others by NAME."""
+"""Names of distributions in EGI's glue-validator, by the ID of os-release(5); others go by NAME."""
 
 _SYSTEM: Final = "GlueHostOperatingSystemName"
 _OF_RELEASE: Final = {
@@ -219,7 +219,7 @@ def _built(kernel: str) -> Mapping[str, Value]:
 
 
 def _kernel(host: ClassAd) -> str:
-    """What a batch system says of a node's kernel, as ``uname -srv`` does; empty if nothing."""
+    """Return a node's kernel as ``uname -srv`` prints it; empty if the batch system tells none."""
     native = host.eval("Native")
     if not isinstance(native, ClassAd):
         return ""

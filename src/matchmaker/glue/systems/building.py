@@ -35,10 +35,10 @@ SYSTEM: Final = "InformationSystem"
 DEFAULT_QUEUE: Final = "default"
 """The queue of a computing element that hands jobs on without naming one (HTCondor-CE)."""
 GRID_RESOURCE: Final = "GridResource"
-"""The attribute of a queue with what HTCondor's ``grid_resource`` has to be to reach it."""
+"""The attribute of a queue with the value of HTCondor's ``grid_resource`` that reaches it."""
 
 CONDOR_URL: Final = "condor://"
-"""How the URL of an HTCondor-CE begins in a BDII."""
+"""The scheme of an HTCondor-CE's URL in a BDII."""
 
 PORTS: Final[Mapping[str, int]] = {"arc-ce": 443, "htcondor-ce": 9619, "cream-ce": 8443}
 """Where the flavours of computing elements listen if nothing else is said (Harvester)."""
@@ -48,7 +48,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "htcondor-ce": "condorce",
     "cream-ce": "cream",
 }
-"""What stands for a flavour in the id of a queue."""
+"""The part of a queue's id that names the flavour of its computing element."""
 
 _ENDPOINT: Final = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?"
@@ -56,13 +56,13 @@ _ENDPOINT: Final = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?(?P<path>/[!-~]*)?"
 )
 _NO_HOSTS: Final = frozenset({"to.be.set", "none", "null", "noce"})
-"""What PanDA and its catalogue write for a computing element that there is none of."""
+"""Placeholders of PanDA and its catalogue for a computing element that does not exist."""
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 
 
 @attrs.frozen(slots=True)
 class Endpoint:
-    """Where a computing element is reached.
+    """The address of a computing element, and its software.
 
     Attributes:
         flavour: its software in lower case: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
@@ -212,7 +212,7 @@ class _Queue:
 
 @attrs.define(slots=True)
 class Builder:
-    """Gathers the queues that a document describes, and reports entries that it leaves out.
+    """Gather the queues that a document describes, and report the entries that are left out.
 
     Attributes:
         system: the name of the information system.

@@ -39,7 +39,7 @@ _STATUS: Final[Mapping[str, str]] = {
     "brokeroff": "Draining",
     "offline": "Closed",
 }
-"""What PanDA's brokerage makes of a queue, in GLUE's words; only one that is online takes jobs."""
+"""GLUE's state for each status of PanDA's brokerage; only an online queue takes jobs."""
 
 
 _CLOUDS: Final = frozenset({"kubernetes", "cloud", "cloudscheduler", "vac"})

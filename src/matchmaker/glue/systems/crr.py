@@ -181,9 +181,9 @@ def _limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Valu
 def _reached(
     shares: Mapping[str, list[_Share]], names: object
 ) -> Callable[[Endpoint], Iterable[_Share]]:
-    """Make what gives the shares that an access point reaches: those that it names, or else all.
+    """Return a function that gives the shares behind an endpoint: those that are named, or all.
 
-    The queue of a resource without shares is in its endpoint, if it is said at all.
+    A resource without shares is a queue itself, whose name may be in the URL of its endpoint.
     """
     given = names if isinstance(names, list) else []
     wanted = [each for each in given if isinstance(each, str)] or shares

@@ -64,7 +64,7 @@ _LIMITS: Final[Mapping[str, str]] = {
     "MaxPilots": "GlueCEPolicyMaxTotalJobs",
 }
 _KEPT: Final = ("VOTag", "IsPilotEntry", "RequireSingularity", "Subclusters")
-"""What an entry says that GLUE has no name for, and that is not said of hosts."""
+"""Attributes of an entry that are of the queue, and that GLUE has no name for."""
 
 # HTCondor-C's: the schedd, and the collector with its port.
 _GRID_RESOURCE: Final = re.compile(r"condor [!-~]{1,255} ([!-~]{1,255})")

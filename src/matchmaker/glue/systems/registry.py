@@ -33,7 +33,7 @@ _ADDED: Final = (
     "GlueSiteUniqueID", "OSG_Resource", "OSG_Facility", "OSG_Site", "VOOwnership", "ServiceType",
     "Scopes",
 )  # fmt: skip
-"""What a queue takes over from the registries that name its computing element."""
+"""The attributes that a queue takes over from registries that name its computing element."""
 
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 # Topology writes the hours of a day, 0 to 23, and AM or PM behind them.

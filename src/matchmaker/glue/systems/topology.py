@@ -43,7 +43,7 @@ YAML: Final = re.compile(
     rb"|-\s+(?:Class|ID|Description|Severity|StartTime|EndTime|CreatedTime|ResourceName|Services)"
     rb"\s*+:)"
 )
-"""How a file of the repository begins."""
+"""Match the beginning of a file of the repository."""
 
 
 def parse_yaml(data: bytes) -> object:

@@ -59,7 +59,7 @@ _OWN: Final = frozenset(
         "GLUE2",
     )
 )  # fmt: skip
-"""What belongs to a description, and says nothing of the queue."""
+"""Attributes of one description, which another description does not take over."""
 
 QueueAddress: TypeAlias = tuple[str, int, str]
 """The host, the port and the queue of an ad."""

@@ -436,13 +436,13 @@ def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
 
 
 def _name(share: Record) -> str:
-    """What a site calls a share of a queue: as its mark says, by its name, or else by its id."""
+    """Return the name of a share of a queue: its mark, its name, or else its id."""
     marked = translate.marks(share, translate.VO_VIEW)
     return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
 
 
 def _common(all_values: Sequence[Facts]) -> Facts:
-    """What all of several agree on; each has its own rules of access."""
+    """Return the values on which several views agree; each has its own rules of access."""
     first, *others = all_values
     made = Facts()
     agreed = {

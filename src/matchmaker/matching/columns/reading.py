@@ -35,11 +35,11 @@ from matchmaker.matching.columns.keys import key_from
 from matchmaker.matching.columns.views import Block, Layout, NumberedNames
 
 LARGE: Final = 1 << 22
-"""How many characters of text are read together. More take less time, and leave larger holes in
-memory behind."""
+"""Characters of text that are read together. More take less time, and leave larger holes in memory
+behind."""
 
 CHUNK: Final = 1 << 20
-"""How many bytes of a file are read at once."""
+"""Bytes of a file that are read at once."""
 
 _MANY: Final = 2000
 _END: Final = ""
@@ -189,7 +189,7 @@ class _Rows:
 
 @attrs.frozen(slots=True)
 class _Reader:
-    """How the batches of a stream become blocks.
+    """Make blocks of the batches of a stream.
 
     ``table`` reads what is no plain value; ``key`` is the folded name of the key; ``read_odd``
     gives the ads of a source, and ``key_of`` their keys.
