@@ -21,13 +21,13 @@ from time import process_time
 import attrs
 
 from matchmaker.pilots import PolicyAd, SimulationReport
-from matchmaker.pilots.delays import ASSUMPTIONS, SHARED
-from matchmaker.pilots.figures import Row, rows, svg
-from matchmaker.pilots.loads import Load
-from matchmaker.pilots.rules import NAMES
-from matchmaker.pilots.simulation import OURS, named, ours, run
-from matchmaker.pilots.swf import Trace
-from matchmaker.pilots.workload import Job, survey
+from matchmaker.pilots.simulation.delays import ASSUMPTIONS, SHARED
+from matchmaker.pilots.simulation.figures import Row, rows, svg
+from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.rules import NAMES
+from matchmaker.pilots.simulation.simulation import OURS, named, ours, run
+from matchmaker.pilots.simulation.swf import Trace
+from matchmaker.pilots.simulation.workload import Job, survey
 
 SHORT = 3000
 LOADS = {

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 from tests.pilots.real import COMMAND, Grid, grid
 from tests.services.breakable import BreakableSlurm, breakable
 

@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder.keys import own_key
-from matchmaker.pilots.connect import Place
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import Connection, dial
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Role

@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from matchmaker import ClassAd
-from matchmaker.pilots import connect
-from matchmaker.pilots.connect import Place
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import Place
 
 CLASSAD = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 COUNT = "import time\nfor n in range(40): print(time.time(), flush=True); time.sleep(0.05)"

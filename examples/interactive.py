@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 
 from matchmaker import ClassAd
-from matchmaker.pilots import connect
-from matchmaker.pilots.connect import Place
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.stream import Stream
 
 CLASSAD = (sys.executable, "-c", "from matchmaker.cli import main; main()")

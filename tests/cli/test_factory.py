@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.pilots.exposition import metrics, serve
-from matchmaker.pilots.services import Service, Services, Wanted
+from matchmaker.pilots.factory.exposition import metrics, serve
+from matchmaker.pilots.factory.services import Service, Services, Wanted
 from tests.cli.conftest import Run
 from tests.services.daemons import free_port
 

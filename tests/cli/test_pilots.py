@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from matchmaker.pilots import simulation
-from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.snapshot import Decision
+from matchmaker.pilots.policy.snapshot import Decision
+from matchmaker.pilots.simulation import simulation
+from matchmaker.pilots.simulation.rules import Rule
 from tests.cli.conftest import Run
 
 LOAD = ("--load", "jobs=60,hours=2")

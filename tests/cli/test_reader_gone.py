@@ -14,7 +14,7 @@ import pytest
 
 from matchmaker import parse_ad, parse_expr
 from matchmaker.cli import main, policy_
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 from tests.cli.conftest import EXAMPLES, Run
 from tests.cli.outputs import subcommands
 from tests.delegation.world import World

@@ -25,7 +25,7 @@ from matchmaker.delegation.record import Invocation, Payload, Record, State
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.services import Services
+from matchmaker.pilots.factory.services import Services
 from tests.delegation.postgres import postgres
 from tests.delegation.world import MemoryLedger
 from tests.services.daemons import ServiceUnavailable

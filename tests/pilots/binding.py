@@ -13,7 +13,7 @@ from typing import Any
 from matchmaker.pilots.binder.bounds import Settings
 from matchmaker.pilots.binder.server import serve
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.connect import Place
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import Role

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.pilot import Pilot
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.stream import Stream
 
 CPUS = 4

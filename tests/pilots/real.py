@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder.keys import own_key
-from matchmaker.pilots.connect import Place
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.tokens import Scope, Token, sign
 
 COMMAND = (sys.executable, "-c", "from matchmaker.cli import main; main()")

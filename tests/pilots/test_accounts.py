@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
-from matchmaker.pilots.connect import JobFacts
 from matchmaker.pilots.node import accounts as accounts_
 from matchmaker.pilots.node import keeper
 from matchmaker.pilots.node.accounts import Accounts
@@ -24,6 +22,8 @@ from matchmaker.pilots.node.home import own_directory
 from matchmaker.pilots.node.keeper import processes_of, remove
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import Result, Task
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import JobFacts
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid
 

@@ -16,7 +16,6 @@ import matchmaker as mm
 from matchmaker.classad import parse_ad
 from matchmaker.classad.nodes import ListExpr, Literal
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder import storing
 from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, a_slot, an_ad, reported
 from matchmaker.pilots.binder.bounds import Pace
@@ -24,6 +23,7 @@ from matchmaker.pilots.binder.pairing import pair, why_waiting
 from matchmaker.pilots.binder.states import Change, Job, Word
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.binder.turns import Turns
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import dial
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.frames import FrameKind
 from tests.pilots.real import COMMAND, free_port, grid
 

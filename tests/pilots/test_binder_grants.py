@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder import grants
-from matchmaker.pilots.connect import Place
-from matchmaker.pilots.wire import tokens
+from matchmaker.pilots.wire import connect, tokens
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import dial
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role
@@ -189,7 +188,7 @@ def test_the_same_key_with_another_token_is_the_same_job(tmp_path: Path) -> None
 PROGRAM = """
 import asyncio, os, shutil, sys, time
 from matchmaker import parse_ad
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 
 async def ask():
     ad = parse_ad('[ Application = "upper"; Requirements = true ]')

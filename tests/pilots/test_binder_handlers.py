@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder import handlers
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError
 from matchmaker.pilots.wire.handshake import RefusedError
 from tests.pilots.binding import Pilot, binding, echo, place

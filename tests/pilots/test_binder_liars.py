@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder.keys import own_key
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role

@@ -15,12 +15,12 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.matching.pool import Pool
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder import exchange as exchange_module
 from matchmaker.pilots.binder import moves
 from matchmaker.pilots.binder.exchange import Exchange
 from matchmaker.pilots.binder.states import Change, Job
 from matchmaker.pilots.binder.tables import Tables
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role

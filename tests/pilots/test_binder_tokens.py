@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder import grants
 from matchmaker.pilots.binder.keys import own_key
-from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.pilot import Pilot as NodePilot
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import ClosedError, dial
 from matchmaker.pilots.wire.frames import FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError, Role

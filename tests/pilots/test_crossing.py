@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.binding import binding, place, token
 

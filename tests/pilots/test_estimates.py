@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from matchmaker.pilots.estimates import PilotRecord, estimate, quantiles
+from matchmaker.pilots.policy.estimates import PilotRecord, estimate, quantiles
 
 
 @pytest.mark.parametrize("median", [90.0, 600.0, 5400.0])

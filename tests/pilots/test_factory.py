@@ -25,10 +25,9 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Record, State, key_of
-from matchmaker.pilots import connect, factory, running, sources
-from matchmaker.pilots.means import Known, Means
-from matchmaker.pilots.policy import rule
-from matchmaker.pilots.services import (
+from matchmaker.pilots.factory import factory, running, sources
+from matchmaker.pilots.factory.means import Known, Means
+from matchmaker.pilots.factory.services import (
     Row,
     Service,
     ServiceError,
@@ -36,10 +35,12 @@ from matchmaker.pilots.services import (
     TakenOverError,
     Wanted,
 )
-from matchmaker.pilots.settings import SettingsError
-from matchmaker.pilots.settings import settings as settings_of
-from matchmaker.pilots.snapshot import PilotState
-from matchmaker.pilots.stock import Reports, Word, pilot, settled
+from matchmaker.pilots.factory.settings import SettingsError
+from matchmaker.pilots.factory.settings import settings as settings_of
+from matchmaker.pilots.factory.stock import Reports, Word, pilot, settled
+from matchmaker.pilots.policy.decision import rule
+from matchmaker.pilots.policy.snapshot import PilotState
+from matchmaker.pilots.wire import connect
 from tests.delegation.postgres import postgres
 from tests.delegation.world import OVER, Killed, World
 from tests.services.daemons import ServiceUnavailable

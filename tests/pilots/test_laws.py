@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matchmaker.pilots import delays, rules
-from matchmaker.pilots.efficiency import gain, generic, startd
-from matchmaker.pilots.grid import Settings
-from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import SimulationReport
-from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.simulation import OURS, named, run, simulate
-from matchmaker.pilots.snapshot import Decision, PilotSnapshot, PilotState, PilotSubmission
-from matchmaker.pilots.workload import Job, survey
+from matchmaker.pilots.policy.snapshot import Decision, PilotSnapshot, PilotState, PilotSubmission
+from matchmaker.pilots.simulation import delays, rules
+from matchmaker.pilots.simulation.efficiency import gain, generic, startd
+from matchmaker.pilots.simulation.grid import Settings
+from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.metrics import SimulationReport
+from matchmaker.pilots.simulation.rules import Rule
+from matchmaker.pilots.simulation.simulation import OURS, named, run, simulate
+from matchmaker.pilots.simulation.workload import Job, survey
 
 loads = st.builds(
     Load,

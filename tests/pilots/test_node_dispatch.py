@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots import connect
 from matchmaker.pilots.node.dispatch import converse
 from matchmaker.pilots.node.task import Limits, Result, Task, TaskError, task
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.stream import Stream
 from tests.pilots.real import grid
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.families import Group, dividing, group_of, limit, own_group
 from matchmaker.pilots.node.keeper import account, ungroup
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import Limits
+from matchmaker.pilots.wire import connect
 from tests.pilots.real import COMMAND, grid
 from tests.pilots.test_node_running import FLEES, bounded, gone, named, python, task
 

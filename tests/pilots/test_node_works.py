@@ -9,10 +9,10 @@ from typing import Any
 from unittest.mock import Mock
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
 from matchmaker.pilots.node.works import Works
+from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 

@@ -21,12 +21,12 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.delegation import LedgerError
-from matchmaker.pilots import connect
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.connect import JobFacts, OutputPart
 from matchmaker.pilots.node.output import Part, Printed, collected
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import Limits, Result, Task, TaskError, task
+from matchmaker.pilots.wire import connect
+from matchmaker.pilots.wire.connect import JobFacts, OutputPart
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.frames import Frame, FrameKind
 from matchmaker.pilots.wire.handshake import RefusedError

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
 from matchmaker.pilots.node.direct import Door, wall
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire import connection as wire
 from matchmaker.pilots.wire.connection import Connection, dial
 from matchmaker.pilots.wire.handshake import RefusedError, Role

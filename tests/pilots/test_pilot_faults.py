@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
 from matchmaker.pilots.node.keeper import processes
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import Grid, grid, with_text
 

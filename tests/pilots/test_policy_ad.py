@@ -8,7 +8,7 @@ import pytest
 
 from matchmaker import ParseError
 from matchmaker.pilots import PolicyAd
-from matchmaker.pilots.policy_ad import FACTS, TERMS
+from matchmaker.pilots.policy.policy_ad import FACTS, TERMS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pilots.md"
 

@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from matchmaker import ClassAd
-from matchmaker.pilots import rules
-from matchmaker.pilots.snapshot import Demand, Pilot, PilotQueue, PilotSnapshot, PilotState
+from matchmaker.pilots.policy.snapshot import Demand, Pilot, PilotQueue, PilotSnapshot, PilotState
+from matchmaker.pilots.simulation import rules
 
 NONE: Mapping[str, object] = {}
 QUEUES = tuple(

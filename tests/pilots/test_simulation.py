@@ -8,15 +8,9 @@ import tracemalloc
 import attrs
 import pytest
 
-from matchmaker.pilots import delays
-from matchmaker.pilots.grid import Settings
-from matchmaker.pilots.loads import Load
-from matchmaker.pilots.metrics import SimulationReport
-from matchmaker.pilots.policy import rule as decide_with
-from matchmaker.pilots.policy_ad import PolicyAd
-from matchmaker.pilots.rules import Rule
-from matchmaker.pilots.simulation import RuleError, run, simulate
-from matchmaker.pilots.snapshot import (
+from matchmaker.pilots.policy.decision import rule as decide_with
+from matchmaker.pilots.policy.policy_ad import PolicyAd
+from matchmaker.pilots.policy.snapshot import (
     Decision,
     End,
     Lend,
@@ -24,7 +18,13 @@ from matchmaker.pilots.snapshot import (
     PilotState,
     PilotSubmission,
 )
-from matchmaker.pilots.workload import Job, survey
+from matchmaker.pilots.simulation import delays
+from matchmaker.pilots.simulation.grid import Settings
+from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.metrics import SimulationReport
+from matchmaker.pilots.simulation.rules import Rule
+from matchmaker.pilots.simulation.simulation import RuleError, run, simulate
+from matchmaker.pilots.simulation.workload import Job, survey
 
 
 def one_each(snapshot: PilotSnapshot, seed: int) -> Decision:

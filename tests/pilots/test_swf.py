@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker._diagnostics import Diagnostic
-from matchmaker.pilots import swf
-from matchmaker.pilots.workload import Job, survey
+from matchmaker.pilots.simulation import swf
+from matchmaker.pilots.simulation.workload import Job, survey
 
 
 def line(submit: object = 0, run: object = 60, wall: object = -1, **known: object) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from matchmaker import ClassAd
 from matchmaker.pilots import PolicyAd
-from matchmaker.pilots.pairs import Pairs
-from matchmaker.pilots.policy_ad import TERMS, Facts, Term, Values
+from matchmaker.pilots.policy.pairs import Pairs
+from matchmaker.pilots.policy.policy_ad import TERMS, Facts, Term, Values
 
 ROWS = 60
 ALL = np.ones(ROWS, np.bool_)
@@ -68,7 +68,7 @@ def test_a_term_is_evaluated_once_for_equal_facts(monkeypatch: pytest.MonkeyPatc
 def test_pairs_are_kept_while_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ads that are there again take no room anew."""
     kinds, pilots = [ClassAd(Requirements=True) for _ in range(4)], [ClassAd() for _ in range(3)]
-    monkeypatch.setattr("matchmaker.pilots.pairs.MOST", 12)
+    monkeypatch.setattr("matchmaker.pilots.policy.pairs.MOST", 12)
     pairs = Pairs()
     first = pairs.table(kinds, pilots)
     assert pairs.table(kinds, pilots) is first

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import attrs
 
-from matchmaker.pilots.services import Row, Services
+from matchmaker.pilots.factory.services import Row, Services
 from tests.services.breakable import until
 
 PILOT = """\

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
+from matchmaker.pilots.wire import connect
 from tests.delegation.postgres import cluster, served
 from tests.pilots.real import Grid, grid
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.pilots import settings
-from matchmaker.pilots.sources import SilentError, jobs
+from matchmaker.pilots.factory import settings
+from matchmaker.pilots.factory.sources import SilentError, jobs
 from tests.delegation.postgres import postgres
 from tests.services.breakable import BreakableSlurm, two_nodes, until
 from tests.services.condor import Machine, Pool, pool

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots import connect
 from matchmaker.pilots.node.keeper import processes
+from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.tokens import Scope
 from tests.pilots.real import COMMAND, Grid, grid, with_text
 from tests.pilots.test_pilot_faults import job

@@ -147,7 +147,7 @@ def _refusals() -> tuple[type[Exception], ...]:
         ("matchmaker.batch", "NoFlagsError"),
         ("matchmaker.cli.queues", "NoMatchError"),
         ("matchmaker.delegation.states", "NotPossibleError"),
-        ("matchmaker.pilots.connect", "NoSlotError"),
+        ("matchmaker.pilots.wire.connect", "NoSlotError"),
     )
     return tuple(getattr(sys.modules[name], error) for name, error in names if name in sys.modules)
 

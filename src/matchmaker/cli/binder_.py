@@ -28,7 +28,7 @@ from matchmaker.cli.serving import PORT, run, token
 
 if TYPE_CHECKING:
     from matchmaker import ClassAd
-    from matchmaker.pilots.connect import Binder, JobFacts, Place
+    from matchmaker.pilots.wire.connect import Binder, JobFacts, Place
 
 _PIECES = 4
 _BRIEF = ("ExitCode", "ExitSignal", "Reason")
@@ -49,7 +49,7 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(asked)
     def gathered(*, at: str, token_file: str, ca: str | None, **values: Any) -> int:
-        from matchmaker.pilots.connect import Place, authorities
+        from matchmaker.pilots.wire.connect import Place, authorities
 
         text = Path(token_file).read_text("utf-8").strip()
         tls = None if ca is None else authorities([ca])
@@ -75,7 +75,7 @@ def _asked(place: Place, ask: Callable[[Binder], Awaitable[_T]], *, admin: bool 
     """Return a binder's answer, if need be to the owner of an admin's token."""
 
     async def asked() -> _T:
-        from matchmaker.pilots import connect
+        from matchmaker.pilots.wire import connect
 
         async with (connect.admin if admin else connect.binder)(place) as found:
             return await ask(found)
@@ -325,7 +325,7 @@ async def _fetched(
     found: Binder, id_: str, part: str | None, name: str | None, into: str | None, *, as_json: bool
 ) -> bool:
     """Fetches parts of a job's output; whether all is whole."""
-    from matchmaker.pilots.connect import parts
+    from matchmaker.pilots.wire.connect import parts
 
     job = await found.job(id_)
     if job.result is None:
@@ -430,7 +430,7 @@ def connect_(*, file: str, seconds: float, place: Place, as_json: bool) -> int:
 
 async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
     """Carries bytes both ways until the pilot's side has ended; returns how many."""
-    from matchmaker.pilots import connect
+    from matchmaker.pilots.wire import connect
 
     numbers = [0, 0]
     async with connect.paired(place, ad, seconds=seconds, waiting=warn) as stream:

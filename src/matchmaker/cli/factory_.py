@@ -18,8 +18,8 @@ from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import complaint, count, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
-    from matchmaker.pilots.services import Service, Services
-    from matchmaker.pilots.settings import Settings
+    from matchmaker.pilots.factory.services import Service, Services
+    from matchmaker.pilots.factory.settings import Settings
 
 
 @click.group(cls=Subcommands)
@@ -28,7 +28,7 @@ def command() -> None:
 
 
 def _settings(file: str) -> Settings:
-    from matchmaker.pilots.settings import read_settings
+    from matchmaker.pilots.factory.settings import read_settings
 
     return read_settings(Path(file))
 
@@ -52,7 +52,7 @@ def run(
     interrupt, or a failure; its pilots stay, and the next run goes on with them.
     """
     settings = _settings(file)
-    from matchmaker.pilots import factory, running
+    from matchmaker.pilots.factory import factory, running
 
     if check:
         running.policy(settings)
@@ -81,7 +81,7 @@ def _exposed(settings: Settings, last: list[Service]) -> Iterator[None]:
     if settings.metrics is None:
         yield
         return
-    from matchmaker.pilots.exposition import serve
+    from matchmaker.pilots.factory.exposition import serve
 
     stop = serve(settings.metrics.port, lambda: last[0])
     try:
@@ -142,7 +142,7 @@ _LEDGER = click.option(
 
 @contextmanager
 def _services(ledger: str | None) -> Iterator[Services]:
-    from matchmaker.pilots.services import Services
+    from matchmaker.pilots.factory.services import Services
 
     place = transfers.ledger_at(transfers.Place(ledger, None))
     opened = Services(place)
@@ -163,7 +163,7 @@ def status(*, name: str | None, ledger: str | None, as_json: bool) -> int:
     Exit status 1 if a service has failed, or there is none.
     """
     with _services(ledger) as services:
-        from matchmaker.pilots.running import listed
+        from matchmaker.pilots.factory.running import listed
 
         now = time.time()
         found = [one for one in listed(services, now) if name in {None, one.name}]
@@ -230,7 +230,7 @@ def stop(
     Exit status 1 if it has not stopped in time, or its pilots cannot be ended.
     """
     with _services(ledger) as services:
-        from matchmaker.pilots.running import listed, the_service
+        from matchmaker.pilots.factory.running import listed, the_service
 
         called = the_service(services, name)
         known = next((one for one in listed(services, time.time()) if one.name == called), None)
@@ -263,7 +263,7 @@ def _end_pilots(known: Service, *, as_json: bool) -> int:
             f" read: {complaint(error)}; classad cancel KEY ends each, classad jobs lists them"
         )
         return 1
-    from matchmaker.pilots import factory, running
+    from matchmaker.pilots.factory import factory, running
 
     with running.opened(settings, (), (), name=known.name, file=known.file) as (means, service):
         ended = factory.end_pilots(means, service)
@@ -286,7 +286,7 @@ def list_queues(*, file: str, as_json: bool) -> int:
     Exit status 1 if a source is silent, or no queue is open.
     """
     settings = _settings(file)
-    from matchmaker.pilots.sources import SilentError, described, written
+    from matchmaker.pilots.factory.sources import SilentError, described, written
 
     places = {queue.name: written(settings, queue) for queue in settings.queue}
     silent = []

@@ -118,13 +118,13 @@ def command(
         raise click.UsageError("give --binder and --token, or --store")
     import attrs
 
-    from matchmaker.pilots.connect import Place, authorities
     from matchmaker.pilots.node import describe
     from matchmaker.pilots.node.direct import wall as doorway
     from matchmaker.pilots.node.home import own_directory
     from matchmaker.pilots.node.pilot import Pilot, hide
     from matchmaker.pilots.node.settings import Settings
     from matchmaker.pilots.node.slots import Node
+    from matchmaker.pilots.wire.connect import Place, authorities
 
     hide()
     from_input = token_file == "-"  # noqa: S105 - a place, and no token

@@ -19,14 +19,14 @@ from matchmaker.classad import ParseError
 from matchmaker.cli import sources
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
-from matchmaker.pilots import swf
-from matchmaker.pilots.delays import ASSUMPTIONS, SHARED
-from matchmaker.pilots.loads import Load
-from matchmaker.pilots.rules import NAMES, Rule
-from matchmaker.pilots.workload import survey
+from matchmaker.pilots.simulation import swf
+from matchmaker.pilots.simulation.delays import ASSUMPTIONS, SHARED
+from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.rules import NAMES, Rule
+from matchmaker.pilots.simulation.workload import survey
 
 if TYPE_CHECKING:
-    from matchmaker.pilots.metrics import SimulationReport
+    from matchmaker.pilots.simulation.metrics import SimulationReport
 MOST_SEEDS = 100
 SHOWN = 10
 """How many lines of a trace that are left out are said one by one."""
@@ -84,8 +84,8 @@ def simulate(
     """
     if "" in (html_file, svg_file) or "-" in (html_file, svg_file):
         raise click.UsageError("--html and --svg name a file each")
-    from matchmaker.pilots import figures, simulation
-    from matchmaker.pilots.grid import Settings
+    from matchmaker.pilots.simulation import figures, simulation
+    from matchmaker.pilots.simulation.grid import Settings
 
     rules = _swept(sweep) if sweep is not None else {}
     rules |= _policies(policies or (() if sweep is None else ("dirac", "glideinwms")))
@@ -122,14 +122,14 @@ def simulate(
 
 
 def _page(reports: Sequence[SimulationReport]) -> str:
-    from matchmaker.pilots import figures
+    from matchmaker.pilots.simulation import figures
 
     return figures.html(reports, "Policies side by side")
 
 
 def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
     """The policies by name; by default all."""
-    from matchmaker.pilots import simulation
+    from matchmaker.pilots.simulation import simulation
 
     every = (simulation.OURS, *NAMES)
     wanted = [one for name in names or ("all",) for one in (every if name == "all" else (name,))]
@@ -138,8 +138,8 @@ def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
 
 def _policy(name: str) -> Rule:
     """A rule of that name, or our policy with the terms of an ad in a file."""
-    from matchmaker.pilots import simulation
-    from matchmaker.pilots.policy_ad import PolicyAd
+    from matchmaker.pilots.policy.policy_ad import PolicyAd
+    from matchmaker.pilots.simulation import simulation
 
     if name in (simulation.OURS, *NAMES):
         return simulation.named(name)
@@ -155,8 +155,8 @@ def _policy(name: str) -> Rule:
 
 def _swept(text: str) -> dict[str, Rule]:
     """Our policy with each value of a term, as in ``Copies=1,2,4``."""
-    from matchmaker.pilots import simulation
-    from matchmaker.pilots.policy_ad import PolicyAd
+    from matchmaker.pilots.policy.policy_ad import PolicyAd
+    from matchmaker.pilots.simulation import simulation
 
     name, _, values = text.partition("=")
     found = {}

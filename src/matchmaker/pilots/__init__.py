@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from matchmaker.pilots.estimates import Estimate, PilotRecord, estimate
-from matchmaker.pilots.snapshot import (
+from matchmaker.pilots.policy.estimates import Estimate, PilotRecord, estimate
+from matchmaker.pilots.policy.snapshot import (
     Decision,
     Demand,
     End,
@@ -19,10 +19,10 @@ from matchmaker.pilots.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from matchmaker.pilots.metrics import SimulationReport
-    from matchmaker.pilots.policy import decide, rule
-    from matchmaker.pilots.policy_ad import PolicyAd
-    from matchmaker.pilots.simulation import simulate
+    from matchmaker.pilots.policy.decision import decide, rule
+    from matchmaker.pilots.policy.policy_ad import PolicyAd
+    from matchmaker.pilots.simulation.metrics import SimulationReport
+    from matchmaker.pilots.simulation.simulation import simulate
 
 __all__ = [
     "Decision",
@@ -47,11 +47,11 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "PolicyAd": "policy_ad",
-    "SimulationReport": "metrics",
-    "decide": "policy",
-    "rule": "policy",
-    "simulate": "simulation",
+    "PolicyAd": "policy.policy_ad",
+    "SimulationReport": "simulation.metrics",
+    "decide": "policy.decision",
+    "rule": "policy.decision",
+    "simulate": "simulation.simulation",
 }
 
 

@@ -32,7 +32,7 @@ from sqlalchemy.engine import Connection
 from matchmaker.delegation import database
 from matchmaker.delegation.errors import DamagedError, LedgerError
 from matchmaker.pilots.binder.states import Change, Job, Session, Stage
-from matchmaker.pilots.estimates import MOST, RECENT
+from matchmaker.pilots.policy.estimates import MOST, RECENT
 
 VERSION: Final = 2
 """The version of the tables; those of a newer one are refused."""

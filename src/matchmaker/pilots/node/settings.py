@@ -9,12 +9,12 @@ from pathlib import Path
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.connect import Place
 from matchmaker.pilots.node.accounts import Accounts
 from matchmaker.pilots.node.direct import Wall
 from matchmaker.pilots.node.slots import Node
 from matchmaker.pilots.node.task import Task
 from matchmaker.pilots.store.places import Store
+from matchmaker.pilots.wire.connect import Place
 
 
 @attrs.frozen(slots=True, kw_only=True)

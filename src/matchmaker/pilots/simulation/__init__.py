@@ -1,0 +1,1 @@
+"""A simulated grid on which policies are compared."""

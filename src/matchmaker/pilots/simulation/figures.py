@@ -1,0 +1,222 @@
+"""Simulations side by side: a table, a drawing as SVG, and a page with both.
+
+Matplotlib draws, the extra ``plots``: axes, ticks and labels that do not overlap are its field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from statistics import median
+from typing import TYPE_CHECKING
+
+import attrs
+
+from matchmaker.matching.explanation.page import Drawing, Table, page
+from matchmaker.pilots.simulation.metrics import SimulationReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+TITLES = (
+    "policy", "submissions", "cancelled", "pilots a job", "wasted hours", "mean", "p95",
+    "worst wait (min)", "fairness", "not run",
+)  # fmt: skip
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Row:
+    """One policy: medians over its simulations.
+
+    Attributes:
+        policy: its name.
+        runs: how many simulations.
+        pilots: how many pilots were submitted.
+        cancelled: how many of them were cancelled in their queue.
+        a_job: how many were submitted for each job.
+        unused: the share of them that ran no job, 0 to 1.
+        wasted_hours: how long pilots held slots without a job.
+        mean: the mean wait of a job, in seconds.
+        late: 95 of 100 jobs waited no longer, in seconds.
+        worst: the longest wait, in seconds.
+        fairness: Jain's index of the groups' mean slowdowns.
+        not_run: how many jobs found no pilot; the most of all simulations, not the median.
+    """
+
+    policy: str
+    runs: int
+    pilots: float
+    cancelled: float
+    a_job: float
+    unused: float
+    wasted_hours: float
+    mean: float
+    late: float
+    worst: float
+    fairness: float
+    not_run: int
+
+
+def rows(reports: Iterable[SimulationReport]) -> list[Row]:
+    """A row for each policy, in the order of their first reports."""
+    by_policy: dict[str, list[SimulationReport]] = {}
+    for report in reports:
+        by_policy.setdefault(report.policy, []).append(report)
+    return [
+        Row(
+            policy=policy,
+            runs=len(held),
+            pilots=median(r.pilots for r in held),
+            cancelled=median(r.cancelled for r in held),
+            a_job=median(r.pilots / r.jobs for r in held),
+            unused=median(r.unused / r.pilots if r.pilots else 0.0 for r in held),
+            wasted_hours=median(r.wasted_hours for r in held),
+            mean=median(r.waits.mean for r in held),
+            late=median(r.waits.late for r in held),
+            worst=median(r.waits.worst for r in held),
+            fairness=median(r.fairness for r in held),
+            not_run=max(r.not_run for r in held),
+        )
+        for policy, held in by_policy.items()
+    ]
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The texts of a row, under :data:`TITLES`."""
+    return (
+        row.policy,
+        f"{row.pilots:,.0f}",
+        f"{row.cancelled:,.0f}",
+        f"{row.a_job:.2f}",
+        f"{row.wasted_hours:,.0f}",
+        *(f"{wait / 60:,.1f}" for wait in (row.mean, row.late, row.worst)),
+        f"{row.fairness:.2f}",
+        f"{row.not_run:,}",
+    )
+
+
+def svg(reports: Sequence[SimulationReport]) -> str:
+    """Two drawings: wasted hours against the mean wait, and the pool of each policy over time.
+
+    The pool is that of the first simulation of a policy. The same reports give the same text.
+
+    Raises:
+        ModuleNotFoundError: the extra ``plots`` is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "drawings need Matplotlib: pip install 'classad-matchmaker[plots]'", name=error.name
+        ) from None
+    firsts = list({report.policy: report for report in reversed(reports)}.values())[::-1]
+    with mpl.rc_context(
+        {"svg.hashsalt": "matchmaker", "svg.fonttype": "none", "text.parse_math": False}
+    ):
+        height = 4.2 + 1.7 * len(firsts)
+        figure = Figure(figsize=(8, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        grid = figure.add_gridspec(1 + len(firsts), 1, height_ratios=[4.2] + [1.7] * len(firsts))
+        _waste_against_wait(figure.add_subplot(grid[0]), rows(reports))
+        shared: Axes | None = None
+        for place, report in enumerate(firsts, 1):
+            shared = figure.add_subplot(grid[place], sharex=shared)
+            _pool(shared, report, last=place == len(firsts), first=place == 1)
+        text = StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def _waste_against_wait(axes: Axes, points: Sequence[Row]) -> None:
+    for place, row in enumerate(points):
+        axes.plot(row.mean / 60, row.wasted_hours, "o", color=f"C{place % 10}")
+        axes.annotate(
+            _short(row.policy), (row.mean / 60, row.wasted_hours),
+            textcoords="offset points", xytext=(6, 4),
+        )  # fmt: skip
+    if points and min(row.mean for row in points) > 0:
+        axes.set_xscale("log")
+        _plain(axes.xaxis)
+    if points and min(row.wasted_hours for row in points) > 0:
+        axes.set_yscale("log")
+        _plain(axes.yaxis)
+    axes.margins(0.15)
+    axes.set_xlabel("mean wait of a job (minutes)")
+    axes.set_ylabel("wasted hours")
+    axes.set_title("Waste against wait: lower left is better")
+    axes.grid(visible=True, which="both", alpha=0.3)
+
+
+def _plain(axis: Axis) -> None:
+    """Ticks of a logarithmic axis at 1, 2, 5, 10, … with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _pool(axes: Axes, report: SimulationReport, *, first: bool, last: bool) -> None:
+    begin = report.pool[0].time if report.pool else 0.0
+    hours = [(moment.time - begin) / 3600 for moment in report.pool]
+    axes.stackplot(
+        hours,
+        [moment.busy for moment in report.pool],
+        [moment.starting + moment.idle for moment in report.pool],
+        labels=["busy", "starting or idle"],
+        colors=["#1a7f4b", "#e8a33d"],
+    )
+    axes.plot(hours, [m.queued for m in report.pool], color="#3b82c4", lw=0.8, label="queued")
+    axes.plot(hours, [m.waiting for m in report.pool], color="#c2410c", lw=0.8, label="jobs wait")
+    axes.set_title(f"{_short(report.policy)}: pilots and jobs that wait", loc="left", fontsize=9)
+    axes.set_ylim(bottom=0)
+    if first:
+        axes.legend(loc="upper right", fontsize=7, ncols=4)
+    if last:
+        axes.set_xlabel("hours")
+    else:
+        axes.tick_params(labelbottom=False)
+
+
+def _short(name: str) -> str:
+    shown = name if len(name) <= 40 else f"…{name[-39:]}"
+    return "".join(char if char.isprintable() else "?" for char in shown)
+
+
+def html(reports: Sequence[SimulationReport], title: str) -> str:
+    """A page with the table, the drawing, and the waits of each group under each policy.
+
+    Raises:
+        ModuleNotFoundError: the extra ``plots`` is not installed.
+    """
+    groups = [
+        (f"{waits.jobs:,}", *(f"{wait / 60:,.1f}" for wait in
+          (waits.mean, waits.median, waits.late, waits.worst)), f"{waits.slowdown:,.1f}",
+         group or "(none)", report.policy, report.delays, str(report.seed))
+        for report in reports
+        for group, waits in report.by_group.items()
+    ]  # fmt: skip
+    drawing = svg(reports)
+    return page(
+        title,
+        [
+            Table(
+                "Policies",
+                (*TITLES[1:], TITLES[0]),
+                [(*texts[1:], texts[0]) for texts in map(cells, rows(reports))],
+                numbers=len(TITLES) - 1,
+                note="Medians over all seeds and assumptions on start delays. Waits in minutes.",
+            ),
+            Drawing("Waste, wait and the pool over time", drawing[drawing.index("<svg") :]),
+            Table(
+                "Waits by group",
+                ("jobs", "mean", "median", "p95", "worst (min)", "slowdown", "group", "policy",
+                 "delays", "seed"),
+                groups,
+                numbers=6,
+            ),
+        ],
+    )  # fmt: skip
