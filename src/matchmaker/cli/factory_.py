@@ -15,6 +15,7 @@ import click
 
 from matchmaker.cli import transfers
 from matchmaker.cli.group import Subcommands
+from matchmaker.cli.options import logs
 from matchmaker.cli.output import complaint, count, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def _settings(file: str) -> Settings:
               help="Stop after this number of cycles.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Check the file and the policy, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each cycle on a line.")
+@logs
 def run(
     *, file: str, sites: tuple[str, ...], queues: tuple[str, ...], name: str | None,
     cycles: int | None, check: bool, as_json: bool,

@@ -1,12 +1,17 @@
-"""Options that subcommands share: several at once, and several as one record."""
+"""Options that subcommands share: several at once, several as one record, and those of logging."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
+import click
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -37,3 +42,100 @@ def gathered(
         return together(*options)(called)
 
     return add
+
+
+# --- logging --------------------------------------------------------------------------------------
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def logs(command: Callable[..., int]) -> Callable[..., int]:
+    """Add ``--log-level``, ``--log-file`` and ``--log-json``; the library logs during the command.
+
+    A module logs by ``logging.getLogger(__name__)``, one line an event, with its keys as
+    ``extra``: ``_LOG.info("pilot submitted", extra={"queue": "q1", "pilot": "p7"})``.
+    """
+
+    @wraps(command)
+    def called(
+        *, log_level: str | None, log_file: str | None, log_json: bool, **values: Any
+    ) -> int:
+        # Each of the options asks for a log: no other one is needed with it.
+        if log_level is None and log_file is None and not log_json:
+            return command(**values)
+        with logging_to(log_file, log_level or "info", as_json=log_json):
+            return command(**values)
+
+    return together(
+        click.option("--log-json", is_flag=True, help="Log a JSON object a line."),
+        click.option("--log-file", metavar="FILE",
+                     help="Append the log to FILE; by default it goes to standard error."),
+        click.option("--log-level", type=click.Choice(LEVELS, case_sensitive=False),
+                     help="Log events of this level and above; info with the other options."),
+    )(called)  # fmt: skip
+
+
+@contextmanager
+def logging_to(file: str | None, level: str, *, as_json: bool) -> Iterator[None]:
+    """Log the library's events to a file, or to standard error. Raises OSError."""
+    # Imported on call: few runs log.
+    from logging.handlers import WatchedFileHandler
+
+    # The file is opened again when a rotation has moved it.
+    handler = (
+        logging.StreamHandler() if file is None else WatchedFileHandler(file, encoding="utf-8")
+    )
+    handler.setFormatter(LogLine(as_json=as_json))
+    logger = logging.getLogger("matchmaker")
+    before, propagates = logger.level, logger.propagate
+    logger.setLevel(level.upper())
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        logger.propagate = propagates
+        handler.close()
+
+
+_USUAL: Final = frozenset(
+    {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime", "taskName"}
+)
+"""The attributes that every record has: the others are the keys of an event."""
+
+
+class LogLine(logging.Formatter):
+    """An event as one line: time in UTC, level, module, what happened, and its keys.
+
+    >>> record = logging.LogRecord("matchmaker.x", 20, "", 0, "pilot submitted", (), None)
+    >>> record.created, record.queue = 0.25, "q 1"
+    >>> print(LogLine(as_json=False).format(record))
+    1970-01-01T00:00:00.250Z info x: pilot submitted queue="q 1"
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without an end; a traceback is one of its keys."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        at = f"{at}.{int(record.created % 1 * 1000):03}Z"
+        keys = {key: value for key, value in vars(record).items() if key not in _USUAL}
+        if record.exc_info:
+            keys["traceback"] = self.formatException(record.exc_info)
+        level, module = record.levelname.lower(), record.name.removeprefix("matchmaker.")
+        if self._as_json:
+            head = {"at": at, "level": level, "module": module, "event": record.getMessage()}
+            return json.dumps(head | keys, default=str)
+        # What comes from ads and commands is quoted, so that it cannot look like another event.
+        words = [f"{key}={_word(value)}" for key, value in keys.items()]
+        return " ".join([at, level, f"{module}:", record.getMessage(), *words])
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    plain = text.isprintable() and text and not set(text) & set(' "=')
+    return text if plain else json.dumps(text)
