@@ -199,17 +199,16 @@ def test_what_ellipses_stand_for(shown: str, same: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "page"),
+    ("user", "page"),
     [
-        ("choose a queue for a job", "broker.md"),
-        ("connect a Slurm cluster", "slurm.md"),
-        ("know why your job does not match", "why.md"),
-        ("test a policy with random jobs and machines", "testing.md"),
-        ("check an ad or an expression before you use it", "eval.md"),
+        ("a user whose job does not match", "why.md"),
+        ("an administrator of a batch system", "slurm.md"),
+        ("an author of a broker or a pilot factory", "broker.md"),
+        ("an author of policies", "testing.md"),
     ],
 )
-def test_each_users_task_is_found_and_run(task: str, page: str) -> None:
-    [row] = [line for line in text_of("docs/index.md").splitlines() if f"| {task} |" in line]
+def test_each_user_finds_a_page_that_is_run(user: str, page: str) -> None:
+    [row] = [line for line in text_of("docs/index.md").splitlines() if f"| {user} |" in line]
     assert f"({page})" in row
     text = text_of(f"docs/{page}")
     # What needs a Slurm is run by tests/services/test_slurm_page.py.
@@ -247,17 +246,12 @@ def without_code(path: Path) -> str:
     return re.sub(r"(?ms)^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"))
 
 
-def test_the_readme_tells_what_the_makefile_does() -> None:
+def test_contributing_tells_what_the_makefile_does() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", text_of("Makefile"), re.MULTILINE)) - {"help"}
-    working = text_of("README.md").partition("## Working on it")[2].partition("\n## ")[0]
+    working = text_of("CONTRIBUTING.md").partition("## The targets")[2].partition("\n## ")[0]
     assert set(re.findall(r"`make ([a-z-]+)`", working)) == targets
     settings = set(re.findall(r"`([A-Z_]+)=", working))
     assert settings <= set(re.findall(r"^([A-Z_]+) \?=", text_of("Makefile"), re.MULTILINE))
-
-
-def test_every_document_is_linked_from_the_readme() -> None:
-    linked = set(re.findall(r"\((docs/[\w-]+\.md)\)", text_of("README.md")))
-    assert linked == {name_of(path) for path in DOCUMENTS} - {"README.md"}
 
 
 def test_every_document_is_in_the_site() -> None:
@@ -266,10 +260,14 @@ def test_every_document_is_in_the_site() -> None:
     assert sorted(listed) == sorted(p.relative_to(docs).as_posix() for p in docs.rglob("*.md"))
 
 
-def test_the_readme_lists_the_pages_in_the_order_of_the_site() -> None:
+def test_the_overview_lists_the_pages_in_the_order_of_the_site() -> None:
     site = re.findall(r": ([\w-]+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
-    listed = text_of("README.md").partition("## Documents")[2]
-    assert re.findall(r"\(docs/([\w-]+\.md)\)", listed) == site
+    listed = text_of("docs/index.md").partition("## All pages")[2]
+    assert ["index.md", *re.findall(r"\]\(([\w-]+\.md)\)", listed)] == site
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of("README.md").splitlines()) <= 150
 
 
 def paths_in(text: str) -> list[str]:
