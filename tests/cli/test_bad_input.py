@@ -210,7 +210,7 @@ from pathlib import Path
 room = int(sys.argv.pop(1))
 from matchmaker.cli import main
 if room > 1 << 20:
-    import matchmaker.cli.match_, matchmaker.cli.reports, matchmaker.matching.pool
+    import matchmaker.cli.commands.match, matchmaker.cli.reports, matchmaker.matching.pool
 taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + room, taken + room))
 main()

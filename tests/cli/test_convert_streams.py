@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from matchmaker import read_ads
-from matchmaker.cli import main, sources
+from matchmaker.cli import inputs, main
 
 
 @attrs.frozen
@@ -98,14 +98,14 @@ def test_a_large_file_shows_its_progress_on_a_terminal(
     convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    true = sources.opened
+    true = inputs.opened
 
     def noted(path: str) -> AbstractContextManager[IO[bytes]]:
         opened.append(path)
         return true(path)
 
     # Files are opened where progress is shown from a certain size on.
-    monkeypatch.setattr(sources, "opened", noted)
+    monkeypatch.setattr(inputs, "opened", noted)
     Path("one").write_text("a = 1\n")
     convert("one", "-")
     assert opened == ["one"]

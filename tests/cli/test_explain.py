@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, dumps
-from matchmaker.cli import explain_, output
+from matchmaker.cli import output
+from matchmaker.cli.commands import explain as explain_
 from tests.cli.conftest import COMMAND, EXAMPLES, Run
 from tests.cli.test_terminal import NASTY, loaded, with_terminal
 

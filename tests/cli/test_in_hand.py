@@ -90,7 +90,7 @@ def test_no_subcommand_minds_that_nobody_reads_its_help() -> None:
 
 def test_another_connection_that_breaks_off_is_no_reader_that_went_away() -> None:
     program = """
-import matchmaker.cli, matchmaker.cli.eval_ as module, click, sys
+import matchmaker.cli, matchmaker.cli.commands.eval as module, click, sys
 @click.command
 def command(): raise BrokenPipeError(32, "Broken pipe")
 module.command = command

@@ -10,7 +10,7 @@ import pytest
 
 from matchmaker import ClassAd
 from matchmaker.classad import limits
-from matchmaker.cli import match_
+from matchmaker.cli.commands import match as match_
 from matchmaker.matching.snapshot import Matches, Snapshot
 from tests.cli.conftest import Run
 

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from matchmaker import Pool, parse_ads, write_ads
-from matchmaker.cli import sources
-from matchmaker.cli.convert_ import POOLS
+from matchmaker.cli import inputs
+from matchmaker.cli.commands.convert import POOLS
 from tests.cli.conftest import COMMAND, Run
 
 pytestmark = pytest.mark.slow
@@ -233,5 +233,5 @@ def test_a_large_file_gives_what_a_small_one_does(
     path = tmp_path / "ads"
     path.write_text(text)
     small = classad(command, "-", path, stdin=JOB)
-    monkeypatch.setattr(sources, "LARGE", 0)
+    monkeypatch.setattr(inputs, "LARGE", 0)
     assert classad(command, "-", path, stdin=JOB) == small

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker import parse_ad, parse_expr
-from matchmaker.cli import main, policy_
+from matchmaker.cli import main
+from matchmaker.cli.commands import policy as policy_
 from matchmaker.pilots.wire import connect
 from tests.cli.conftest import EXAMPLES, Run
 from tests.cli.outputs import subcommands

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from matchmaker import ClassAd, dumps, parse_ads
-from matchmaker.cli import output, sources
+from matchmaker.cli import inputs, output
 from tests.cli.conftest import COMMAND, EXAMPLES, Run
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ NASTY = "\x1b[35m\x07\x9b2J\r\u202e[bold]x[/bold]"
 def large(tmp_path: Path) -> Path:
     """One ad, large enough for its reading to show progress."""
     path = tmp_path / "large.json"
-    path.write_text(json.dumps({"Name": "a", "s": "x" * sources.LARGE}))
+    path.write_text(json.dumps({"Name": "a", "s": "x" * inputs.LARGE}))
     return path
 
 
@@ -287,9 +287,9 @@ def test_matching_loads_no_command_and_no_ldap() -> None:
 
 def test_a_subcommand_loads_no_other() -> None:
     modules = loaded_by("convert", "--help")
-    assert "matchmaker.cli.convert_" in modules
+    assert "matchmaker.cli.commands.convert" in modules
     assert not {m for m in modules if m.startswith("matchmaker.cli.")} & {
-        "matchmaker.cli.broker_", "matchmaker.cli.flags_", "matchmaker.cli.match_",
+        f"matchmaker.cli.commands.{name}" for name in ("broker", "flags", "match")
     }  # fmt: skip
     assert "ldap3" not in modules
 

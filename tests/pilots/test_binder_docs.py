@@ -57,7 +57,7 @@ wait
 
 
 def test_the_policy_of_the_guide_is_one(tmp_path: Path) -> None:
-    from matchmaker.cli.pilot_ import _policy
+    from matchmaker.cli.commands.pilot import _policy
 
     text = (DOCS / "binder.md").read_text()
     (policy,) = re.findall(r"```\n(\[.*?\n\])\n```", text, re.DOTALL)

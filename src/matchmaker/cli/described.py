@@ -23,7 +23,7 @@ from matchmaker.batch.backwards import with_attributes
 from matchmaker.batch.description import spoken
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 from matchmaker.glue import UNLIMITED
 from matchmaker.glue.publish.local_access import admits_nobody
@@ -89,7 +89,7 @@ def nothing(lrms: str, what: str = "queues") -> str:
 
 
 def _text(path: str) -> str:
-    with sources.opened(path) as file:
+    with inputs.opened(path) as file:
         return file.read().decode("utf-8-sig", "replace")
 
 

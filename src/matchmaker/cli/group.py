@@ -130,7 +130,7 @@ class _Lazy(click.Group):
             hint = f"did you mean {meant}? " if meant else ""
             ctx.fail(f"no subcommand {cmd_name!r}; {hint}classad --help lists them")
         command: click.Command = import_module(
-            f"matchmaker.cli.{cmd_name.replace('-', '_')}_"
+            f"matchmaker.cli.commands.{cmd_name.replace('-', '_')}"
         ).command
         if "_CLASSAD_COMPLETE" in os.environ:
             from matchmaker.cli.completion import teach

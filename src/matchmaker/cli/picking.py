@@ -13,7 +13,7 @@ from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.output import count, warn
 from matchmaker.matching.pair import value_text
 
@@ -104,7 +104,7 @@ def labels(jobs: Sequence[ClassAd]) -> list[str]:
 
 def only_job(path: str, wanted: str | None) -> ClassAd:
     """The job of a file: of several the one with an id."""
-    jobs = sources.ads(path)
+    jobs = inputs.ads(path)
     if wanted is not None:
         return the_job(jobs, wanted, path)
     if len(jobs) > 1:
@@ -112,7 +112,7 @@ def only_job(path: str, wanted: str | None) -> ClassAd:
             f"{len(jobs)} ads were found", source=path, expected=("exactly one",),
             hint=f"--job ID takes one of them, such as {shorten(labels(jobs)[0], 60)}",
         )  # fmt: skip
-    return sources.the_one(path, jobs)
+    return inputs.the_one(path, jobs)
 
 
 def the_job(jobs: Sequence[ClassAd], wanted: str, path: str) -> ClassAd:

@@ -12,7 +12,7 @@ import matchmaker as mm
 from matchmaker import ClassAd, Expr
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.quoting import shorten
-from matchmaker.cli import picking, sources
+from matchmaker.cli import inputs, picking
 from matchmaker.cli.options import together
 from matchmaker.matching.pair import value_text
 
@@ -32,7 +32,7 @@ def _own_names(_context: object, _option: object, given: tuple[str, ...]) -> dic
 
 
 def _noted(context: click.Context, _option: object, names: tuple[str, ...]) -> None:
-    context.meta[sources.EXPRESSIONS] = names
+    context.meta[inputs.EXPRESSIONS] = names
 
 
 def _named(_context: object, _option: object, name: str | None) -> str | None:
@@ -80,16 +80,16 @@ def held(
     With `wanted`, a constraint, only those for which it is true.
     """
     if len(paths) != 1:
-        several = [(path, sources.ads(path, key)) for path in paths]
-        sources.check_expressions()
+        several = [(path, inputs.ads(path, key)) for path in paths]
+        inputs.check_expressions()
         return constrained(several, wanted)
-    with sources.opened(paths[0]) as file:
+    with inputs.opened(paths[0]) as file:
         filled = _filled(paths[0], file, key) if wanted is None else None
         if filled is not None:
-            sources.check_expressions()
+            inputs.check_expressions()
             return filled
-        found = sources.held(paths[0], file, key)
-        sources.check_expressions()
+        found = inputs.held(paths[0], file, key)
+        inputs.check_expressions()
         whole = isinstance(found, mm.Pool) and key in (None, found.key)
         if isinstance(found, mm.Pool) and whole:
             if wanted is None:
@@ -103,7 +103,7 @@ def _filled(path: str, file: IO[bytes], key: str | None) -> mm.Pool | None:
 
     That is where two have the same key, or one has none: then the message has its place.
     """
-    if path == "-" or Path(path).stat().st_size < sources.LARGE or not sources.is_text(path, file):
+    if path == "-" or Path(path).stat().st_size < inputs.LARGE or not inputs.is_text(path, file):
         return None
     try:
         return mm.Pool.read(file, key or "Name")

@@ -21,7 +21,7 @@ from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES
 from matchmaker.classad.quoting import RESERVED
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.output import count, print_trace, printable
 from matchmaker.matching.pair import value_text
 
@@ -124,7 +124,7 @@ def _numbered(rest: str) -> ClassAd:
     path, number = Path(match[1]).expanduser(), int(match[2] or 1)
     if str(path) == "-":
         raise ValueError("standard input is the prompt's")
-    ads = sources.ads(str(path))
+    ads = inputs.ads(str(path))
     if not 1 <= number <= len(ads):
         raise ValueError(f"{path} has {count(len(ads), 'ad')}")
     more = f", number {number} of {len(ads)}" if len(ads) > 1 else ""

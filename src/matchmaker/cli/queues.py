@@ -15,9 +15,9 @@ import attrs
 import click
 
 from matchmaker import ClassAd
+from matchmaker.cli.inputs import NamedBytes, beginning, held, opened
 from matchmaker.cli.options import gathered, together
 from matchmaker.cli.output import waiting, warn
-from matchmaker.cli.sources import NamedBytes, beginning, held, opened
 
 if TYPE_CHECKING:
     from matchmaker.batch import Submission

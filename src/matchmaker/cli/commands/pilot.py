@@ -168,7 +168,7 @@ def command(
 
 
 def _output(url: str) -> Store:
-    from matchmaker.cli.store_ import storage
+    from matchmaker.cli.commands.store import storage
     from matchmaker.pilots.store.urls import opened
 
     with storage():
@@ -222,7 +222,7 @@ def _store(
 
     import attrs
 
-    from matchmaker.cli.store_ import storage
+    from matchmaker.cli.commands.store import storage
     from matchmaker.pilots.node.families import dividing, own_group
     from matchmaker.pilots.node.home import own_directory
     from matchmaker.pilots.node.strays import adopting

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.options import together
 from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
@@ -145,7 +145,7 @@ def submit(
         return _submit_all(jobs, place, wait, as_json=as_json)
     if file is None or commands:
         raise click.UsageError("give FILE, or --jobs FILE; --commands is for --jobs")
-    ad = sources.one_ad(file)
+    ad = inputs.one_ad(file)
 
     async def submitted(found: Binder) -> JobFacts:
         job = await found.submit(ad, key or secrets.token_hex(8))
@@ -170,7 +170,7 @@ def _jobs_of(
     from matchmaker.pilots.binder.bounds import MOST_KEY
     from matchmaker.pilots.node.task import check_job
 
-    shared = ClassAd() if common is None else sources.one_ad(common)
+    shared = ClassAd() if common is None else inputs.one_ad(common)
 
     def with_shared(own: ClassAd) -> ClassAd:
         ad = shared.copy()
@@ -187,9 +187,9 @@ def _jobs_of(
         check_job(ad)
         return ad
 
-    read = _command_lines(path) if commands else enumerate(sources.ads(path), 1)
+    read = _command_lines(path) if commands else enumerate(inputs.ads(path), 1)
     jobs = ((number, with_shared(own)) for number, own in read)
-    return sources.keyed(path, jobs, prefix, check, checked, word="line" if commands else "job")
+    return inputs.keyed(path, jobs, prefix, check, checked, word="line" if commands else "job")
 
 
 def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:
@@ -198,7 +198,7 @@ def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:
 
     from matchmaker import ClassAd
 
-    with sources.opened(path) as file:
+    with inputs.opened(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8").strip()
@@ -421,7 +421,7 @@ def connect_(*, file: str, seconds: float, place: Place, as_json: bool) -> int:
 
     Exit status 1 if no slot came in time; standard error says why.
     """
-    ad = sources.one_ad(file)
+    ad = inputs.one_ad(file)
     sent, got = asyncio.run(_talk(place, ad, seconds))
     if as_json:
         print(f'{{"sent": {sent}, "received": {got}}}', file=sys.stderr)

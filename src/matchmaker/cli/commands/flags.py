@@ -13,7 +13,7 @@ from matchmaker.batch.check import check
 from matchmaker.batch.loading import packaged_text, replaceable
 from matchmaker.batch.policy import carry, required_policy
 from matchmaker.classad.nodes import TRUE
-from matchmaker.cli import queues, reports, sources, submission
+from matchmaker.cli import inputs, queues, reports, submission
 from matchmaker.cli.output import count, print_json, printable
 
 
@@ -73,8 +73,8 @@ def command(
         return _check(table, nodes_file, as_json=as_json)
     if job_file is None:
         raise click.UsageError("Missing argument 'JOB'.")
-    job = sources.one_job(job_file)
-    inventory = sources.ads(nodes_file) if nodes_file else None
+    job = inputs.one_job(job_file)
+    inventory = inputs.ads(nodes_file) if nodes_file else None
     known = queues.read(places, nodes=inventory)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
@@ -146,7 +146,7 @@ def _show(lrms: str, *, as_json: bool) -> int:
 
 
 def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> int:
-    nodes = sources.ads(nodes_file) if nodes_file else []
+    nodes = inputs.ads(nodes_file) if nodes_file else []
     findings = check(table, nodes, lambda name: glue.scope(name) in ("host", "unknown"))
     if as_json:
         print_json([{"attribute": f.attribute, "message": f.message} for f in findings])

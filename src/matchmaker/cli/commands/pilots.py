@@ -16,7 +16,7 @@ import click
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._files import replacing
 from matchmaker.classad import ParseError
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
 from matchmaker.pilots.simulation import swf
@@ -147,7 +147,7 @@ def _policy(name: str) -> Rule:
         raise click.UsageError(
             f"no policy {name!r}; there are {simulation.OURS}, {', '.join(NAMES)}, all, and files"
         )
-    policy = PolicyAd(sources.one_ad(name))
+    policy = PolicyAd(inputs.one_ad(name))
     for problem in policy.problems():
         warn(f"{name}: {problem}")
     return simulation.ours(policy, name)
@@ -198,7 +198,7 @@ def _workload(trace: str | None, load: str | None) -> Iterator[swf.Trace | Load]
         yield _load(load)
     elif trace == "-":
         # A trace is read once for its sites, and once for each simulation.
-        with TemporaryDirectory() as folder, sources.opened("-") as source:
+        with TemporaryDirectory() as folder, inputs.opened("-") as source:
             path = Path(folder, "standard input")
             with path.open("wb") as file:
                 shutil.copyfileobj(source, file)

@@ -6,7 +6,7 @@ import click
 
 from matchmaker import Verdict
 from matchmaker.broker import Hosts
-from matchmaker.cli import queues, reports, sources, submission
+from matchmaker.cli import inputs, queues, reports, submission
 from matchmaker.cli.output import print_json, printable
 
 
@@ -27,7 +27,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
-    job = sources.one_job(job_file)
+    job = inputs.one_job(job_file)
     chosen, reduction, _ = queues.routed(
         job, queues.read(places), queue, places.at, Hosts(attributes=host_attributes)
     )

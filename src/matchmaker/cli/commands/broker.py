@@ -10,7 +10,7 @@ import click
 from matchmaker import batch, broker
 from matchmaker.broker.routing import unnamed
 from matchmaker.classad import ClassAd
-from matchmaker.cli import handing, queues, reports, sources, submission, transfers
+from matchmaker.cli import handing, inputs, queues, reports, submission, transfers
 from matchmaker.cli.output import count, print_json, show, table, warn
 from matchmaker.cli.reports import rank_text
 from matchmaker.glue.issues import total
@@ -58,8 +58,8 @@ def command(
     if script is not None and not lrms:
         raise click.UsageError("--submit needs --lrms: the batch system to hand the job over to")
     table = batch.load_mapping(lrms, mapping) if lrms else None
-    jobs = sources.jobs(job_file)
-    inventory = sources.ads(nodes_file) if nodes_file else None
+    jobs = inputs.jobs(job_file)
+    inventory = inputs.ads(nodes_file) if nodes_file else None
     if len(jobs) > 1:
         if nodes_file or lrms or script:
             raise click.UsageError(f"{job_file} holds {len(jobs)} jobs: nodes and flags are of one")
@@ -67,7 +67,7 @@ def command(
             rules = attrs.evolve(rules, free_slots=None)
         found = queues.read(places)
         return _bulk(broker.choose_many(jobs, found, at=places.at, tie=tie, rules=rules), as_json)
-    job = sources.the_one(job_file, jobs)
+    job = inputs.the_one(job_file, jobs)
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         attributes=host_attributes, submitter=submission.submitter(),

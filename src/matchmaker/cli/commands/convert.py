@@ -13,7 +13,7 @@ import click
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
-from matchmaker.cli import picking, pools, sources
+from matchmaker.cli import inputs, picking, pools
 from matchmaker.cli.output import warn
 
 POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
@@ -74,7 +74,7 @@ def command(
     heed = note if report else None
     if to in POOLS:
         held = [(path, list(_ads(path, from_, heed, key))) for path in files]
-        sources.check_expressions()
+        inputs.check_expressions()
         held = pools.constrained(held, constraint)
         POOLS[to](pools.made(held, key), output)
         return 1 if left_out else 0
@@ -96,7 +96,7 @@ def _all(
     """Reads the ads of all files, then checks what concerns all of them together."""
     for path in files:
         yield from _ads(path, format_, report)
-    sources.check_expressions()
+    inputs.check_expressions()
 
 
 def _ads(
@@ -105,11 +105,11 @@ def _ads(
     report: Callable[[ParseError], object] | None,
     key: str | None = None,
 ) -> Iterator[ClassAd]:
-    with sources.opened(path) as file:
-        sources.refuse_ldif(path, file)
+    with inputs.opened(path) as file:
+        inputs.refuse_ldif(path, file)
         if format_ in ("auto", "new"):
-            sources.remark(path, file)
-        found = sources.held(path, file, key) if format_ == "auto" else None
+            inputs.remark(path, file)
+        found = inputs.held(path, file, key) if format_ == "auto" else None
         if found is not None and not isinstance(found, Iterator):  # A pool.
             yield from found
             return

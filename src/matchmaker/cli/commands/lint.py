@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from matchmaker import ClassAd, ParseError, __version__
 from matchmaker._diagnostics import Diagnostic
 from matchmaker.classad.quoting import shorten
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.output import count, in_colour, obedient, print_json, printable
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import FORMATS, RULES, lint
@@ -48,7 +48,7 @@ def command(
         raise click.UsageError("--expr is empty: there is nothing to check in it")
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    targets: list[ClassAd] = [ad for path in target_files for ad in sources.ads(path)]
+    targets: list[ClassAd] = [ad for path in target_files for ad in inputs.ads(path)]
     texts = [(path, _text(path), format_) for path in files]
     texts += [("expression", text, "expression") for text in expressions]
     known = SCHEMAS[schema] if schema else None
@@ -76,8 +76,8 @@ def command(
 
 
 def _text(path: str) -> str:
-    with sources.opened(path) as file:
-        sources.refuse_ldif(path, file)
+    with inputs.opened(path) as file:
+        inputs.refuse_ldif(path, file)
         data = file.read()
     try:
         return data.decode("utf-8-sig")

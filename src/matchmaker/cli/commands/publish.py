@@ -15,7 +15,7 @@ from matchmaker import ClassAd, Value, glue
 from matchmaker._diagnostics import NOTE
 from matchmaker.broker import Queues
 from matchmaker.classad.ad import first_text
-from matchmaker.cli import described, queues, sources, submission
+from matchmaker.cli import described, inputs, queues, submission
 from matchmaker.cli.output import count, print_json, warn
 from matchmaker.glue.access import nobody
 from matchmaker.glue.issues import lines
@@ -135,7 +135,7 @@ def command(
         issues += [issue for _, issue in known.issues if issue.rule == "source.duplicate"]
         records = known.records
         if places.ce_files:
-            hosts = sources.ads(nodes_file) if nodes_file else []
+            hosts = inputs.ads(nodes_file) if nodes_file else []
             own = offer.describe(_own(known, places.ce_files), hosts)
             records = joined(records, own, issues.append)
     if lrms is not None:
@@ -203,7 +203,7 @@ def _site_file(path: str | None) -> dict[str, Value]:
     """Return the values of a site file; none without one."""
     if path is None:
         return {}
-    with sources.opened(path) as file:
+    with inputs.opened(path) as file:
         try:
             return site_values(file.read(1 << 20).decode("utf-8"))
         except ValueError as error:
@@ -256,7 +256,7 @@ def _system(path: str | None) -> tuple[Mapping[str, Value], str | None]:
             here = {}
         machine = os.uname()
         return here, f"{machine.sysname} {machine.release} {machine.version}"
-    with sources.opened(path) as file:
+    with inputs.opened(path) as file:
         try:
             return os_release_values(file.read(1 << 16).decode("utf-8")), None
         except ValueError as error:

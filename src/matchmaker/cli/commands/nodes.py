@@ -11,7 +11,7 @@ from matchmaker import ClassAd, Expr, batch, broker, glue, nodes, write_ads
 from matchmaker.batch.description import formats
 from matchmaker.broker.choosing import policy_refusal
 from matchmaker.broker.routing import local_name
-from matchmaker.cli import described, picking, queues, reports, sources, submission
+from matchmaker.cli import described, inputs, picking, queues, reports, submission
 from matchmaker.cli.output import count, print_json, show, table, warn
 
 
@@ -85,7 +85,7 @@ def command(
         if of_queues or output or every is not None:
             raise click.UsageError("--queues, --write and --watch do not go with a job")
         if nodes_file is not None:
-            inventory = sources.ads(nodes_file)
+            inventory = inputs.ads(nodes_file)
         else:
             inventory = list(described.description(lrms or "", saved, mapping).nodes)
         inventory = list(picking.satisfying(inventory, constraint))
@@ -173,7 +173,7 @@ def _choose(
     queue: str | None,
     as_json: bool,
 ) -> int:
-    job = sources.one_job(job_file)
+    job = inputs.one_job(job_file)
     requirements: Expr | None = None
     page = reports.Page(count(len(inventory), "worker node"))
     policy = ClassAd()

@@ -11,7 +11,7 @@ import click
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, parse_expr
 from matchmaker.classad.unparse import brief
-from matchmaker.cli import sources
+from matchmaker.cli import inputs
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
 from matchmaker.matching.pair import value_text
 
@@ -57,7 +57,7 @@ def command(
         raise click.UsageError("standard input can be read only once")
     if interactive and taken:
         raise click.UsageError("give an expression: standard input is to hold ads")
-    ads = [ad for path in ad_files for ad in sources.ads(path)]
+    ads = [ad for path in ad_files for ad in inputs.ads(path)]
     ads += [_ad_of_text(text, "--my") for text in texts]
     if (ad_files or texts) and not ads:
         raise ParseError("no ads were found", source=" ".join(ad_files))
@@ -108,7 +108,7 @@ def _target(given: str | None) -> ClassAd | None:
         return None
     if given.lstrip().startswith("["):
         return _ad_of_text(given, "--target")
-    return sources.one_ad(given)
+    return inputs.one_ad(given)
 
 
 def _lines() -> list[Expr]:

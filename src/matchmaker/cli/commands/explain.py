@@ -17,7 +17,7 @@ from matchmaker import ClassAd, Expr
 from matchmaker._files import replacing
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.cli import picking, pools, sources, spread
+from matchmaker.cli import inputs, picking, pools, spread
 from matchmaker.cli.output import (
     console,
     count,
@@ -92,14 +92,14 @@ def command(
         raise click.UsageError("--html names no file; - is standard output")
     if html_file == "-" and as_json:
         raise click.UsageError("--json and --html - cannot both have standard output")
-    jobs = sources.ads(job_file)
+    jobs = inputs.ads(job_file)
     if job_id is not None:
         jobs = [picking.the_job(jobs, job_id, job_file)]
     if len(jobs) > 1 and name is not None:
         raise click.UsageError(
             f"--with explains one job, and {job_file} has {len(jobs)}: give --job ID"
         )
-    job = sources.the_one(job_file, jobs) if len(jobs) < 2 else None
+    job = inputs.the_one(job_file, jobs) if len(jobs) < 2 else None
     with spread.pool(pool_files, key, constraint, shards, scheduler) as pool:
         if job is None:
             found = _many(jobs, pool, names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matchmaker import ClassAd, batch, broker
-from matchmaker.cli import handing, queues, reports, sources, submission, transfers
+from matchmaker.cli import handing, inputs, queues, reports, submission, transfers
 from matchmaker.cli.output import count, print_json, show, table
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
 
     @cache
     def described() -> tuple[broker.Queues, broker.Hosts]:
-        inventory = sources.ads(nodes_file) if nodes_file else None
+        inventory = inputs.ads(nodes_file) if nodes_file else None
         hosts = broker.Hosts(
             nodes=inventory, mapping=site, want=batch.Fit(want), attributes=host_attributes,
             submitter=submission.submitter(),
@@ -93,14 +93,14 @@ def command(
     if jobs_file is not None:
         from matchmaker.delegation.record import check_key
 
-        jobs = enumerate(sources.ads(jobs_file), 1)
-        orders = sources.keyed(
+        jobs = enumerate(inputs.ads(jobs_file), 1)
+        orders = inputs.keyed(
             jobs_file, jobs, wish.key, check_key, lambda job: order_of(job, jobs_file)
         )
         outcomes = handing.many(orders, place, wish, lambda job: routed(job)[2])
         return _report(outcomes, as_json=as_json)
     assert job_file is not None  # noqa: S101 - checked above
-    job = sources.one_ad(job_file)
+    job = inputs.one_ad(job_file)
     order = order_of(job, job_file)
     page = reports.Page("handed over before")
 

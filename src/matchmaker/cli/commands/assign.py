@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from matchmaker import Expr, ParseError, parse_expr
-from matchmaker.cli import picking, pools, sources, spread
+from matchmaker.cli import inputs, picking, pools, spread
 from matchmaker.cli.output import count, number, plain, print_json, table
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def command(
         if text is not None:
             terms[name] = _expression(f"--{name}", text)
     policy = Policy(**terms)
-    jobs = [ad for path in job_files for ad in sources.ads(path)]
+    jobs = [ad for path in job_files for ad in inputs.ads(path)]
     with spread.pool(pool_files, key, None, shards, scheduler) as pool:
         found = pool.assign(jobs, policy)
     if as_json:

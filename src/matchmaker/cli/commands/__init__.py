@@ -1,0 +1,1 @@
+"""The subcommands of ``classad``, a module for each subject, imported when called."""
