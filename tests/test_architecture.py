@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "_data": set(),
     "_diagnostics": set(),
     "_files": set(),
+    "_limits": set(),
     "_locks": set(),
     "_stack": {"_locks"},
     "classad": set(),
@@ -50,8 +51,8 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 # Everybody's business: the grammar and the schemas, the record of a fault in an input, files that
-# are replaced as a whole, locks that a fork leaves free, room on the stack of Python.
-SHARED = {"_data", "_diagnostics", "_files", "_locks", "_stack"}
+# are replaced as a whole, the limits, locks that a fork leaves free, room on the stack of Python.
+SHARED = {"_data", "_diagnostics", "_files", "_limits", "_locks", "_stack"}
 # The top may import everything.
 TOP = {PACKAGE, "cli", "__main__"}
 

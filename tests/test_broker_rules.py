@@ -25,10 +25,10 @@ from matchmaker import (
     parse_ads,
     parse_expr,
 )
+from matchmaker._limits import UNCACHED_POOL
 from matchmaker.broker import Rules, choosing
 from matchmaker.matching import snapshot as snapshots
 from matchmaker.matching.decision import Decision
-from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 from matchmaker.matching.snapshot import Snapshot
@@ -735,7 +735,7 @@ def test_each_kind_of_job_is_decided_once_in_whatever_order_they_come(
         return decide(self, job, *more, **by_name)
 
     monkeypatch.setattr(Snapshot, "decide", counting)
-    monkeypatch.setattr(snapshots, "LIMITS", UNKEPT)
+    monkeypatch.setattr(snapshots, "LIMITS", UNCACHED_POOL)
     kept = broker.pool(parse_ads(free(a="P = 2", b="P = 1")))
     jobs = [parse_ad(f"[ Requirements = other.P > {n % 5}; Rank = other.P ]") for n in range(50)]
     for rules in (Rules(), Rules(fuzzy=1.0)):

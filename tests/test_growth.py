@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, Pool, batch, forget, lint, parse_ad, parse_expr, reduce
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.values import is_error
 from matchmaker.matching.trace import trace
 from matchmaker.reduction.boxes import bounds

@@ -15,10 +15,9 @@ from typing import Any, Final
 import pytest
 
 from matchmaker import ParseError, forget
-from matchmaker.classad import limits, reference
-from matchmaker.classad.limits import Budget
-from matchmaker.linting import limits as linting
-from matchmaker.matching import limits as matching
+from matchmaker._limits import CLASSAD_LIMITS, LINT_LIMITS, POOL_LIMITS
+from matchmaker.classad import reference
+from matchmaker.classad.budget import Budget
 from tests.attack.shapes import CALLS, SHAPES, Case, Met
 from tests.limits import fields
 
@@ -80,12 +79,12 @@ def test_twice_the_size_is_no_more_than_twice_the_work(
     monkeypatch.setattr(reference, "COMPILE_AFTER", 1 << 60)
     # Work that grows as two to the power of the size is at its bound with either size.
     monkeypatch.setattr(Budget, "limit", 4_000)
-    monkeypatch.setitem(fields(limits.LIMITS), "question", 16_000)
-    monkeypatch.setitem(fields(limits.LIMITS), "question_each", 200)
-    monkeypatch.setitem(fields(limits.LIMITS), "trace_steps", 4_000)
-    monkeypatch.setitem(fields(linting.LIMITS), "names", 2_000)
-    monkeypatch.setitem(fields(matching.LIMITS), "flat", 16_000)
-    monkeypatch.setitem(fields(matching.LIMITS), "each", 200)
+    monkeypatch.setitem(fields(CLASSAD_LIMITS), "question", 16_000)
+    monkeypatch.setitem(fields(CLASSAD_LIMITS), "question_each", 200)
+    monkeypatch.setitem(fields(CLASSAD_LIMITS), "trace_steps", 4_000)
+    monkeypatch.setitem(fields(LINT_LIMITS), "names", 2_000)
+    monkeypatch.setitem(fields(POOL_LIMITS), "flat", 16_000)
+    monkeypatch.setitem(fields(POOL_LIMITS), "each", 200)
     # The first call of its kind imports modules.
     CALLS[call](Met.of(SHAPES[shape](3)))
     before = work(shape, call, SIZE, 1 << 40)

@@ -17,17 +17,17 @@ from unittest import mock
 import attrs
 
 from matchmaker import ClassAd, Pool, match, parse_ad
+from matchmaker._limits import PoolLimits
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import reference
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.evaluate import evaluate_counted
-from matchmaker.classad.limits import Budget
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns import evaluator, scalar, step_budget
-from matchmaker.matching.limits import Limits
 from tests.attack.run import Attack, main
 
 LIMIT, FLAT, EACH = 4_000, 8_000, 100
-LOW = Limits(flat=FLAT, each=EACH)
+LOW = PoolLimits(flat=FLAT, each=EACH)
 
 AMPLE: Final = 1_000_000
 """With fewer steps a pair may give up what a pool, by columns, finds."""

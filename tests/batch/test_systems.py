@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, batch, glue, parse_ad, parse_ads, parse_expr, reduce
+from matchmaker._limits import BatchLimits
 from matchmaker.batch import (
     Fit,
     MappingError,
@@ -18,7 +19,6 @@ from matchmaker.batch import (
     Submission,
 )
 from matchmaker.batch.expression import submit_text
-from matchmaker.batch.limits import Limits
 from matchmaker.classad.walks import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 
@@ -656,7 +656,7 @@ def test_a_program_that_misbehaves_is_an_error(tmp_path: Path, text: str, words:
 def test_a_program_that_does_not_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("matchmaker.batch.site_code.LIMITS", Limits(site_seconds=0.2))
+    monkeypatch.setattr("matchmaker.batch.site_code.LIMITS", BatchLimits(site_seconds=0.2))
     with pytest.raises(MappingError, match="did not end"):
         planned(f"{SI00} > 5", "slurm", program(tmp_path, "#!/bin/sh\nsleep 30\n"), folder=tmp_path)
 

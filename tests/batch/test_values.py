@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, batch
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.batch import Fit, MappingError, NoFlagsError
 from matchmaker.batch.request import Submitter, request_names
-from matchmaker.classad.limits import LIMITS
 from tests.batch.test_forms import planned, reasons
 
 NICE = "[requests.nice]\nvalue = '100 - MY.Priority'\nflag = '--nice={value}'\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad import reference
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from matchmaker import Expr, ParseError, parse_ad, parse_expr
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 
 PRINTED = [

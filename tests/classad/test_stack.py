@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, parse_ad, parse_expr
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import room, with_room
 from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import patterns
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Attr, Unary
 from matchmaker.classad.values import is_error
 from matchmaker.matching.trace import trace

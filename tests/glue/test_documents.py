@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, parse_expr
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.documents import read_json
 from tests.limits import fields
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad
-from matchmaker.glue.limits import LIMITS
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.readers.ldap import Bounds, servers
 from tests.glue.ldap_server import (
     Answer,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers import blocks
 from matchmaker.glue.readers.blocks import Blocks
 from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries

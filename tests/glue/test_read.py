@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from matchmaker import glue
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED
 from matchmaker.glue import issues
-from matchmaker.glue.limits import LIMITS
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, broker, dumps, glue, parse_ad
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.systems import topology
 from matchmaker.glue.systems.downtimes import Downtime, close
 from matchmaker.glue.systems.registry import placed, time_of

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._data import data_text
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.access import RULES
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.systems import trust
 from matchmaker.glue.systems.building import Builder, Endpoint, name
 from matchmaker.glue.systems.downtimes import Downtime, close, pending

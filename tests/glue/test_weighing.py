@@ -8,9 +8,9 @@ import json
 import pytest
 
 from matchmaker import glue
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd
 from matchmaker.classad.parser import parse_expr
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.v2 import glue2_to_glue1 as translate
 from tests.limits import fields
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Explanation, Pool, match, parse_ad, parse_ads, parse_expr
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.walks import conjunction
 from matchmaker.matching.explanation import together as searching
-from matchmaker.matching.explanation.limits import LIMITS
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
-from matchmaker.classad import limits
+from matchmaker.classad import budget
 from matchmaker.matching.columns.masks import MOST_NAMED
 from matchmaker.matching.pool import PoolChanges
 
@@ -152,7 +152,7 @@ def test_explain_agrees_with_match(pool: Pool) -> None:
 def test_a_job_past_its_budget_says_so_and_the_others_go_on(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits.Budget, "limit", 50)
+    monkeypatch.setattr(budget.Budget, "limit", 50)
     hungry = " + ".join(["size(TARGET.Name)"] * 100)
     many = [ClassAd({"Name": str(number), "Cpus": number}) for number in range(40)]
     large = Pool(many)
@@ -164,7 +164,7 @@ def test_a_job_past_its_budget_says_so_and_the_others_go_on(
     first, greedy, last = large.match_many(jobs)
     assert (len(first), len(greedy), len(last)) == (9, 0, 19)
     assert first.error is None
-    assert greedy.error == f"the job's requirements: {limits.too_many_steps()}"
+    assert greedy.error == f"the job's requirements: {budget.too_many_steps()}"
 
 
 def same_as_each_match(pool: Pool, job: ClassAd) -> None:

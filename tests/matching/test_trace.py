@@ -6,7 +6,7 @@ import pytest
 
 import matchmaker as mm
 from matchmaker import ParseError, Trace, parse_ad, parse_expr
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.values import UNDEFINED, is_error
 
 MACHINE = """[

@@ -11,7 +11,7 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.node.dispatch import converse
-from matchmaker.pilots.node.task import Limits, Result, Task, TaskError, task
+from matchmaker.pilots.node.task import Result, Task, TaskError, TaskLimits, task
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.stream import Stream
 from tests.pilots.real import grid
@@ -21,7 +21,7 @@ from tests.pilots.real import grid
 def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
     tmp_path: Path, leaves: bool
 ) -> None:
-    floods = Task(id="t", argv=("/usr/bin/yes",), limits=Limits(seconds=1.5))
+    floods = Task(id="t", argv=("/usr/bin/yes",), limits=TaskLimits(seconds=1.5))
 
     async def case() -> Result:
         stream = Stream()

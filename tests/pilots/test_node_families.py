@@ -20,7 +20,7 @@ from matchmaker.pilots.node import running
 from matchmaker.pilots.node.families import Group, dividing, group_of, limit, own_group
 from matchmaker.pilots.node.keeper import account, ungroup
 from matchmaker.pilots.node.running import run
-from matchmaker.pilots.node.task import Limits
+from matchmaker.pilots.node.task import TaskLimits
 from matchmaker.pilots.wire import connect
 from tests.pilots.real import COMMAND, grid
 from tests.pilots.test_node_running import FLEES, bounded, gone, named, python, task
@@ -237,6 +237,6 @@ def test_memory_is_bounded_and_counted_where_the_kernel_does(tmp_path: Path) -> 
 def test_a_limit_of_memory_is_kept_in_a_group_too(tmp_path: Path, group: Path) -> None:
     text = "x = bytes(b'x' * (300 << 20)); import time; time.sleep(600)"
     with dividing(group):
-        found = bounded(run(python(text, limits=Limits(memory=100 << 20)), tmp_path))
+        found = bounded(run(python(text, limits=TaskLimits(memory=100 << 20)), tmp_path))
     assert "memory" in found.reason
     assert found.exit is None

@@ -19,7 +19,7 @@ import pytest
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.node.running import Running, run
-from matchmaker.pilots.node.task import Limits, Result, Task
+from matchmaker.pilots.node.task import Result, Task, TaskLimits
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ def test_processes_that_flee_are_ended_with_the_task(tmp_path: Path, seconds: st
 def test_a_program_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     text = "import signal, time; signal.signal(15, signal.SIG_IGN); print('x', flush=True);"
     began = time.monotonic()
-    given = python(text + "time.sleep(600)", limits=Limits(seconds=0.5))
+    given = python(text + "time.sleep(600)", limits=TaskLimits(seconds=0.5))
 
     def soon(started: Running) -> None:
         asyncio.get_running_loop().call_later(0.5, started.end, "enough", 0.2)
@@ -176,16 +176,16 @@ def test_a_program_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "limits", "words"),
     [
-        ("import time; time.sleep(600)", Limits(seconds=0.4), "ran for the 0.4 s"),
-        (EATS, Limits(memory=200 << 20), "bytes of memory"),
+        ("import time; time.sleep(600)", TaskLimits(seconds=0.4), "ran for the 0.4 s"),
+        (EATS, TaskLimits(memory=200 << 20), "bytes of memory"),
         (
             "import time; open('f', 'wb').write(b'x' * (30 << 20)); time.sleep(600)",
-            Limits(disk=20 << 20),
+            TaskLimits(disk=20 << 20),
             "bytes of disk",
         ),
     ],
 )
-def test_limits_are_kept(tmp_path: Path, text: str, limits: Limits, words: str) -> None:
+def test_limits_are_kept(tmp_path: Path, text: str, limits: TaskLimits, words: str) -> None:
     found = bounded(run(python(text, limits=limits), tmp_path))
     assert words in found.reason
     assert found.exit is None
@@ -194,7 +194,7 @@ def test_limits_are_kept(tmp_path: Path, text: str, limits: Limits, words: str) 
 
 def test_of_long_output_the_ends_are_kept(tmp_path: Path) -> None:
     text = "import sys; sys.stdout.write('a' * 10 + 'x' * 50_000_000 + 'z' * 10)"
-    found = bounded(run(python(text, limits=Limits(output=20)), tmp_path))
+    found = bounded(run(python(text, limits=TaskLimits(output=20)), tmp_path))
     assert found.output.startswith(b"a" * 10)
     assert found.output.endswith(b"z" * 10)
     assert b"[50000000 bytes are left out]" in found.output
@@ -217,7 +217,7 @@ for number in range(10_000): print(number, flush=True); time.sleep(0.01)
 """
 
     async def case() -> None:
-        started = await running.start(python(text, limits=Limits(seconds=2.0)), tmp_path)
+        started = await running.start(python(text, limits=TaskLimits(seconds=2.0)), tmp_path)
         started.stdin.close()
         await started.stdout.readline()
         started.suspend()
@@ -267,9 +267,9 @@ from pathlib import Path
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.node.strays import adopting
-from matchmaker.pilots.node.task import Limits, Task
+from matchmaker.pilots.node.task import TaskLimits, Task
 async def main():
-    limits = Limits(seconds=float(sys.argv[4]) if len(sys.argv) > 4 else None)
+    limits = TaskLimits(seconds=float(sys.argv[4]) if len(sys.argv) > 4 else None)
     given = Task(id="t", argv=(sys.executable, "-c", *sys.argv[2:4], "600"), limits=limits)
     started = await running.start(given, Path(sys.argv[1]))
     (keeper,) = (each.pid for each in processes().values() if each.parent == os.getpid())
@@ -343,7 +343,7 @@ def test_removing_leaves_the_folder_of_all_tasks_as_it_was(tmp_path: Path, then:
 def test_a_file_too_deep_to_be_named_counts_as_disk(tmp_path: Path) -> None:
     text = "import os, time\nfor _ in range(40): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
     text += "open('f', 'wb').write(bytes(9 << 20)); time.sleep(60)"
-    found = bounded(run(python(text, limits=Limits(disk=4 << 20)), tmp_path))
+    found = bounded(run(python(text, limits=TaskLimits(disk=4 << 20)), tmp_path))
     assert "disk" in found.reason
 
 

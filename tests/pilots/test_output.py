@@ -24,7 +24,7 @@ from matchmaker.delegation import LedgerError
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.node.output import Part, Printed, collected
 from matchmaker.pilots.node.running import run
-from matchmaker.pilots.node.task import Limits, Result, Task, TaskError, task
+from matchmaker.pilots.node.task import Result, Task, TaskError, TaskLimits, task
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import JobFacts, OutputPart
 from matchmaker.pilots.wire.connection import Connection
@@ -189,7 +189,7 @@ def test_a_file_that_something_still_writes_to_has_the_size_of_its_end(tmp_path:
 def attrs_limits(made: Task, most: int) -> Task:
     import attrs
 
-    return attrs.evolve(made, limits=Limits(output=most))
+    return attrs.evolve(made, limits=TaskLimits(output=most))
 
 
 # --- through the binder

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, parse_expr, reduce
+from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Binary, Expr, Unary
 from matchmaker.classad.references import Names, names_of
 from matchmaker.classad.walks import conjuncts
 from matchmaker.reduction import bind, bounds
-from matchmaker.reduction.limits import LIMITS
 from matchmaker.reduction.reduce import contradict
 from tests.limits import fields
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from matchmaker._diagnostics import Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.inventory import node_name
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import filled

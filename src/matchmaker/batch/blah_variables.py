@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.limits import LIMITS
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.classad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold

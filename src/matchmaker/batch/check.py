@@ -11,9 +11,9 @@ from itertools import combinations
 from typing import Final
 
 from matchmaker._diagnostics import Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.backwards import CARRIED, features_of, some, with_attributes
 from matchmaker.batch.inventory import node_name
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.clauses import (
     Clause,
     Dropped,
@@ -26,7 +27,6 @@ from matchmaker.batch.clauses import (
     unproven,
 )
 from matchmaker.batch.errors import NoFlagsError, NoHostError, NoTermError
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.terms import Group, Term, assignments, clash, meaning, values_of
 from matchmaker.batch.translation import of_domain, of_tag

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.limits import LIMITS
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.classad import Expr
 from matchmaker.classad.nodes import TRUE
 from matchmaker.classad.operators import ascii_fold

@@ -10,8 +10,8 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.forms import Form
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.request_rules import Request
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import NAME_SIGNS

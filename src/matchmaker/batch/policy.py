@@ -16,9 +16,9 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import load_mapping
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run

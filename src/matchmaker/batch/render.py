@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.errors import MappingError, TooManyError
 from matchmaker.batch.forms import chosen
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
 from matchmaker.batch.request import QUEUE, Item, Requested
 from matchmaker.batch.templates import assigned, fill, filled, slot_of

@@ -15,9 +15,9 @@ from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, NotTakenError
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
 from matchmaker.batch.templates import assigned, safe, slot_of

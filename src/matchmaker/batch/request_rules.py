@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.limits import LIMITS
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.rules import read_buckets
 from matchmaker.batch.sections import Section, alike, one_of
 from matchmaker.batch.templates import VALUE, safe, slots, template

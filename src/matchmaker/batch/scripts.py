@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.templates import REPEATED
 

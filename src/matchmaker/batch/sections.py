@@ -9,8 +9,8 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import MappingError
-from matchmaker.batch.limits import LIMITS
 from matchmaker.classad.quoting import closest, shorten
 from matchmaker.classad.values import MAX_INT, is_integer, is_number
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.inventory import Inventory, NodeClass
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.planner import FlagPlan, taken
 from matchmaker.batch.render import expressed

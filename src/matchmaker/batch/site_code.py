@@ -17,10 +17,10 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import programs
 from matchmaker.batch.constraints import Constraint, constraint, variables
 from matchmaker.batch.errors import MappingError, NoFlagsError
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.programs import ProgramError
 from matchmaker.batch.render import Flag

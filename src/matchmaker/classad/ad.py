@@ -10,9 +10,9 @@ from datetime import datetime, timedelta, timezone
 from sys import intern
 from typing import Any, Final, TypeVar, overload
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.bindings import is_ad, ours
 from matchmaker.classad.cache import TextCache
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import unparse_name

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
 from matchmaker.classad.cache import ENTRY, NODE, TextCache
 from matchmaker.classad.lexer import NAME, ONE_STRING, REAL, SPACES, assignments_in, inside_of
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.parser import MissError, parsed, parsed_ad
 from matchmaker.classad.quoting import unescape

@@ -21,9 +21,9 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import nodes
+from matchmaker.classad.budget import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions import FUNCTIONS
-from matchmaker.classad.limits import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value

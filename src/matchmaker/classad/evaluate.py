@@ -15,9 +15,10 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import room
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.limits import LIMITS, Budget, OutOfBoundsError, exhausted, too_many_steps
+from matchmaker.classad.budget import Budget, OutOfBoundsError, exhausted, too_many_steps
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import REFERENCE, admit, run
 from matchmaker.classad.state import State

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any, Final, TypeVar
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import with_room
 from matchmaker.classad.cache import NODE, TextCache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
 from matchmaker.classad.lexer import NAME, SEPARATORS, SPACES, STRING, begins_ad, tokens_of
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import (
     FALSE,
     TRUE,

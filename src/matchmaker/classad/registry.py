@@ -20,7 +20,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.values import ErrorType, Value, is_error, type_name
 
 _F = TypeVar("_F", bound=Callable[..., Value])

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.limits import Budget
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import Value
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import Mapping, Submission, Submitter
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.scripts import contradictions
 from matchmaker.cli import output
 from matchmaker.cli.options import together

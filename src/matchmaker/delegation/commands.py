@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from matchmaker.batch.limits import LIMITS
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
+from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.batch import Submission
 from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
@@ -36,7 +37,6 @@ from matchmaker.delegation.errors import (
     UnansweredError,
     UnfinishedError,
 )
-from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
 from matchmaker.delegation.record import (

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
+from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Origin, Spool
 from matchmaker.delegation.duties import Act, Effect
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Refused, Silence
 from matchmaker.delegation.record import Deadlines, Payload, Record, State
 from matchmaker.delegation.situation import NOT_ASKED, Observation

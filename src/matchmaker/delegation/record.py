@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.classad import parse_ad
-from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import ReasonCode
 
 PREFIX: Final = "mm-"

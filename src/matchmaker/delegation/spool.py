@@ -25,8 +25,8 @@ from typing import Final, ParamSpec, TypeVar
 import attrs
 
 from matchmaker._files import plain
+from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import PREFIX, Payload, check_key, key_of
 from matchmaker.delegation.start import render

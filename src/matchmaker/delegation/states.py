@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.delegation.contact import Marks
 from matchmaker.delegation.duties import WAITS, Act, Effect, cancels, due
-from matchmaker.delegation.limits import LIMITS
 from matchmaker.delegation.moves import MOVES
 from matchmaker.delegation.observation import ReasonCode, Silence
 from matchmaker.delegation.record import LIVE, Deadlines, Record, State

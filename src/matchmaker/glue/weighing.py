@@ -13,9 +13,9 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import all_of
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Bind, Cluster, ComputingElement, GlueRecords, Values
 
 CE_KEY: Final = "glueceuniqueid="

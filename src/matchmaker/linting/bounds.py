@@ -11,11 +11,11 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.nodes import Attr, Call, Expr, Unary
 from matchmaker.classad.operators import BINARY, IDENTITY, ascii_fold
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value, is_number
 from matchmaker.classad.walks import compared
-from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Place
 from matchmaker.reduction.atoms import divided
 from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import AdExpr, Binary, Call, ListExpr
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
-from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Place, Site
 
 # What stands in them is a whole expression.

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from matchmaker._diagnostics import NOTE
+from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.functions import FUNCTIONS, instead, unknown
 from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scope_of
 from matchmaker.classad.operators import MIRRORED
@@ -15,7 +16,6 @@ from matchmaker.classad.references import SPECIAL
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
-from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import Definition, Place, Report, Scope, Site, role_of
 
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
@@ -20,7 +21,6 @@ from matchmaker.classad.formats.stream import beginning
 from matchmaker.classad.lexer import assignments_in, inside_of
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.quoting import unescape
-from matchmaker.linting.limits import LIMITS
 from matchmaker.linting.model import (
     Definition,
     Name,

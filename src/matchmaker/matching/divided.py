@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from matchmaker._limits import UNCACHED_POOL
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.vectors import Mask
-from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.orders import Place, RankByNow, SlotOrder
 from matchmaker.matching.slots import Slots
 
@@ -29,7 +29,7 @@ class Divided:
         """``room`` says where a job of the kind that `job` is of fits in."""
         self._slots = slots
         self._room = room
-        self._masks = Masks(slots.now, job, Cache(UNKEPT))
+        self._masks = Masks(slots.now, job, Cache(UNCACHED_POOL))
         self._ranks_of = order.by_now if order is not None else RankByNow(slots, job).of
         self._rows = np.zeros(0, np.intp)
         self._ranks = np.zeros(0)

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import UNCACHED_POOL
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import is_error
@@ -19,7 +20,6 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.masks import Masks
 from matchmaker.matching.columns.step_budget import OverworkError
-from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.pair import Clause, refusal
 from matchmaker.matching.slots import Short, Slots
@@ -182,7 +182,7 @@ def _kept(slots: Slots, job: ClassAd, matched: Rows, total: int) -> Standing:
         unsaid &= ~(short & divisible | amiss)
     counts[TAKEN] = int((unsaid & ~divisible).sum())
     rest = rows[unsaid & divisible]
-    matches = Masks(slots.now, job, Cache(UNKEPT)).at(rest)
+    matches = Masks(slots.now, job, Cache(UNCACHED_POOL)).at(rest)
     counts["no longer a match with what is left"] = int((~matches).sum())
     for row in rest[matches].tolist():
         answer = slots.ask(job, row)

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.given import an_ad
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
 from matchmaker.classad.operators import truth
 from matchmaker.classad.quoting import shorten

@@ -12,6 +12,8 @@ from typing import Self, TypeAlias
 
 import attrs
 
+from matchmaker._limits import POOL_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Errors, Source, opened, reporter
@@ -26,7 +28,6 @@ from matchmaker.matching.columns.store import Store
 from matchmaker.matching.converted import Convertible
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.keys import distinct, key_of
-from matchmaker.matching.limits import LIMITS, Limits
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 from matchmaker.matching.terms import Policy
@@ -65,7 +66,7 @@ class Pool(Convertible):
     __slots__ = ("_cache", "_folded", "_naming")
 
     def __init__(
-        self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: Limits = LIMITS
+        self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: PoolLimits = LIMITS
     ) -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key

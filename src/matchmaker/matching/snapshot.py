@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, T
 import attrs
 import numpy as np
 
+from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker.classad import cache as bounded
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.given import an_ad, an_expression, some_ads
@@ -34,7 +35,6 @@ from matchmaker.matching.columns.store import Store
 from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.decision import Decision, decide
-from matchmaker.matching.limits import LIMITS
 from matchmaker.matching.names import FOLDED_RANK
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn

@@ -14,11 +14,12 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import with_room
 from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.budget import OutOfBoundsError, exhausted
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.given import an_expression
-from matchmaker.classad.limits import LIMITS, OutOfBoundsError, exhausted
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
 from matchmaker.classad.nodes import FALSE, TARGET_SCOPES, TRUE, AdExpr, Attr, Expr, Literal
@@ -25,7 +26,6 @@ from matchmaker.classad.unparse import brief, unparse
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.classad.walks import children, rebuild, spine
 from matchmaker.reduction.facts import MOVING, is_moving, traits
-from matchmaker.reduction.limits import LIMITS
 
 ScopeOf: TypeAlias = Callable[[str], str]
 """Says what a name, as it is spelled, describes; ``host`` makes it a variable."""

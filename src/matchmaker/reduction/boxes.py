@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
@@ -37,7 +38,6 @@ from matchmaker.reduction.domains import (
     widened,
 )
 from matchmaker.reduction.facts import is_volatile
-from matchmaker.reduction.limits import LIMITS
 
 
 @attrs.frozen(slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import UNCACHED_POOL
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.values import Value
 from matchmaker.matching.candidates import Offer, Requests
@@ -22,7 +23,6 @@ from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View
 from matchmaker.matching.idle import Idle, Standing, summed
-from matchmaker.matching.limits import UNKEPT
 from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.supply import Kind, Whole
 from matchmaker.matching.terms import Policy
@@ -88,7 +88,9 @@ class Spread:
         self._policy = policy
         self.columns: Collection[str] = outline.columns if total else ()
         self._clusters = Clusters(outline.columns, policy.resources.values())
-        self._outline = Slots(outline, Cache(UNKEPT), policy.resources, policy.free, policy.names)
+        self._outline = Slots(
+            outline, Cache(UNCACHED_POOL), policy.resources, policy.free, policy.names
+        )
         self._kinds: Sequence[Kind] = ()
         self._numbers: dict[Kind, int] = {}
         self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in shards]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker._diagnostics import NOTE
+from matchmaker._limits import BatchLimits
 from matchmaker.batch import description
 from matchmaker.batch.description import Description, DescriptionError, ask, read_description
-from matchmaker.batch.limits import Limits
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 from tests.batch.description import outputs, shapes
 
@@ -462,10 +462,10 @@ def test_commands_are_asked_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> 
     fails = [sys.executable, "-c", "import sys; sys.exit('slurm_load_node error')"]
     with pytest.raises(DescriptionError, match="status 1: slurm_load_node error"):
         ask(fails)
-    monkeypatch.setattr(description, "LIMITS", Limits(describe_output=1000))
+    monkeypatch.setattr(description, "LIMITS", BatchLimits(describe_output=1000))
     with pytest.raises(DescriptionError, match="too much output"):
         ask([sys.executable, "-c", "print('x' * 10000)"])
-    monkeypatch.setattr(description, "LIMITS", Limits(describe_seconds=0.2))
+    monkeypatch.setattr(description, "LIMITS", BatchLimits(describe_seconds=0.2))
     with pytest.raises(DescriptionError, match=r"did not end within"):
         ask(["sh", "-c", "exec >&- 2>&-; exec sleep 60"])
     with pytest.raises(DescriptionError, match=r"did not end within"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from tests.classad.formats.trickle import Trickle
 from tests.limits import fields
 

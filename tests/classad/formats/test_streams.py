@@ -11,8 +11,8 @@ from itertools import chain, islice, repeat
 import pytest
 
 from matchmaker import ParseError, dumps, parse_ad, read_ads, write_ads
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.formats import FORMATS
-from matchmaker.classad.limits import LIMITS
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow

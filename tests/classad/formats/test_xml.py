@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from matchmaker import ClassAd, ParseError, dumps, parse_ad, parse_ads, read_ads, write_ads
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from tests.classad.formats.trickle import Trickle
 from tests.limits import fields
 

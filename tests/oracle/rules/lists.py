@@ -16,8 +16,8 @@ from typing import Any, Final, SupportsIndex
 from matchmaker import ClassAd, Expr
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
+from matchmaker.classad.budget import OutOfBoundsError
 from matchmaker.classad.functions import FUNCTIONS, conversions
-from matchmaker.classad.limits import OutOfBoundsError
 from matchmaker.classad.nodes import (
     AdExpr,
     Attr,

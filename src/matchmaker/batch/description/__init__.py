@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from matchmaker._diagnostics import Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description import (
     gridengine,
     htcondor,
@@ -25,7 +26,6 @@ from matchmaker.batch.description import (
 )
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.loading import unknown
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.classad import ClassAd

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description.access import NOBODY, Access, names_in
 from matchmaker.batch.description.hosts import has, terms
 from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
@@ -33,7 +34,6 @@ from matchmaker.batch.description.units import (
     real,
     words,
 )
-from matchmaker.batch.limits import LIMITS
 
 LRMS: Final = "lsf"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description.units import count, limit, megabytes, real
-from matchmaker.batch.limits import LIMITS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

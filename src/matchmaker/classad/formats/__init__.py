@@ -17,6 +17,7 @@ from typing import IO, Final, Literal
 import attrs
 
 from matchmaker._files import replacing
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
@@ -33,7 +34,6 @@ from matchmaker.classad.formats.stream import (
     without_mark,
 )
 from matchmaker.classad.given import an_ad, some_ads
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr
 from matchmaker.classad.nodes import Literal as Constant
 from matchmaker.classad.quoting import shorten

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from json.scanner import make_scanner
 from typing import Any, Final
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.stream import (
@@ -28,7 +29,6 @@ from matchmaker.classad.formats.stream import (
     text_of,
 )
 from matchmaker.classad.forms import ad_expression
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr, parse_value
 from matchmaker.classad.quoting import quote

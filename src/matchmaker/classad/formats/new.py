@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
@@ -25,7 +26,6 @@ from matchmaker.classad.formats.stream import (
     strict,
     text_of,
 )
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import by_grammar
 from matchmaker.classad.unparse import unparse_ad
 

@@ -18,11 +18,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.assignments import AssignmentTable, ad_of
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats.stream import Report, check_text, strict, text_of
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import MissError, parse_value
 from matchmaker.classad.quoting import unescape, unparse_name
 from matchmaker.classad.unparse import unparse_held

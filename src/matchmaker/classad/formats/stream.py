@@ -14,11 +14,11 @@ from typing import IO, Any, Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.cache import Cache
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.jdl import is_bare
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.unparse import unparse
 

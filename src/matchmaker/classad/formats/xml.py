@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.stream import Report, bounded, check_text, strict
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.quoting import quote, shorten, unescape

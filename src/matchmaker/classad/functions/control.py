@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.budget import FOUR, Budget, OutOfBoundsError
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
-from matchmaker.classad.limits import FOUR, LIMITS, Budget, OutOfBoundsError
 from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.references import names_of

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from matchmaker.classad.limits import LIMITS, Budget
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING, Trait, function, wrong
 from matchmaker.classad.unparse import unparse_value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.classad.limits import Budget
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.registry import Trait, function, joined, listed, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_integer
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
+from matchmaker.classad.budget import TOO_MANY_SECONDS, Budget
 from matchmaker.classad.cache import Cache
-from matchmaker.classad.limits import LIMITS, TOO_MANY_SECONDS, Budget
 from matchmaker.classad.registry import BOOLEAN, Trait, function, joined, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 

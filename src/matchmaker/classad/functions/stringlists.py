@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.functions.conversions import leading_number
 from matchmaker.classad.functions.patterns import exceptional, search
 from matchmaker.classad.functions.strings import alike
-from matchmaker.classad.limits import Budget
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.registry import BOOLEAN, Trait, function, wrong
 from matchmaker.classad.values import UNDEFINED, ErrorType, UndefinedType, Value, is_error, wrap

@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from typing import Any, Final
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.budget import Budget
 from matchmaker.classad.functions.conversions import (
     EPOCH,
     _relative_text,
@@ -20,7 +22,6 @@ from matchmaker.classad.functions.conversions import (
     to_integer,
     whole_seconds,
 )
-from matchmaker.classad.limits import LIMITS, Budget
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.registry import NUMBER, Trait, function, wrong
 from matchmaker.classad.state import Scope

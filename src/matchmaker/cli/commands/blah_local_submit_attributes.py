@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import click
 
 from matchmaker import ClassAd, batch, reduce
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.blah_variables import demands, plain_variables, read_variables
-from matchmaker.batch.limits import LIMITS
 from matchmaker.batch.render import refusal
 from matchmaker.batch.request import request_names
 from matchmaker.cli import submission

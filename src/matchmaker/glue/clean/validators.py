@@ -19,13 +19,13 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.clean.entries import moment
 from matchmaker.glue.clean.typed import typed
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import LEVELS, Report
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdns
 from matchmaker.glue.schema import attribute, classes
 

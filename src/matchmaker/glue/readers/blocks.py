@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final, Protocol, TypeAlias, TypeVar, cast
 
-from matchmaker.glue.limits import LIMITS
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 
 _CHUNK: Final = 1 << 18
 _BEGINNING: Final = 4096

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Readable, Room
 from matchmaker.glue.readers.objects import (
     RULE,

@@ -25,9 +25,9 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import normal_name
 from matchmaker.glue.schema import decides_access
 from matchmaker.glue.v1 import link as glue13

@@ -12,10 +12,10 @@ from functools import cache
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import rdn
 from matchmaker.glue.schema import ancestry, classes, short_names
 from matchmaker.glue.v2 import link as glue20

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.entries import Attributes, Entry
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.schema import name_within
 
 NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")

@@ -18,9 +18,9 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad.formats import read_ads
 from matchmaker.glue.issues import Report
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems import (

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
 from matchmaker.glue.issues import Report
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import GlueRecords, split_id
 from matchmaker.glue.systems.building import (
     DEFAULT_QUEUE,

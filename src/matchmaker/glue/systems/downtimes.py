@@ -14,10 +14,10 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.quoting import shorten
-from matchmaker.glue.limits import LIMITS
 
 START: Final = "DowntimeStart"
 END: Final = "DowntimeEnd"

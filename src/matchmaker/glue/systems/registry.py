@@ -15,11 +15,11 @@ from xml.etree.ElementTree import Element
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, Site, split_id
 from matchmaker.glue.systems.building import GRID_RESOURCE, SYSTEM, Endpoint, text
 from matchmaker.glue.systems.downtimes import Downtime

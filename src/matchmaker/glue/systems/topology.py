@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import Value
 from matchmaker.glue.issues import Report
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import Endpoint, positive, text

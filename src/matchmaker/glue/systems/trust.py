@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_integer
@@ -29,7 +30,6 @@ from matchmaker.glue.access import (
     restricted,
     vo_of,
 )
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.records import split_id, texts
 from matchmaker.glue.systems.building import CONDOR_URL, DEFAULT_QUEUE, PORTS, SYSTEM
 

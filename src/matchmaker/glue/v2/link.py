@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.glue.access import (
     ALSO,
@@ -29,7 +30,6 @@ from matchmaker.glue.access import (
 )
 from matchmaker.glue.clean.typed import Facts
 from matchmaker.glue.issues import Report
-from matchmaker.glue.limits import LIMITS
 from matchmaker.glue.linking import (
     Children,
     Quota,

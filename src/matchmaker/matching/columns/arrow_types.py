@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.limits import LIMITS
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.operators import ascii_fold
 
 # Types of pyarrow, which carries none that a checker could read.

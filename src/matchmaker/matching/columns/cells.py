@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr, parse_value
 from matchmaker.classad.unparse import unparse

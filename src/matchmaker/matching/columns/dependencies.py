@@ -14,8 +14,8 @@ from typing import Final
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.references import CLOCK, WORDS, Names, names_of
 from matchmaker.classad.registry import Trait

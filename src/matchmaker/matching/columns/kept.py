@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 import numpy.typing as npt
 
+from matchmaker._limits import POOL_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
 from matchmaker.classad import cache
-from matchmaker.matching.limits import LIMITS, Limits
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 """The names and versions of columns; where rows are gone also how many live, without a name."""
@@ -48,7 +49,7 @@ class Cache:
     With 0 bytes it keeps nothing. ``limits`` also bound what a question of the pool may take.
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: PoolLimits = LIMITS) -> None:
         self.limits = limits
         self._kept: cache.Cache[Hashable, Kept] = cache.Cache(
             "masks and ranks of a pool", limits.kept

@@ -19,13 +19,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
 from matchmaker.classad.assignments import BRACKETED, AssignmentTable
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Stream, ads_in, new, old
 from matchmaker.classad.formats.stream import Part, Report, cut, strict
 from matchmaker.classad.lexer import INTEGERS, NAME, REALS, SPACES, inside_of
-from matchmaker.classad.limits import LIMITS
 from matchmaker.classad.parser import MissError
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.budget import Budget, exhausted
 from matchmaker.classad.evaluate import evaluate_counted
-from matchmaker.classad.limits import Budget, exhausted
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import Value

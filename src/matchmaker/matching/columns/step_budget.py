@@ -1,7 +1,7 @@
 """What evaluating an expression on many rows may take: for each row, and for all together.
 
 Ads come from strangers, and what is within the bounds of one evaluation may be too much a thousand
-times. Work is counted in the steps of ``classad.limits``, not in seconds, so that the answer does
+times. Work is counted in the steps of ``classad.budget``, not in seconds, so that the answer does
 not depend on the machine.
 
 Each row has the same allowance, whatever the others take. What is evaluated once for several rows
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.classad.limits import Budget
-from matchmaker.matching.limits import LIMITS, Limits
+from matchmaker._limits import POOL_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
+from matchmaker.classad.budget import Budget
 
 CALL: Final = 16
 """The steps that it takes to apply the scalar form, beside those that it counts itself."""
@@ -28,7 +29,7 @@ class OverworkError(Exception):
     """Columns take too much: each row must be evaluated by itself."""
 
 
-def allowance(size: int, limits: Limits = LIMITS) -> int:
+def allowance(size: int, limits: PoolLimits = LIMITS) -> int:
     """How many steps may be taken for each row, by the number of rows.
 
     The rows are rounded up to a power of two, so that one more rarely changes it.
@@ -44,7 +45,7 @@ class Work:
 
     __slots__ = ("_limits", "_row", "each", "left", "most", "seconds", "size")
 
-    def __init__(self, size: int, limits: Limits = LIMITS) -> None:
+    def __init__(self, size: int, limits: PoolLimits = LIMITS) -> None:
         self.size = size
         self._limits = limits
         self.each = allowance(size, limits)
@@ -86,6 +87,6 @@ class Work:
             raise OverworkError
 
 
-def stopped(size: int, limits: Limits) -> str:
+def stopped(size: int, limits: PoolLimits) -> str:
     """The message for work that was stopped."""
     return f"stopped after {limits.flat + limits.each * size:,} steps on all {size:,} ads together"

@@ -11,11 +11,11 @@ from itertools import islice
 
 import attrs
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.elements import Elements
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.notes import notes
 from matchmaker.matching.explanation.pairs import PairClause, PairExplanation, explain_pair
 from matchmaker.matching.explanation.report import (

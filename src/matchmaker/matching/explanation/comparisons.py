@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -30,7 +31,6 @@ from matchmaker.classad.values import UNDEFINED, Value, is_number
 from matchmaker.classad.walks import postorder, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.explanation.limits import LIMITS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

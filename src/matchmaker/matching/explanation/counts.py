@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
@@ -24,7 +25,6 @@ from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import OverworkError, Work, stopped
 from matchmaker.matching.columns.vectors import Mask, truths
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held, Policies
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
 from matchmaker.matching.explanation.wanted import wanted

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import (
@@ -49,7 +50,6 @@ from matchmaker.matching.explanation.comparisons import (
     rounded,
 )
 from matchmaker.matching.explanation.counts import Counts
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import ElementClause, ElementCount
 from matchmaker.matching.explanation.wanted import Wanted
 from matchmaker.matching.pair import each_calls, value_text

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
@@ -24,7 +25,6 @@ from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError, stopped
 from matchmaker.matching.columns.vectors import truths
 from matchmaker.matching.explanation.counts import Counts
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import counted
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 

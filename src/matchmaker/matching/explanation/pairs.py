@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.quoting import printable
@@ -19,7 +20,6 @@ from matchmaker.matching.explanation.elements import (
     of_pair,
     shortfall,
 )
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import Paged
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 from matchmaker.matching.states import State, state_of

@@ -12,6 +12,8 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.walks import conjuncts
@@ -22,8 +24,6 @@ from matchmaker.matching.columns.evaluator import Evaluator
 from matchmaker.matching.columns.step_budget import Work
 from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.columns.views import View
-from matchmaker.matching.explanation.limits import LIMITS
-from matchmaker.matching.limits import Limits
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 _WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
@@ -52,7 +52,7 @@ class Policies:
     The requirements of a row are true of the job exactly where all clauses are that it holds.
     """
 
-    def __init__(self, view: View, job: ClassAd, limits: Limits) -> None:
+    def __init__(self, view: View, job: ClassAd, limits: PoolLimits) -> None:
         self._view = view
         work = Work(len(view), limits)
         self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), work)

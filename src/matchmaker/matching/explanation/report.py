@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.quoting import printable, shorten
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.states import State, free_of, in_words, matching
 
 if TYPE_CHECKING:

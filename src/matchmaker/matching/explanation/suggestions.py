@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.unparse import symbol_of, unparse, unparse_value
@@ -39,7 +40,6 @@ from matchmaker.matching.explanation.comparisons import (
 )
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.elements import Elements, Promise
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Suggestion
 from matchmaker.matching.names import REQUIREMENTS

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import Binary, Expr
 from matchmaker.classad.unparse import unparse, unparse_value
@@ -28,7 +29,6 @@ from matchmaker.matching.columns.step_budget import OverworkError
 from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.explanation.comparisons import EQUALITIES
 from matchmaker.matching.explanation.counts import Counts, Gain
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.policies import Held
 from matchmaker.matching.explanation.report import Change, Joint
 from matchmaker.matching.explanation.suggestions import (

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import attrs
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.names import FOLDED_REQUIREMENTS, REQUIREMENTS
 
 

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import AdExpr, Attr, ListExpr
 from matchmaker.classad.operators import ascii_fold
@@ -31,7 +32,6 @@ from matchmaker.matching.columns.vectors import Mask, is_true
 from matchmaker.matching.columns.views import Layout, View
 from matchmaker.matching.explanation.counts import Counts
 from matchmaker.matching.explanation.elements import Elements, listings
-from matchmaker.matching.explanation.limits import LIMITS
 from matchmaker.matching.explanation.report import Later, Suggestion
 from matchmaker.matching.explanation.suggestions import suggestions
 from matchmaker.matching.snapshot import Snapshot

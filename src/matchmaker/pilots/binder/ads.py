@@ -1,4 +1,4 @@
-"""Limits on the ads that strangers send: their length, and the contents of a pilot's report.
+"""PoolLimits on the ads that strangers send: their length, and the contents of a pilot's report.
 
 The binder reads and matches ads in one event loop. So it limits the size of an ad before it reads
 it, and the steps for each attribute that it reads itself. ``node.task`` checks a job's attributes.
@@ -10,11 +10,11 @@ import json
 import re
 from typing import Final
 
+from matchmaker._limits import PoolLimits
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, parse_ad
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.values import Value
-from matchmaker.matching.limits import Limits
 from matchmaker.pilots.node.task import MOST_RESULT
 
 MOST_AD: Final = 192 << 10
@@ -23,7 +23,7 @@ MOST_SYNTAX: Final = 8 << 10
 """How many characters of it may stand outside of strings."""
 MOST_POLICY: Final = 2 << 10
 """How many characters all expressions of a slot may have, which each job's matching evaluates."""
-MATCHING: Final = Limits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
+MATCHING: Final = PoolLimits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
 """What matching an ad with all free slots may take."""
 _STEPS: Final = 2_000
 """How many steps the binder has for what it asks of an ad itself."""

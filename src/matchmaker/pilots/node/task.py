@@ -40,7 +40,7 @@ class TaskError(ValueError):
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Limits:
+class TaskLimits:
     """What a task may use; None where there is no limit.
 
     Attributes:
@@ -80,7 +80,7 @@ class Task:
     id: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = MappingProxyType({})
-    limits: Limits = Limits()
+    limits: TaskLimits = TaskLimits()
     files: Mapping[str, Path] = MappingProxyType({})
     keep: Mapping[str, Path] = MappingProxyType({})
     outputs: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
     return Task(
         id=id_, argv=(*argv, *said.get("Arguments", ())), env=env,
         outputs=tuple(said.get("OutputFiles", ())),
-        limits=Limits(
+        limits=TaskLimits(
             seconds=_limit(said, "MaxSeconds"), memory=_bytes(said, "MaxMemory"),
             disk=_bytes(said, "MaxDisk"), output=output_bytes(said.get("MaxOutput")),
         ),

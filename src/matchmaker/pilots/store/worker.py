@@ -24,7 +24,7 @@ import attrs
 from matchmaker.classad.quoting import printable
 from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import NOT_KEPT, NOT_STARTED, run
-from matchmaker.pilots.node.task import Limits, Task
+from matchmaker.pilots.node.task import Task, TaskLimits
 from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import (
@@ -300,7 +300,7 @@ class Worker:
         kept.unlink(missing_ok=True)
         task = Task(
             id=parameter, argv=argv,
-            files={**files, **program}, limits=Limits(seconds=self._plan.seconds),
+            files={**files, **program}, limits=TaskLimits(seconds=self._plan.seconds),
             keep={} if self._plan.stdout else {name: kept},
         )  # fmt: skip
         watch: list[asyncio.Task[None]] = []
