@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.pilots.factory.exposition import metrics, serve
-from matchmaker.pilots.factory.services import Service, Services, Wanted
+from matchmaker.pilots.factory.metrics import metrics, serve
+from matchmaker.pilots.factory.services import Reservation, Service, Services
 from tests.cli.conftest import Run
 from tests.services.daemons import free_port
 
@@ -193,7 +193,7 @@ def test_pilots_of_a_stopped_service_are_ended_or_it_is_said_why_not(
     with contextlib.closing(Services(ledger)) as services:
         (known,) = services.all()
         taken = services.begin(attrs.evolve(known, state="running"), lambda _: True)
-        services.reserve(taken, [Wanted("main", "slurm", 2)], 1.0, iter(["p1", "p2"]).__next__)
+        services.reserve(taken, [Reservation("main", "slurm", 2)], 1.0, iter(["p1", "p2"]).__next__)
         services.save(attrs.evolve(taken, state="stopped"))
     done = classad("factory", "stop", "--end-pilots", "--ledger", ledger)
     assert done.status == 0, done.err

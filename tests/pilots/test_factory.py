@@ -25,19 +25,19 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import Record, State, key_of
-from matchmaker.pilots.factory import factory, running, sources
-from matchmaker.pilots.factory.means import Known, Means
+from matchmaker.pilots.factory import cycle, running, sources
+from matchmaker.pilots.factory.cycle import FactoryContext, FactoryState
+from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, pilot, settled
 from matchmaker.pilots.factory.services import (
-    Row,
+    PilotRow,
+    Reservation,
     Service,
     ServiceError,
     Services,
     TakenOverError,
-    Wanted,
 )
 from matchmaker.pilots.factory.settings import SettingsError
 from matchmaker.pilots.factory.settings import settings as settings_of
-from matchmaker.pilots.factory.stock import Reports, Word, pilot, settled
 from matchmaker.pilots.policy.decision import rule
 from matchmaker.pilots.policy.snapshot import PilotState
 from matchmaker.pilots.wire import connect
@@ -84,14 +84,14 @@ class Site:
         (self.folder / "jobs.ads").unlink()
 
     @contextlib.contextmanager
-    def process(self) -> Iterator[tuple[Means, Known]]:
+    def process(self) -> Iterator[tuple[FactoryContext, FactoryState]]:
         """A process of the factory, which takes the service over at once."""
         made = settings_of(self.file, self.folder, name="grid")
         ledger, services = Ledger(made.ledger), Services(made.ledger)
         for engine in (ledger._engine, services._engine):
             sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
         delegator = Delegator(ledger, self.world, self.world, clock=lambda: self.world.now)
-        means = Means(
+        means = FactoryContext(
             settings=made, rule=rule(running.policy(made)), ledger=ledger, services=services,
             delegator=lambda _: delegator, clock=lambda: self.world.now,
             new_key=lambda: f"p{next(self.keys)}",
@@ -100,17 +100,17 @@ class Site:
             name="grid", token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
         )
         try:
-            yield means, Known(service=services.begin(new, lambda _: True))
+            yield means, FactoryState(service=services.begin(new, lambda _: True))
         finally:
             services.close()
             ledger.close()
 
-    def cycles(self, number: int = 1, seconds: float = 20.0) -> Known:
+    def cycles(self, number: int = 1, seconds: float = 20.0) -> FactoryState:
         """Some cycles of a new process."""
         with self.process() as (means, begun):
             known = begun
             for _ in range(number):
-                known = factory.cycle(means, known)
+                known = cycle.cycle(means, known)
                 self.check()
                 self.world.pass_time(seconds)
         return known
@@ -137,7 +137,7 @@ class Site:
         assert len(self.alive()) <= CAP
         assert all(starts == 1 for starts in self.world.starts.values())
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PilotRow]:
         with contextlib.closing(Services(str(self.folder / "jobs.db"))) as services:
             return services.history(0.0)
 
@@ -152,7 +152,7 @@ class Site:
         with self.process() as (means, begun):
             known = begun
             for _ in range(60):
-                known = factory.cycle(means, known)
+                known = cycle.cycle(means, known)
                 self.world.pass_time(20.0)
                 if not (means.services.live() or self.alive() or known.over):
                     break
@@ -345,11 +345,13 @@ def record(state: State, since: float = 100.0, exit: int | None = None) -> Recor
     )  # fmt: skip
 
 
-ROW = Row(key="p", service="s", queue="q", cluster="slurm", submitted=10.0)
+ROW = PilotRow(key="p", service="s", queue="q", cluster="slurm", submitted=10.0)
 
 
 def test_what_counts_as_a_lost_pilot() -> None:
-    def failed(row: Row, found: Record, word: Word | None = None, *, kept: bool = False) -> bool:
+    def failed(
+        row: PilotRow, found: Record, word: PilotReport | None = None, *, kept: bool = False
+    ) -> bool:
         return settled(row, found, word, 60.0, kept=kept).failed
 
     ran = attrs.evolve(ROW, started=20.0)
@@ -360,18 +362,20 @@ def test_what_counts_as_a_lost_pilot() -> None:
     assert not failed(ROW, record(State.CANCELLED))
     # Where pilots report, one that never did has not asked for work.
     assert failed(ran, record(State.DONE, exit=0), kept=True)
-    assert not failed(ran, record(State.DONE, exit=0), Word(PilotState.IDLE, 30.0), kept=True)
+    assert not failed(
+        ran, record(State.DONE, exit=0), PilotReport(PilotState.IDLE, 30.0), kept=True
+    )
 
 
 def test_what_is_not_known_to_be_idle_is_busy() -> None:
     found = record(State.RUNNING)
     row = attrs.evolve(ROW, started=20.0)
-    assert pilot(row, found, Reports(), 600.0).state is PilotState.BUSY
-    assert pilot(row, found, Reports({}, kept=True), 600.0).state is PilotState.STARTING
-    idle = Reports({"p": Word(PilotState.IDLE, 50.0)}, kept=True)
+    assert pilot(row, found, PilotReports(), 600.0).state is PilotState.BUSY
+    assert pilot(row, found, PilotReports({}, kept=True), 600.0).state is PilotState.STARTING
+    idle = PilotReports({"p": PilotReport(PilotState.IDLE, 50.0)}, kept=True)
     assert (said := pilot(row, found, idle, 600.0)).state is PilotState.IDLE
     assert (said.since, said.ends) == (50.0, 620.0)
-    asked = Reports({"p": Word(PilotState.IDLE, 50.0, asked_to_end=True)}, kept=True)
+    asked = PilotReports({"p": PilotReport(PilotState.IDLE, 50.0, asked_to_end=True)}, kept=True)
     assert pilot(row, found, asked, 600.0).state is PilotState.DRAINING
     assert pilot(row, None, idle, 600.0).state is PilotState.QUEUED
 
@@ -384,7 +388,7 @@ def test_pilots_that_ended_long_ago_are_forgotten(site: Site) -> None:
     site.world.pass_time(20 * 86_400.0)
     site.demand(1)
     with site.process() as (means, begun):
-        factory.cycle(means, attrs.evolve(begun, service=attrs.evolve(begun.service, cycles=1000)))
+        cycle.cycle(means, attrs.evolve(begun, service=attrs.evolve(begun.service, cycles=1000)))
     after = {row.key for row in site.rows()}
     assert before
     assert after
@@ -448,7 +452,7 @@ def test_a_service_has_one_process_and_goes_on(place: str) -> None:
         with pytest.raises(TakenOverError):
             services.save(first)
         with pytest.raises(TakenOverError):
-            services.reserve(first, [Wanted("q", "slurm", 1)], 1.0, lambda: "k")
+            services.reserve(first, [Reservation("q", "slurm", 1)], 1.0, lambda: "k")
         services.wish("s", "stop")
         assert services.save(second) == "stop"
         with pytest.raises(ServiceError, match="no service is called 't'; there are: s"):
@@ -473,7 +477,10 @@ def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
             services.begin(one, lambda _: False)
 
         def reserve(one: Service) -> None:
-            wanted = [Wanted("q", "slurm", 9, most=5), Wanted("r", "slurm", 9, most_queued=2)]
+            wanted = [
+                Reservation("q", "slurm", 9, most=5),
+                Reservation("r", "slurm", 9, most_queued=2),
+            ]
             for _ in range(3):
                 # SQLite may be busy for too long on a loaded machine.
                 with contextlib.suppress(LedgerError):
@@ -487,7 +494,7 @@ def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
         found = services.live()
         assert [sum(row.queue == name for row in found) for name in "qr"] == [5, 1]
         services.update([attrs.evolve(row, live=False) for row in found if row.queue == "q"])
-        made = services.reserve(names[0], [Wanted("r", "slurm", 9, most_queued=2)], 2.0,
+        made = services.reserve(names[0], [Reservation("r", "slurm", 9, most_queued=2)], 2.0,
                                 lambda: f"k{next(keys)}")  # fmt: skip
         assert len(made) == 1
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import attrs
 
-from matchmaker.pilots.factory.services import Row, Services
+from matchmaker.pilots.factory.services import PilotRow, Services
 from tests.services.breakable import until
 
 PILOT = """\
@@ -175,7 +175,7 @@ class Factory:
         assert isinstance(service, dict)
         return service
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PilotRow]:
         """Every pilot that was reserved."""
         with contextlib.closing(Services(self.ledger)) as services:
             return services.history(0.0)

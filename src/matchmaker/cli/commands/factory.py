@@ -20,7 +20,7 @@ from matchmaker.cli.output import complaint, count, print_json, printable, show,
 
 if TYPE_CHECKING:
     from matchmaker.pilots.factory.services import Service, Services
-    from matchmaker.pilots.factory.settings import Settings
+    from matchmaker.pilots.factory.settings import FactorySettings
 
 
 @click.group(cls=Subcommands)
@@ -28,7 +28,7 @@ def command() -> None:
     """Keep pilots where jobs wait for them."""
 
 
-def _settings(file: str) -> Settings:
+def _settings(file: str) -> FactorySettings:
     from matchmaker.pilots.factory.settings import read_settings
 
     return read_settings(Path(file))
@@ -54,7 +54,7 @@ def run(
     interrupt, or a failure; its pilots stay, and the next run goes on with them.
     """
     settings = _settings(file)
-    from matchmaker.pilots.factory import factory, running
+    from matchmaker.pilots.factory import cycle, running
 
     if check:
         running.policy(settings)
@@ -71,7 +71,7 @@ def run(
             _say(now, as_json=as_json)
 
         with _exposed(settings, last), _stopping() as stopped:
-            ended = factory.run(
+            ended = cycle.run(
                 means, service, steady=time.monotonic, wait=stopped, said=said, most=cycles
             )
     warn(f"{ended.name}: {ended.reason}")
@@ -79,11 +79,11 @@ def run(
 
 
 @contextmanager
-def _exposed(settings: Settings, last: list[Service]) -> Iterator[None]:
+def _exposed(settings: FactorySettings, last: list[Service]) -> Iterator[None]:
     if settings.metrics is None:
         yield
         return
-    from matchmaker.pilots.factory.exposition import serve
+    from matchmaker.pilots.factory.metrics import serve
 
     stop = serve(settings.metrics.port, lambda: last[0])
     try:
@@ -265,10 +265,10 @@ def _end_pilots(known: Service, *, as_json: bool) -> int:
             f" read: {complaint(error)}; classad cancel KEY ends each, classad jobs lists them"
         )
         return 1
-    from matchmaker.pilots.factory import factory, running
+    from matchmaker.pilots.factory import cycle, running
 
     with running.opened(settings, (), (), name=known.name, file=known.file) as (means, service):
-        ended = factory.end_pilots(means, service)
+        ended = cycle.end_pilots(means, service)
         left = [row.key for row in means.services.live() if row.service == known.name]
     if as_json:
         print_json(_data(ended))

@@ -1,7 +1,7 @@
 """Opening a factory: from its settings to what its cycles work with, and its row in the list.
 
 Signals and printing belong to the command; what a cycle does is in
-:mod:`matchmaker.pilots.factory.factory`.
+:mod:`matchmaker.pilots.factory.cycle`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.spool import SharedSpool
-from matchmaker.pilots.factory.means import Means
+from matchmaker.pilots.factory.cycle import FactoryContext
 from matchmaker.pilots.factory.services import Service, ServiceError, Services
-from matchmaker.pilots.factory.settings import Settings, SettingsError
-from matchmaker.pilots.factory.sources import Place
+from matchmaker.pilots.factory.settings import FactorySettings, SettingsError
+from matchmaker.pilots.factory.sources import PilotTarget
 from matchmaker.pilots.policy.decision import rule
 from matchmaker.pilots.policy.policy_ad import PolicyAd
 
@@ -30,7 +30,7 @@ _COMMANDS = 60.0
 """How long the slowest command of a batch system may take, in seconds."""
 
 
-def policy(settings: Settings) -> PolicyAd:
+def policy(settings: FactorySettings) -> PolicyAd:
     """The policy of a factory. Raises OSError, and SettingsError for one that is not sound."""
     terms = settings.policy
     if terms.file is not None and terms.ad is not None:
@@ -54,7 +54,7 @@ def steady() -> Callable[[], float]:
     return lambda: offset + time.monotonic()
 
 
-def chosen(sites: tuple[str, ...], queues: tuple[str, ...]) -> Callable[[Place], bool]:
+def chosen(sites: tuple[str, ...], queues: tuple[str, ...]) -> Callable[[PilotTarget], bool]:
     """Whether a service for some sites and queues submits to a queue; for none of both: to all."""
     if not sites and not queues:
         return lambda _: True
@@ -85,9 +85,9 @@ def dead(known: Service, now: float) -> bool:
 
 @contextmanager
 def opened(
-    settings: Settings, sites: tuple[str, ...] = (), queues: tuple[str, ...] = (), *,
+    settings: FactorySettings, sites: tuple[str, ...] = (), queues: tuple[str, ...] = (), *,
     name: str | None = None, file: str = "",
-) -> Iterator[tuple[Means, Service]]:  # fmt: skip
+) -> Iterator[tuple[FactoryContext, Service]]:  # fmt: skip
     """What a factory works with, and its row, which this process has taken.
 
     Args:
@@ -140,7 +140,7 @@ def opened(
             ),
             lambda known: dead(known, now),
         )  # fmt: skip
-        means = Means(
+        means = FactoryContext(
             settings=settings, rule=rule(terms), ledger=ledger, services=services,
             delegator=delegator, clock=clock, new_key=new_key, serves=chosen(sites, queues),
         )  # fmt: skip

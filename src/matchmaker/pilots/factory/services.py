@@ -3,7 +3,7 @@
 A service has one process at a time, which holds the row by a token; what another process took over
 it can no longer write. A pilot is reserved in ``pilots`` before it is handed over, in the
 transaction that counts the others, so that caps hold at any moment and whatever crashes. What a
-service does is in :mod:`matchmaker.pilots.factory.factory`.
+service does is in :mod:`matchmaker.pilots.factory.cycle`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Service:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Row:
+class PilotRow:
     """A pilot as the factory has it on record. Times are seconds since 1970.
 
     Attributes:
@@ -106,7 +106,7 @@ class Row:
 
 
 @attrs.frozen(slots=True)
-class Wanted:
+class Reservation:
     """Pilots to reserve at a queue, and how many it may have: in all, and waiting; None: any."""
 
     queue: str
@@ -118,7 +118,7 @@ class Wanted:
 
 metadata: Final = sql.MetaData()
 servicelist: Final = sql.Table("servicelist", metadata, *database.columns(Service, key="name"))
-pilots: Final = sql.Table("pilots", metadata, *database.columns(Row, key="key"))
+pilots: Final = sql.Table("pilots", metadata, *database.columns(PilotRow, key="key"))
 sql.Index("pilots_live", pilots.c.live, pilots.c.queue)
 sql.Index("pilots_submitted", pilots.c.submitted)
 
@@ -234,24 +234,24 @@ class Services:
 
     # --- pilots -------------------------------------------------------------------------------
 
-    def live(self) -> list[Row]:
+    def live(self) -> list[PilotRow]:
         """The pilots of all services that count, the oldest first."""
         return self._rows(pilots.c.live == sql.true())
 
-    def history(self, since: float, most: int = 50_000) -> list[Row]:
+    def history(self, since: float, most: int = 50_000) -> list[PilotRow]:
         """The pilots that were submitted since a time, the oldest first; of too many the latest."""
         return self._rows(pilots.c.submitted >= since, most=most)
 
-    def _rows(self, *where: sql.ColumnElement[bool], most: int | None = None) -> list[Row]:
+    def _rows(self, *where: sql.ColumnElement[bool], most: int | None = None) -> list[PilotRow]:
         order = pilots.c.submitted.desc()
         with self._reading() as read:
             found = read.execute(sql.select(pilots).where(*where).order_by(order).limit(most))
-            return [Row(**row) for row in found.mappings()][::-1]
+            return [PilotRow(**row) for row in found.mappings()][::-1]
 
     def reserve(
-        self, service: Service, wanted: Sequence[Wanted], now: float, new_key: Callable[[], str],
-        *, most: int | None = None, most_queued: int | None = None,
-    ) -> list[Row]:  # fmt: skip
+        self, service: Service, wanted: Sequence[Reservation], now: float,
+        new_key: Callable[[], str], *, most: int | None = None, most_queued: int | None = None,
+    ) -> list[PilotRow]:  # fmt: skip
         """Reserves pilots as far as the caps allow, in one transaction with counting the others.
 
         Args:
@@ -264,7 +264,7 @@ class Services:
 
         Raises TakenOverError where another process has the service.
         """
-        made: list[Row] = []
+        made: list[PilotRow] = []
         with self._writing() as write:
             if not self.sqlite:
                 write.exec_driver_sql("LOCK TABLE pilots IN SHARE ROW EXCLUSIVE MODE")
@@ -291,7 +291,7 @@ class Services:
                     room, room_queued,
                 )  # fmt: skip
                 made += [
-                    Row(key=new_key(), service=service.name, queue=one.queue,
+                    PilotRow(key=new_key(), service=service.name, queue=one.queue,
                         cluster=one.cluster, submitted=now)
                     for _ in range(number)
                 ]  # fmt: skip
@@ -304,7 +304,7 @@ class Services:
                 write.execute(servicelist.update().where(mine).values(submitted=counted))
         return made
 
-    def update(self, rows: Sequence[Row]) -> None:
+    def update(self, rows: Sequence[PilotRow]) -> None:
         """Writes what became of pilots."""
         if not rows:
             return

@@ -128,7 +128,7 @@ def _deadlines(table: Any, _: str, __: Path) -> Deadlines:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Script:
+class PilotSettings:
     """The table ``[pilot]``: what is submitted.
 
     Attributes:
@@ -155,7 +155,7 @@ class Script:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Terms:
+class PolicySettings:
     """The table ``[policy]``: the policy ad, in a file or as a text."""
 
     file: str | None = _of(_text, default=None)
@@ -163,7 +163,7 @@ class Terms:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Caps:
+class CapSettings:
     """The table ``[caps]``: how many pilots the ledger may have at once, of all its services."""
 
     pilots: int | None = _of(_count, default=None)
@@ -171,7 +171,7 @@ class Caps:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Metrics:
+class MetricsSettings:
     """The table ``[metrics]``: where Prometheus finds the numbers, on this machine alone."""
 
     port: int = _of(_port)
@@ -270,7 +270,7 @@ class QueueSource:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Settings:
+class FactorySettings:
     """A factory's file.
 
     Attributes:
@@ -291,15 +291,15 @@ class Settings:
     beat: float = _of(_seconds, default=30.0)
     lease: float = _of(_seconds, default=172_800.0)
     stale: float = _of(_seconds, default=1800.0)
-    pilot: Script = _table(Script)
-    policy: Terms = _table(Terms, factory=Terms)
-    caps: Caps = _table(Caps, factory=Caps)
+    pilot: PilotSettings = _table(PilotSettings)
+    policy: PolicySettings = _table(PolicySettings, factory=PolicySettings)
+    caps: CapSettings = _table(CapSettings, factory=CapSettings)
     demand: tuple[DemandSource, ...] = _tables(DemandSource, "file", "command", "condor", "ledger")
     queue: tuple[QueueSettings, ...] = _tables(QueueSettings, default=())
     source: tuple[QueueSource, ...] = _tables(
         QueueSource, "ldif", "ldap", "ads", "describe", default=()
     )
-    metrics: Metrics | None = _table(Metrics, default=None)
+    metrics: MetricsSettings | None = _table(MetricsSettings, default=None)
     deadlines: Deadlines = _part(_deadlines, factory=Deadlines)
 
 
@@ -308,7 +308,7 @@ _PATHS: Final = frozenset(
 )
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> FactorySettings:
     """The settings in a factory's file. Paths in it start at its folder.
 
     Raises:
@@ -327,7 +327,7 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def settings(text: str, folder: Path, *, name: str = "factory") -> Settings:
+def settings(text: str, folder: Path, *, name: str = "factory") -> FactorySettings:
     """The settings in the text of a file.
 
     Args:
@@ -347,7 +347,7 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> Settings:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"not TOML: {error}") from None
-    made: Settings = _made(Settings, {"name": name, **found}, "", folder)
+    made: FactorySettings = _made(FactorySettings, {"name": name, **found}, "", folder)
     if not made.queue and not made.source:
         raise SettingsError("no queue: give a table [[queue]] or [[source]]")
     pilot = made.pilot

@@ -1,8 +1,8 @@
 """Reading what a factory decides from: queues, demand, and what pilots report of themselves.
 
 Every reader either gives all that its source says or raises :class:`SilentError`: an error is not
-zero. What is made of the answers is in :mod:`~matchmaker.pilots.factory.demand` and
-:mod:`~matchmaker.pilots.factory.stock`.
+zero. What is made of the answers is in :mod:`~matchmaker.pilots.factory.inventory` and
+:mod:`~matchmaker.pilots.factory.inventory`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from matchmaker.delegation.record import PREFIX
 from matchmaker.glue import read as read_glue
 from matchmaker.glue import read_ldap
 from matchmaker.matching.pair import match
-from matchmaker.pilots.factory.demand import Job, job_of
-from matchmaker.pilots.factory.settings import DemandSource, QueueSettings, QueueSource, Settings
-from matchmaker.pilots.factory.stock import Reports, Word
+from matchmaker.pilots.factory.inventory import DemandJob, PilotReport, PilotReports, job_of
+from matchmaker.pilots.factory.settings import (
+    DemandSource,
+    FactorySettings,
+    QueueSettings,
+    QueueSource,
+)
 from matchmaker.pilots.policy.snapshot import PilotQueue, PilotState
 
 if TYPE_CHECKING:
@@ -49,7 +53,7 @@ class SilentError(Exception):
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Place:
+class PilotTarget:
     """A queue, and how pilots are submitted to it.
 
     Attributes:
@@ -75,7 +79,7 @@ class Place:
 # --- queues -------------------------------------------------------------------------------------
 
 
-def written(settings: Settings, queue: QueueSettings) -> Place:
+def written(settings: FactorySettings, queue: QueueSettings) -> PilotTarget:
     """A queue that the factory's file gives itself."""
     ad = ClassAd({"QueueName": queue.name, "Site": queue.site})
     ad.update(settings.pilot.ad)
@@ -84,12 +88,12 @@ def written(settings: Settings, queue: QueueSettings) -> Place:
         key=queue.name, pilot=ad, wall=queue.wall or settings.pilot.wall,
         max_pilots=queue.max_pilots, max_queued=queue.max_queued, rate=queue.rate,
     )  # fmt: skip
-    return Place(
+    return PilotTarget(
         queue=made, site=queue.site, lrms=queue.lrms, cluster=queue.cluster, words=queue.words
     )
 
 
-def described(settings: Settings, source: QueueSource) -> list[Place]:
+def described(settings: FactorySettings, source: QueueSource) -> list[PilotTarget]:
     """The queues that a source describes. Raises SilentError."""
     try:
         ads = _ads_of(source)
@@ -140,7 +144,7 @@ _UNLIMITED: Final = 10**8
 _SITE: Final = ("GlueSiteUniqueID", "GlueSiteName", "Site")
 
 
-def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> Place:
+def _place(settings: FactorySettings, source: QueueSource, name: str, ad: ClassAd) -> PilotTarget:
     lrms, unknown = _system(source.lrms or source.describe or first_text(ad, _LRMS) or "")
     pilot = ad.copy()
     pilot.pop("Requirements", None)
@@ -155,7 +159,7 @@ def _place(settings: Settings, source: QueueSource, name: str, ad: ClassAd) -> P
         max_pilots=source.max_pilots, max_queued=source.max_queued, rate=source.rate,
         closed=closed,
     )  # fmt: skip
-    return Place(
+    return PilotTarget(
         queue=queue, site=first_text(ad, _SITE) or source.site, lrms=lrms,
         cluster=source.cluster, words=(*words, *source.words),
     )  # fmt: skip
@@ -181,7 +185,7 @@ def _wall(ad: ClassAd) -> float:
 
 
 def _options(
-    settings: Settings, source: QueueSource, name: str, ad: ClassAd, lrms: str
+    settings: FactorySettings, source: QueueSource, name: str, ad: ClassAd, lrms: str
 ) -> tuple[tuple[str, ...], str]:
     """The options that follow from the pilot's request; or why there are none."""
     request = settings.pilot.request
@@ -204,7 +208,7 @@ def _options(
 # --- demand -------------------------------------------------------------------------------------
 
 
-def jobs(source: DemandSource, ledger: Ledger, ours: Collection[str]) -> list[Job]:
+def jobs(source: DemandSource, ledger: Ledger, ours: Collection[str]) -> list[DemandJob]:
     """The jobs of a source. Raises SilentError.
 
     Args:
@@ -272,29 +276,29 @@ def _delegated(place: str, own: Ledger, ours: Collection[str]) -> Iterator[Class
 # --- reports ------------------------------------------------------------------------------------
 
 
-def reports(folder: str | None) -> Reports:
+def reports(folder: str | None) -> PilotReports:
     """What pilots report in a directory; nothing, and not kept, where it cannot be read.
 
     A pilot writes the file of its key, by a rename: its state on the first line (``starting``,
     ``idle``, ``busy`` or ``draining``), and from the second on its ad, if it has one.
     """
     if folder is None:
-        return Reports()
+        return PilotReports()
     try:
         with os.scandir(folder) as entries:
             names = {entry.name for entry in entries}
     except OSError:
-        return Reports()
+        return PilotReports()
     words = {}
     for name in names:
         if not name.endswith((_END, _LEND, _GIVEN)) and not name.startswith("."):
             word = _word(Path(folder, name), asked=f"{name}{_END}" in names)
             if word is not None:
                 words[name] = word
-    return Reports(words, kept=True)
+    return PilotReports(words, kept=True)
 
 
-def _word(path: Path, *, asked: bool) -> Word | None:
+def _word(path: Path, *, asked: bool) -> PilotReport | None:
     try:
         with plain(path) as file:
             since = os.fstat(file.fileno()).st_mtime
@@ -308,7 +312,7 @@ def _word(path: Path, *, asked: bool) -> Word | None:
         state = PilotState.STARTING
     if state is PilotState.QUEUED:
         state = PilotState.STARTING
-    return Word(state, since, _own_ad(rest) if rest.strip() else None, asked)
+    return PilotReport(state, since, _own_ad(rest) if rest.strip() else None, asked)
 
 
 def _own_ad(text: str) -> ClassAd | None:

@@ -8,35 +8,93 @@ here or in another process, goes on from the record. Clocks come from outside.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from matchmaker.classad import ClassAd, dumps
+from matchmaker.delegation import states
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.record import Record, State
-from matchmaker.pilots.factory import demand as demands
-from matchmaker.pilots.factory import sources, stock
-from matchmaker.pilots.factory.effects import (
-    end,
-    end_decided,
-    handed_again,
-    lend_decided,
-    renewed,
-    submit,
+from matchmaker.delegation.record import LIVE, Record, State
+from matchmaker.pilots.factory import inventory, sources
+from matchmaker.pilots.factory.services import (
+    PilotRow,
+    Reservation,
+    Service,
+    Services,
+    TakenOverError,
 )
-from matchmaker.pilots.factory.means import Known, Means, beat
-from matchmaker.pilots.factory.services import Row, Service, TakenOverError
-from matchmaker.pilots.factory.sources import Place, SilentError
+from matchmaker.pilots.factory.sources import PilotTarget, SilentError
 from matchmaker.pilots.policy.estimates import estimate
 from matchmaker.pilots.policy.snapshot import (
     Decision,
     Demand,
+    Pilot,
     PilotQueue,
     PilotSnapshot,
     PilotState,
 )
+from matchmaker.pilots.wire import connect
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.delegate import Delegator
+    from matchmaker.delegation.ledger import Ledger
+    from matchmaker.pilots.factory.settings import FactorySettings
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class FactoryContext:
+    """What a factory works with.
+
+    Attributes:
+        settings: its file.
+        rule: the decision, from a snapshot and a seed.
+        ledger: the records of pilots as jobs.
+        services: the factory's own tables.
+        delegator: who hands pilots over to a batch system, by its name in the ledger.
+        clock: gives the time in seconds since 1970, and does not jump while the process lives.
+        new_key: makes the keys of pilots.
+        serves: whether pilots are submitted to a queue by this service.
+    """
+
+    settings: FactorySettings
+    rule: Callable[[PilotSnapshot, int], Decision]
+    ledger: Ledger
+    services: Services
+    delegator: Callable[[str], Delegator]
+    clock: Callable[[], float]
+    new_key: Callable[[], str]
+    serves: Callable[[PilotTarget], bool] = lambda _: True
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class FactoryState:
+    """What a cycle leaves to the next in the same process; a restart begins with the first.
+
+    Attributes:
+        service: the service's row.
+        places: the queues by source, and when each source last answered.
+        first_seen: when each job was first seen; None before the first answer.
+        over: the pilots that ended and whose results were not taken yet; None before the first
+            look, which finds those that an earlier process left.
+        ads: the ads of the last snapshot by their text: equal ones are matched once.
+    """
+
+    service: Service
+    places: Mapping[int, tuple[float, tuple[PilotTarget, ...]]] = attrs.Factory(dict)
+    first_seen: Mapping[str, float] | None = None
+    over: tuple[PilotRow, ...] | None = None
+    ads: Mapping[str, ClassAd] = attrs.Factory(dict)
+
+
+def beat(means: FactoryContext, known: FactoryState, **changes: Any) -> FactoryState:
+    """Writes down that the service lives, with what has changed of it."""
+    service = attrs.evolve(known.service, beat=means.clock(), **changes)
+    return attrs.evolve(known, service=attrs.evolve(service, wish=means.services.save(service)))
+
 
 _HISTORY: Final = 14 * 86_400.0
 """For how many seconds the pilots of a queue say what it is like."""
@@ -47,7 +105,7 @@ _TIDY: Final = 500
 # --- one cycle ------------------------------------------------------------------------------------
 
 
-def cycle(means: Means, known: Known) -> Known:
+def cycle(means: FactoryContext, known: FactoryState) -> FactoryState:
     """One cycle. Raises LedgerError and TakenOverError; every other trouble is on record."""
     now = means.clock()
     silence = _looked(means, known)
@@ -65,7 +123,8 @@ def cycle(means: Means, known: Known) -> Known:
     queues = _queues(means, places, silence, now)
     walls = {name: place.queue.wall for name, place in places.items()}
     pilots = tuple(
-        stock.pilot(row, records.get(row.key), reports, walls.get(row.queue, 0.0)) for row in rows
+        inventory.pilot(row, records.get(row.key), reports, walls.get(row.queue, 0.0))
+        for row in rows
     )
     snapshot = PilotSnapshot(
         now=now, demand=demand, queues=queues, pilots=pilots, memory=known.service.memory
@@ -89,7 +148,7 @@ def cycle(means: Means, known: Known) -> Known:
     return beat(means, known, facts=facts)
 
 
-def _looked(means: Means, known: Known) -> dict[str, str]:
+def _looked(means: FactoryContext, known: FactoryState) -> dict[str, str]:
     """Reconciles every batch system; why one gave no answer, by its name.
 
     One without pilots too: what its queue has left of pilots that ended is removed.
@@ -111,14 +170,14 @@ def _looked(means: Means, known: Known) -> dict[str, str]:
 
 
 def _settled(
-    means: Means, known: Known, reports: stock.Reports
-) -> tuple[Known, list[Row], dict[str, Record]]:
+    means: FactoryContext, known: FactoryState, reports: inventory.PilotReports
+) -> tuple[FactoryState, list[PilotRow], dict[str, Record]]:
     """Writes down what became of the pilots; gives those that live, and their records."""
     live = means.services.live()
     records = {record.key: record for record in means.ledger.records([row.key for row in live])}
     settings = means.settings.pilot
     after = [
-        stock.settled(
+        inventory.settled(
             row, records.get(row.key), reports.words.get(row.key), settings.early,
             kept=reports.kept,
         )
@@ -136,7 +195,7 @@ def _settled(
     )  # fmt: skip
 
 
-def _taken(means: Means, over: Sequence[Row]) -> tuple[Row, ...]:
+def _taken(means: FactoryContext, over: Sequence[PilotRow]) -> tuple[PilotRow, ...]:
     """Takes the results of pilots that ended a while ago; gives the others.
 
     A paused pilot is cancelled: another one may start sooner elsewhere.
@@ -165,7 +224,9 @@ def _taken(means: Means, over: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(left)
 
 
-def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Place], list[str]]:
+def _places(
+    means: FactoryContext, known: FactoryState, now: float
+) -> tuple[FactoryState, dict[str, PilotTarget], list[str]]:
     """The queues by name, of sources that answer or did so lately, and which were silent."""
     settings = means.settings
     found = {queue.name: sources.written(settings, queue) for queue in settings.queue}
@@ -187,11 +248,15 @@ def _places(means: Means, known: Known, now: float) -> tuple[Known, dict[str, Pl
 
 
 def _demand(
-    means: Means, known: Known, rows: Iterable[Row], pilots: Iterable[ClassAd], now: float
-) -> tuple[Known, tuple[Demand, ...] | None, list[str]]:
+    means: FactoryContext,
+    known: FactoryState,
+    rows: Iterable[PilotRow],
+    pilots: Iterable[ClassAd],
+    now: float,
+) -> tuple[FactoryState, tuple[Demand, ...] | None, list[str]]:
     """Demand by kind, or None where a source is silent; and which were."""
     ours = {row.key for row in rows}
-    jobs: list[demands.Job] = []
+    jobs: list[inventory.DemandJob] = []
     silent = []
     for source in means.settings.demand:
         try:
@@ -204,16 +269,16 @@ def _demand(
     seen = {
         job.id: (before or {}).get(job.id, min(job.queued or now, now)) for job in jobs if job.id
     }
-    names = demands.needed(pilots)
-    found = demands.kinds(jobs, names, seen, now, before=before)
+    names = inventory.needed(pilots)
+    found = inventory.kinds(jobs, names, seen, now, before=before)
     return attrs.evolve(known, first_seen=seen), found, []
 
 
 def _queues(
-    means: Means, places: Mapping[str, Place], silence: Mapping[str, str], now: float
+    means: FactoryContext, places: Mapping[str, PilotTarget], silence: Mapping[str, str], now: float
 ) -> tuple[PilotQueue, ...]:
     """The queues of a snapshot, with what their history says."""
-    history = stock.histories(means.services.history(now - _HISTORY))
+    history = inventory.histories(means.services.history(now - _HISTORY))
     made = []
     for place in places.values():
         queue, closed = place.queue, place.queue.closed
@@ -226,7 +291,7 @@ def _queues(
     return tuple(made)
 
 
-def _same_ads(known: Known, snapshot: PilotSnapshot) -> tuple[Known, PilotSnapshot]:
+def _same_ads(known: FactoryState, snapshot: PilotSnapshot) -> tuple[FactoryState, PilotSnapshot]:
     """The snapshot with the ads of the one before where they are equal."""
     kept: dict[str, ClassAd] = {}
 
@@ -254,7 +319,7 @@ _MOST_SAID: Final = 1000
 
 
 def _facts(
-    snapshot: PilotSnapshot, decision: Decision, places: Mapping[str, Place]
+    snapshot: PilotSnapshot, decision: Decision, places: Mapping[str, PilotTarget]
 ) -> dict[str, Any]:
     """The numbers and reasons of a cycle, as values that JSON can hold."""
     counts: dict[str, dict[str, int]] = {}
@@ -299,7 +364,7 @@ def _facts(
 
 
 def run(
-    means: Means, service: Service, *, steady: Callable[[], float],
+    means: FactoryContext, service: Service, *, steady: Callable[[], float],
     wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
     most: int | None = None,
 ) -> Service:  # fmt: skip
@@ -315,7 +380,7 @@ def run(
 
     Raises what a cycle raises that is no passing trouble; the row says so.
     """
-    known = Known(service=service)
+    known = FactoryState(service=service)
     left = most
     try:
         while True:
@@ -352,13 +417,13 @@ _LOOK: Final = 2.0
 """How many seconds pass at most until a wish to stop is seen."""
 
 
-def end_pilots(means: Means, service: Service) -> Service:
+def end_pilots(means: FactoryContext, service: Service) -> Service:
     """Ends the free pilots of a service that does not run, which this process has taken."""
-    known = Known(service=attrs.evolve(service, wish="end"))
+    known = FactoryState(service=attrs.evolve(service, wish="end"))
     return _closed(means, known, "stopped", "its pilots were ended by command")
 
 
-def _closed(means: Means, known: Known, state: str, reason: str) -> Service:
+def _closed(means: FactoryContext, known: FactoryState, state: str, reason: str) -> Service:
     """Writes down the end of a service; with the wish ``end``, its free pilots end first."""
     service = known.service
     if service.wish == "end":
@@ -371,3 +436,189 @@ def _closed(means: Means, known: Known, state: str, reason: str) -> Service:
     )
     means.services.save(service)
     return service
+
+
+# --- effects
+
+_TOKEN_SECONDS: Final = 7 * 86_400.0
+"""How long a pilot may wait in its queue until it registers."""
+
+
+def handed_again(
+    means: FactoryContext, service: Service, rows: list[PilotRow], records: Mapping[str, Record],
+    places: Mapping[str, PilotTarget],
+) -> list[PilotRow]:  # fmt: skip
+    """Hands over what was reserved before a crash, under the same key; gives the live pilots.
+
+    What is reserved counts: it is neither forgotten nor reserved again.
+    """
+    left = [row for row in rows if row.service == service.name and row.key not in records]
+    gone = set()
+    for row in left:
+        place = places.get(row.queue)
+        why = _handed(means, place, row) if place is not None else "no source has the queue now"
+        if why:
+            means.services.update([_refused(means, row, why, failed=place is not None)])
+            gone.add(row.key)
+    return [row for row in rows if row.key not in gone]
+
+
+def _refused(means: FactoryContext, row: PilotRow, why: str, *, failed: bool) -> PilotRow:
+    return attrs.evolve(row, ended=means.clock(), live=False, failed=failed, reason=why[:300])
+
+
+def _handed(means: FactoryContext, place: PilotTarget, row: PilotRow) -> str:
+    """Hands a reserved pilot over; why it could not be, or nothing."""
+    ad = ClassAd({"Pilot": row.key, "Queue": row.queue, "Service": row.service})
+    try:
+        _give_token(means, row.key)
+        means.delegator(place.system).submit(
+            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease,
+            # A factory that is gone leaves no pilots that start weeks later.
+            lease_from="submit",
+        )  # fmt: skip
+    except LedgerError:
+        raise
+    except (ValueError, OSError) as error:
+        sources.forget(means.settings.pilot.reports, row.key)
+        return " ".join(str(error).split()) or type(error).__name__
+    return ""
+
+
+def _give_token(means: FactoryContext, key: str) -> None:
+    """Gets a pilot its own token from the binder. Raises OSError and ValueError."""
+    pilot = means.settings.pilot
+    if pilot.binder is None or pilot.token is None or pilot.reports is None:
+        return
+    tls = None if pilot.ca is None else connect.authorities([pilot.ca])
+    own = Path(pilot.token).read_text("ascii").strip()
+    place = connect.Place(address=pilot.binder, token=own, tls=tls)
+
+    async def asked() -> str:
+        async with connect.factory(place) as binder:
+            return await binder.pilot_token(key, seconds=_TOKEN_SECONDS)
+
+    try:
+        text = asyncio.run(asked())
+    except (OSError, ValueError) as error:
+        said = str(error) or type(error).__name__
+        raise ValueError(f"the binder at {pilot.binder} gave no token: {said}") from error
+    sources.give_token(pilot.reports, key, text)
+
+
+def submit(
+    means: FactoryContext,
+    known: FactoryState,
+    decision: Decision,
+    places: Mapping[str, PilotTarget],
+) -> tuple[FactoryState, list[PilotRow], list[str]]:
+    """Reserves what was decided, within the caps, and hands it over."""
+    wanted = []
+    for one in decision.submissions:
+        if (place := places.get(one.queue)) is not None:
+            most, most_queued = place.queue.max_pilots, place.queue.max_queued
+            wanted.append(Reservation(one.queue, place.system, one.count, most, most_queued))
+    if not wanted:
+        return known, [], []
+    caps = means.settings.caps
+    reserved = means.services.reserve(
+        known.service, wanted, means.clock(), means.new_key,
+        most=caps.pilots, most_queued=caps.queued,
+    )  # fmt: skip
+    service = known.service
+    counted = attrs.evolve(service, submitted=service.submitted + len(reserved))
+    known = attrs.evolve(known, service=counted)
+    made, closed = [], dict[str, str]()
+    for row in reserved:
+        why = closed.get(row.queue)
+        if why is None and (why := _handed(means, places[row.queue], row)):
+            # The others of this queue would be refused alike: one counts as lost.
+            means.services.update([_refused(means, row, why, failed=True)])
+            closed[row.queue] = why
+        elif why:
+            means.services.update([_refused(means, row, why, failed=False)])
+        else:
+            made.append(row)
+        if means.clock() - known.service.beat > means.settings.beat:
+            known = beat(means, known)
+    return known, made, [f"{queue}: {why}" for queue, why in closed.items()]
+
+
+def end_decided(
+    means: FactoryContext, service: Service, decision: Decision, rows: Iterable[PilotRow],
+    pilots: Iterable[Pilot],
+) -> tuple[int, list[str]]:  # fmt: skip
+    """Ends this service's pilots that the decision names; how many, and what went wrong."""
+    wanted = {one.pilot for one in decision.ends}
+    mine = {row.key: row for row in rows if row.service == service.name and row.key in wanted}
+    return end(means, [mine[pilot.key] for pilot in pilots if pilot.key in mine])
+
+
+def lend_decided(
+    means: FactoryContext, service: Service, decision: Decision, rows: Iterable[PilotRow]
+) -> list[str]:
+    """Lends this service's pilots that the decision names, and no others; what went wrong.
+
+    A pilot takes other work only from where it reports: without such a directory none is lent.
+    """
+    folder = means.settings.pilot.reports
+    if folder is None:
+        return ["no pilot is lent: [pilot] reports is not given"] if decision.lends else []
+    mine = {row.key for row in rows if row.service == service.name}
+    takes = {one.pilot: one.takes for one in decision.lends if one.pilot in mine}
+    try:
+        sources.lend(folder, takes, mine)
+    except OSError as error:
+        return [f"pilots cannot be lent: {folder}: {error.strerror or error}"]
+    return []
+
+
+def end(means: FactoryContext, rows: Sequence[PilotRow]) -> tuple[int, list[str]]:
+    """Asks pilots to end before their next job, and cancels those that have not started.
+
+    A pilot that reports first and then asks whether it shall end is never cancelled at work: the
+    wish is written before its report is read again.
+    """
+    folder = means.settings.pilot.reports
+    troubles = []
+    asked = list(rows)
+    if folder is not None:
+        for row in rows:
+            try:
+                sources.ask_to_end(folder, row.key)
+            except OSError as error:
+                troubles.append(f"{row.key} cannot be asked to end: {error.strerror or error}")
+                asked.remove(row)
+        there = sources.reports(folder)
+        if not there.kept:
+            return 0, [*troubles, f"{folder} cannot be read: no pilot is cancelled"]
+        waiting = [row for row in asked if row.key not in there.words]
+    else:
+        waiting = asked
+    for cluster in sorted({row.cluster for row in waiting}):
+        keys = [row.key for row in waiting if row.cluster == cluster]
+        records = [r for r in means.ledger.records(keys) if r.state in LIVE]
+        means.ledger.save([(r, states.wish_end(r)) for r in records if not r.cancel_wanted])
+        report = means.delegator(cluster).reconcile(keys)
+        troubles += [f"{key}: {why}" for key, why in report.troubles]
+    return len(asked), troubles
+
+
+def renewed(
+    means: FactoryContext, rows: Iterable[PilotRow], records: Mapping[str, Record]
+) -> list[str]:
+    """Begins the leases anew that have run for a third of their length."""
+    troubles = []
+    now = means.clock()
+    for row in rows:
+        record = records.get(row.key)
+        if record is None or record.cancel_wanted or record.state is State.CANCELLING:
+            continue
+        if record.lease_until - now < record.lease * 2 / 3:
+            try:
+                means.delegator(row.cluster).renew(row.key)
+            except LedgerError:
+                raise
+            except ValueError as error:
+                troubles.append(str(error))
+    return troubles
