@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean.entries import AT_MOST, SUMS
-from matchmaker.glue.clean.typed import (
+from matchmaker.glue.clean import (
     ALL_RULES,
     ALWAYS,
     DEFAULT_RULES,
@@ -17,6 +16,7 @@ from matchmaker.glue.clean.typed import (
     clean_text,
     values,
 )
+from matchmaker.glue.clean.rules import AT_MOST, SUMS
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Attributes, Entry
 from matchmaker.glue.schema import attribute, attributes

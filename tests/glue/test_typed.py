@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean.typed import typed, values
+from matchmaker.glue.clean import typed, values
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Attributes, Entry
 from matchmaker.glue.schema import attribute, attributes

@@ -16,7 +16,7 @@ from matchmaker import glue, parse_ads
 from matchmaker._data import data_text
 from matchmaker.cli import described
 from matchmaker.glue import VALIDATORS, Attributes, Entry, Issue
-from matchmaker.glue.clean.entries import AT_MOST, SUMS
+from matchmaker.glue.clean.rules import AT_MOST, SUMS
 from matchmaker.glue.clean.validators import validated
 from matchmaker.glue.publish.site_file import site_values, with_site
 from matchmaker.glue.publish.tree1 import entries13

@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.clean.entries import AT_MOST, ENTRY_RULES, OTHER, SUMS, TABLES, Case
-from matchmaker.glue.clean.texts import RULES_OF_ACCESS, TEXT_RULES
-from matchmaker.glue.clean.typed import ALL_RULES, ALWAYS, Cleaner, typed
+from matchmaker.glue.clean import ALL_RULES, ALWAYS, Cleaner, typed
+from matchmaker.glue.clean.rules import (
+    AT_MOST,
+    ENTRY_RULES,
+    OTHER,
+    RULES_OF_ACCESS,
+    SUMS,
+    TABLES,
+    TEXT_RULES,
+    Case,
+)
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, issue
 from matchmaker.glue.schema import attribute, attributes

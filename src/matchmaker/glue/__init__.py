@@ -20,7 +20,7 @@ import attrs
 
 from matchmaker._files import replacing
 from matchmaker.classad import ClassAd
-from matchmaker.glue.clean.typed import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
+from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
 from matchmaker.glue.flatten import (
     SubClusterChoice,
     ads,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from matchmaker.glue.access import HOLDERS, AccessPolicies, agreed_queues, agreeing, damaged
-from matchmaker.glue.clean.typed import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
+from matchmaker.glue.clean import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import Record, duplicate, normal_name, rdns

@@ -13,7 +13,7 @@ from matchmaker.broker import Queues
 from matchmaker.cli import picking, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import Access, of_ad, required
-from matchmaker.glue.clean.typed import VALIDATORS, doubts
+from matchmaker.glue.clean import VALIDATORS, doubts
 from matchmaker.glue.issues import LEVELS, Issue, lines, tally, total
 from matchmaker.glue.query import admits, check_name, parse_query, short_name, short_names, value_of
 from matchmaker.glue.schema import attribute

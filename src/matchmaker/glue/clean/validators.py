@@ -22,8 +22,8 @@ from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.quoting import shorten
-from matchmaker.glue.clean.entries import moment
-from matchmaker.glue.clean.typed import typed
+from matchmaker.glue.clean import typed
+from matchmaker.glue.clean.rules import moment
 from matchmaker.glue.entries import Entry
 from matchmaker.glue.issues import LEVELS, Report
 from matchmaker.glue.linking import rdns
@@ -148,7 +148,7 @@ def validated(
     """The entries of a source, as they are; what the tools find in them is reported.
 
     >>> from matchmaker.glue.entries import Attributes
-    >>> from matchmaker.glue.clean.typed import VALIDATORS
+    >>> from matchmaker.glue.clean import VALIDATORS
     >>> from datetime import UTC
     >>> place = Attributes([("objectClass", "GLUE2Location"), ("GLUE2LocationID", "l"),
     ...                     ("GLUE2LocationLatitude", "91")])

@@ -16,7 +16,7 @@ import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
-from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.clean import whole
 from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.records import (
     Cluster,

@@ -13,9 +13,8 @@ from typing import Final
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import is_number
-from matchmaker.glue.clean.entries import HS06
-from matchmaker.glue.clean.texts import UNLIMITED
-from matchmaker.glue.publish.writer import text_of
+from matchmaker.glue.clean import text_of
+from matchmaker.glue.clean.rules import HS06, UNLIMITED
 from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import attribute, benchmark_attributes, convert, short_names
 from matchmaker.glue.v2 import glue2_to_glue1 as translate

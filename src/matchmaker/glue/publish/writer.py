@@ -7,16 +7,15 @@ there are, and `entries` writes LDIF.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Final
 
 import attrs
 
-from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.classad.values import MAX_INT
+from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.access import CLOSED, RULES
-from matchmaker.glue.clean.texts import RULES_OF_ACCESS, UNLIMITED
+from matchmaker.glue.clean import text_of
+from matchmaker.glue.clean.rules import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import rdn
@@ -29,44 +28,9 @@ _KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more th
 _NAMED_BY: Final = {**glue13.IDS, **glue20.IDS}
 _OTHER: Final = "GLUE2EntityOtherInfo"
 _NONE: Final[Values] = {}
-_NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
 _UNKNOWN: Final = "undefined"
 _UNKNOWN_NUMBER: Final = "444444"
 Pairs = Iterable[tuple[str, str]]
-
-
-def text_of(name: str, value: Value) -> str | None:
-    """A value as a directory holds it; None where it has no room for it.
-
-    >>> text_of("GlueHostNetworkAdapterOutboundIP", True), text_of("GlueCEStateFreeCPUs", 7)
-    ('TRUE', '7')
-    >>> text_of("GlueCEStateFreeCPUs", "many") is None
-    True
-    """
-    known = attribute(name)
-    if known is None or isinstance(value, ClassAd):
-        return None
-    if isinstance(value, bool):
-        # GLUE 2.0 has its booleans as text, in small letters.
-        return str(value).upper() if known.ldap == "boolean" else str(value).lower()
-    if known.classad in ("integer", "real"):
-        return _number(name, known.ldap, value)
-    if known.ldap == "boolean" or not isinstance(value, str):
-        return None
-    text = value.strip()
-    if not text or (known.version == "1.3" and not text.isascii()) or not text.isprintable():
-        return None
-    return text
-
-
-def _number(name: str, ldap: str, value: Value) -> str | None:
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    if abs(value) > MAX_INT:  # no reader takes it for a number
-        return None
-    if value == UNLIMITED and name in _NO_LIMIT:
-        return "0"
-    return str(round(value)) if ldap == "integer" else f"{value:.15g}"
 
 
 _OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})

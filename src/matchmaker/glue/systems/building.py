@@ -17,7 +17,7 @@ import attrs
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES, is_vo
-from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
     NOT_KNOWN,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES
-from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report
 from matchmaker.glue.records import GlueRecords
 from matchmaker.glue.systems.building import (

@@ -24,7 +24,7 @@ from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES, agreed_queues, is_vo
-from matchmaker.glue.clean.typed import whole
+from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
     QUEUE,

@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 from matchmaker.classad import UNDEFINED, Value
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, denies, vo_of
-from matchmaker.glue.clean.entries import HS06, moment
-from matchmaker.glue.clean.texts import UNLIMITED
-from matchmaker.glue.clean.typed import Facts, typed, whole
+from matchmaker.glue.clean import Facts, typed, whole
+from matchmaker.glue.clean.rules import HS06, UNLIMITED, moment
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values

@@ -28,7 +28,7 @@ from matchmaker.glue.access import (
     unknown,
     without_rules,
 )
-from matchmaker.glue.clean.typed import Facts
+from matchmaker.glue.clean import Facts
 from matchmaker.glue.issues import Report
 from matchmaker.glue.linking import (
     Children,
