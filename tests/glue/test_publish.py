@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.clean import text_of
-from matchmaker.glue.linking import rdn, rdns
+from matchmaker.glue.entries import rdn, rdns
 from matchmaker.glue.publish.describe import common, host_values
 from matchmaker.glue.publish.site_file import with_site
 from matchmaker.glue.publish.tree1 import entries13

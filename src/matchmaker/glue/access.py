@@ -21,7 +21,6 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.functions.control import FQAN, rule_texts
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.linking import Record, dangling, finding, home, keys_of, rdns
 from matchmaker.glue.records import ComputingElement, Values, VOView, texts
 
 RULES: Final = "GlueCEAccessControlBaseRule"
@@ -193,83 +192,9 @@ def restricted(values: Values, others: Iterable[Sequence[Value]]) -> Values:
     if not given or own in given:
         return values
     also = required({ALSO: values[ALSO]} if ALSO in values else {})
-    return _with(values, [*also, given[0][0] if len(given) == len(given[0]) == 1 else given], ALSO)
-
-
-# GLUE 2.0: policies, and what they are of
-
-
-@attrs.frozen(slots=True)
-class AccessPolicies:
-    """The rules of shares and endpoints, by kind, service and id in lower case."""
-
-    _rules: Mapping[tuple[str, str, str], Sequence[str]]
-
-    @classmethod
-    def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> AccessPolicies:
-        """Link the policies among records by class.
-
-        The id of a policy is unique only within its owner: ARC repeats one under every
-        endpoint. HTCondor-CE puts the access policy of its endpoint below a share.
-        """
-        targets = {
-            "Share": _ids(kinds["glue2computingshare"], kinds["glue2storageshare"]),
-            "Endpoint": _ids(kinds["glue2computingendpoint"]),
-        }
-        found: dict[tuple[str, str, str], list[str]] = {}
-        for kind, usual in (("Mapping", "Share"), ("Access", "Endpoint")):
-            for policy in kinds[f"glue2{kind.lower()}policy"]:
-                for place in _owners(policy, usual, targets, report):
-                    if POLICY_RULE in policy.values:
-                        rules = readable(policy.texts(POLICY_RULE))
-                        found.setdefault(place, []).extend(rules)
-        return cls({place: list(dict.fromkeys(rules)) for place, rules in found.items()})
-
-    def access(self, share: Record, endpoint: Record | None) -> Values:
-        """Return the access that a share and an endpoint publish; both must admit.
-
-        The rules of the share are its own. An endpoint that has them all, and no denial, adds none.
-        """
-        places = [("Share", share)] + ([] if endpoint is None else [("Endpoint", endpoint)])
-        found = (self._rules.get((of, home(one), one.id.lower())) for of, one in places)
-        lists = [list(rules) for rules in found if rules is not None]
-        made: dict[str, Value] = {RULES: list[Value](lists[0])} if lists else {}
-        for rules in lists[1:]:
-            more = {folded(r) for r in lists[0] if not denies(r)} - {*map(folded, rules)}
-            if more or any(map(denies, rules)):
-                made[ALSO] = [list[Value](rules)]
-        return made
-
-
-def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
-    """Return the services that have a record of an id, all in lower case."""
-    found: dict[str, set[str]] = {}
-    for record in (record for records in kinds for record in records):
-        found.setdefault(record.id.lower(), set()).add(home(record))
-    return found
-
-
-def _owners(
-    policy: Record, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the owners of a policy: ``Share`` or ``Endpoint``, its service, and its id."""
-    kind = "Mapping" if usual == "Share" else "Access"
-    name = f"GLUE2{kind}Policy{usual}ForeignKey"
-    named = [(usual, key) for key in keys_of(policy, (name,), "")]
-    placed = rdns(policy.entry.dn)
-    places = [(of, placed.get(f"glue2{of.lower()}id", "").lower()) for of in (usual, *targets)]
-    known = [(of, ident) for of, ident in named if ident in targets[of]]
-    if not known:
-        known = [(of, ident) for of, ident in places if ident and ident in targets[of]][:1]
-        for of, ident in named if placed.get("glue2serviceid") and targets[usual] else ():
-            report(dangling(policy, f"GLUE2{of}ID={ident}"))
-    for of, ident in known:
-        services = targets[of][ident]
-        # The ids of shares and endpoints may repeat in other services.
-        if home(policy) in services or len(services) == 1:
-            yield of, home(policy) if home(policy) in services else next(iter(services)), ident
-        else:
-            report(dangling(policy, f"GLUE2{of}ID={ident}"))
+    return with_rules(
+        values, [*also, given[0][0] if len(given) == len(given[0]) == 1 else given], ALSO
+    )
 
 
 # Queues, and what several descriptions say of them
@@ -278,12 +203,7 @@ def _owners(
 def published(values: Values) -> Values:
     """Return the values of a queue or view of GLUE 1.3, with those of its rules that count."""
     rules = readable(texts(values.get(RULES)))
-    return values if rules == values.get(RULES, []) else _with(values, list[Value](rules))
-
-
-def without_rules(record: Record) -> Issue:
-    """Return the finding that whom a queue admits is not known."""
-    return finding(record, "access.none", "no rule of access: whom it admits is unknown", record.id)
+    return values if rules == values.get(RULES, []) else with_rules(values, list[Value](rules))
 
 
 def views(ce: ComputingElement) -> list[tuple[VOView | None, Values]]:
@@ -329,17 +249,6 @@ def _counts(view: VOView) -> bool:
     return bool(required(view.values)) or "GLUE2" in view.values
 
 
-def agreeing(first: Record, second: Record, report: Report) -> Record:
-    """Return the first of two entries of one name; the rules of both must admit."""
-    ours, theirs = published(first.values), published(second.values)
-    made = restricted(ours, [required(theirs)])
-    if made is ours:
-        return first
-    if required(ours):
-        report(finding(second, *_CONFLICT, first.id))
-    return attrs.evolve(first, values=made)
-
-
 def agreed_queues(
     first: Sequence[ComputingElement], second: Sequence[ComputingElement], report: Report
 ) -> Iterator[ComputingElement]:
@@ -370,7 +279,7 @@ def differ(first: Iterable[str], second: Iterable[str]) -> bool:
     return set(map(folded, first)) != set(map(folded, second))
 
 
-_CONFLICT: Final = (
+CONFLICT: Final = (
     "access.conflict",
     "it is described twice with different rules of access; what only one admits is refused",
 )
@@ -378,19 +287,11 @@ _CONFLICT: Final = (
 
 def conflict(ident: str) -> Issue:
     """Return the finding that descriptions of a queue differ in whom they admit."""
-    return issue(*_CONFLICT, raw=ident)
+    return issue(*CONFLICT, raw=ident)
 
 
-def _with(values: Values, rules: Sequence[Value], name: str = RULES) -> Values:
+def with_rules(values: Values, rules: Sequence[Value], name: str = RULES) -> Values:
     """Return a copy of values, and of the record of their cleaning, with other rules of access."""
     made = cast("dict[str, Value]", copy.copy(values))
     made[name] = list[Value](rules)
     return made
-
-
-def damaged(record: Record, name: str, report: Report) -> Record:
-    """Return an entry of which a part was lost, as one that has a rule that cannot be read."""
-    said = "a part of it cannot be read; it admits nobody"
-    report(finding(record, "access.damaged", said, record.id))
-    rules = [*record.texts(name), UNREADABLE]
-    return attrs.evolve(record, values=_with(record.values, rules, name))

@@ -1,17 +1,22 @@
-"""An entry of a directory as it was published, its name and attributes as text; written as LDIF.
+"""The entries of a directory: attributes as text, names, and keys that lead to other entries.
 
-Every reader makes them (`ldif`, `ldap`, `documents`), and `typed` gives their values types.
+Every reader makes an `Entry`, and `write_entries` writes it as LDIF. A `Record` is an entry with
+its cleaned values; `linking` follows its keys.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import cached_property
+from itertools import islice
+from typing import IO, TypeVar
 
 import attrs
 
+from matchmaker.glue.issues import Issue, Report, issue
+from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import name_within
 
 
@@ -107,9 +112,9 @@ def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
     """
     count = 0
     for entry in entries:
-        lines = [_line("dn", entry.dn)]
+        lines = [_ldif_line("dn", entry.dn)]
         for name, values in entry.attributes.values_by_name.items():
-            lines += [_line(name, value) for value in values]
+            lines += [_ldif_line(name, value) for value in values]
         file.write("\n".join(lines) + "\n\n")
         count += 1
     return count
@@ -118,7 +123,7 @@ def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
 _SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
 
 
-def _line(name: str, value: str) -> str:
+def _ldif_line(name: str, value: str) -> str:
     # What looks like a lost line to a reader that mends is kept from it.
     if _SAFE.match(value) and name_within(value) is None:
         text = f"{name}: {value}"
@@ -126,3 +131,315 @@ def _line(name: str, value: str) -> str:
         encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
         text = f"{name}:: {encoded}"
     return "\n ".join([text[:76], *(text[i : i + 75] for i in range(76, len(text), 75))])
+
+
+_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
+_SPECIAL = re.compile(r'([,+"\\<>;=])')
+_CODED = re.compile(r"[^\x20-\x7e]")
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen(slots=True)
+class Record:
+    """An entry of a class that is linked, and its values."""
+
+    entry: Entry
+    id: str
+    values: Values
+
+    @cached_property
+    def rdns(self) -> Mapping[str, str]:
+        """The first value of each attribute in its name, as `rdns` gives them."""
+        return rdns(self.entry.dn)
+
+    def text(self, name: str) -> str:
+        """The one text of an attribute, empty where it is none."""
+        found = self.values.get(name)
+        return found if isinstance(found, str) else ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of an attribute, of which there may be none or several."""
+        return tuple(texts(self.values.get(name)))
+
+
+@attrs.define(slots=True)
+class Quota:
+    """A bound on the items that a source may make; the rest is left out, and reported once.
+
+    Attributes:
+        most: the greatest number.
+        what: the name of the items, in the plural.
+        report: called with the `Issue` ``link.too-many``.
+        cut: whether anything was left out.
+    """
+
+    most: int
+    what: str
+    report: Report
+    _used: int = attrs.field(default=0, init=False)
+    cut: bool = attrs.field(default=False, init=False)
+
+    def take(self, made: Iterable[_T], record: Record) -> list[_T]:
+        """Take the items of a record until the quota is used up; ask for no more of them."""
+        left = self.most - self._used
+        kept = list(islice(made, left + 1))
+        if len(kept) > left:
+            kept.pop()
+            if not self.cut:
+                self.cut = True
+                said = f"more than {self.most} {self.what}; the others are left out"
+                self.report(finding(record, "link.too-many", said))
+        self._used += len(kept)
+        return kept
+
+
+def _parts(dn: str) -> list[str]:
+    """The parts of a name, between commas that are not escaped."""
+    return _PART.findall(dn) if "\\" in dn else dn.split(",")
+
+
+def _unescaped(value: str) -> str:
+    r"""A value without escapes: ``\,`` and ``\2C`` are a comma (RFC 4514, section 2.4)."""
+    if "\\" not in value:
+        return value
+
+    def meant(found: re.Match[bytes]) -> bytes:
+        text = found[1]
+        return bytes.fromhex(text.decode("ascii")) if len(text) == 2 else text
+
+    return _ESCAPE.sub(meant, value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+
+def rdns(dn: str) -> dict[str, str]:
+    r"""The first value of each attribute in a name, by the attribute in lower case.
+
+    >>> rdns(r"GlueCEName=a\,b, O=grid")
+    {'gluecename': 'a,b', 'o': 'grid'}
+    """
+    parts: dict[str, str] = {}
+    if "\\" not in dn:
+        for part in dn.split(","):
+            attribute, _, value = part.partition("=")
+            parts.setdefault(attribute.strip().lower(), value.strip())
+        return parts
+    for part in _parts(dn):
+        attribute, _, value = part.partition("=")
+        text = value.strip()
+        if text.endswith("\\") and value[-1:] == " ":
+            text += " "  # an escaped space at the end
+        parts.setdefault(attribute.strip().lower(), _unescaped(text))
+    return parts
+
+
+def site_of(dn: str) -> str:
+    """The site, in lower case, that a name is of or under; empty for a name above the sites.
+
+    >>> site_of("Mds-Vo-name=RAL,Mds-Vo-name=local,o=grid"), site_of("GLUE2DomainID=RAL,o=glue")
+    ('ral', 'ral')
+    >>> site_of("Mds-Vo-name=resource,o=grid"), site_of("o=glue")
+    ('', '')
+    """
+    parts = rdns(dn)
+    old = parts.get("mds-vo-name", "").lower()
+    new = parts.get("glue2domainid", "").lower()
+    return new or (old if old not in ("local", "resource") else "")
+
+
+def cut(dn: str) -> tuple[str, str]:
+    r"""The first part of a name, and the name above it.
+
+    >>> cut(r"GlueCEName=a\,b,o=grid")
+    ('GlueCEName=a\\,b', 'o=grid')
+    """
+    first = _PART.match(dn)
+    end = first.end() if first else 0
+    return dn[:end], dn[end + 1 :]
+
+
+def rdn(name: str, value: str) -> str:
+    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
+
+    >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
+    'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
+    >>> rdn("o", "caf\u00e9")
+    'o=caf\\c3\\a9'
+    """
+    text = _SPECIAL.sub(r"\\\1", value)
+    # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
+    text = _CODED.sub(_in_hexadecimal, text)
+    if text[:1] in (" ", "#"):
+        text = f"\\{text}"
+    if text.endswith(" ") and len(text) > 1:
+        text = f"{text[:-1]}\\ "
+    return f"{name}={text}"
+
+
+def _in_hexadecimal(found: re.Match[str]) -> str:
+    return "".join(f"\\{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def normal_name(dn: str) -> str:
+    """A name as names are compared: without case and without spare space."""
+    lower = dn.lower()
+    plain = "\\" not in lower and " " not in lower and lower.isprintable()
+    if plain and all("=" in part for part in lower.split(",")):
+        return lower  # there is nothing to strip
+    parts = (part.partition("=") for part in _parts(lower))
+    return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
+
+
+def key_values(values: Values, attribute: str, target: str) -> list[str]:
+    """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
+    prefix = f"{target.lower()}="
+    keys = (key.strip() for key in texts(values.get(attribute)))
+    return list(
+        dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
+    )
+
+
+def home(record: Record) -> str:
+    """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
+    return record.rdns.get("glue2serviceid", "").lower()
+
+
+def unique(
+    records: Iterable[Record],
+    report: Report,
+    parent: Callable[[Record], str] = lambda record: "",
+    merge: Callable[[Record, Record], Record] = lambda first, second: first,
+) -> list[Record]:
+    """Records that have an id: the first of several with one id under one parent.
+
+    `parent` gives what an id must be unique in, without it the whole source; `merge` makes one
+    record of the first and another of the same id.
+    """
+    kept: dict[tuple[str, str], Record] = {}
+    for record in records:
+        key = parent(record), record.id.lower()
+        if not record.id:
+            report(finding(record, "link.no-id", "no id, skipped"))
+        elif (first := kept.get(key)) is None:
+            kept[key] = record
+        else:
+            report(duplicate(record, first, "its id came before, skipped"))
+            kept[key] = merge(first, record)
+    return list(kept.values())
+
+
+def duplicate(record: Record, first: Record, said: str) -> Issue:
+    """The issue of a record that is left out for another; one that says the same is only a note.
+
+    A BDII that collects from several others repeats what two of them have.
+    """
+    same = record.values == first.values
+    return finding(record, "link.repeated" if same else "link.duplicate", said, record.id)
+
+
+def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
+    """Records by the id of the target that they are under, in lower case, each group by id.
+
+    A chunk key says it, else the entry's own name.
+    """
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        keys = key_values(record.values, "GlueChunkKey", target)
+        above = keys[0] if keys else record.rdns.get(target.lower(), "")
+        grouped.setdefault(above.lower(), []).append(record)
+    return {key: by_id(group) for key, group in grouped.items()}
+
+
+def by_id(records: Iterable[Record]) -> list[Record]:
+    """Records in the order of their ids."""
+    records = list(records)
+    if len(records) < 2:
+        return records
+    return sorted(records, key=lambda record: (record.id.lower(), record.id))
+
+
+def first_key(record: Record, keys: list[str], report: Report) -> str:
+    """The first of several keys to one kind of entry; more than one is reported."""
+    if len(keys) > 1:
+        said = "several keys to one kind of entry; the first was taken"
+        report(finding(record, "link.several", said, "; ".join(keys)))
+    return keys[0] if keys else ""
+
+
+def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
+    """The issue of a key that leads nowhere.
+
+    Args:
+        record: that has the key.
+        key: as published.
+        others: of the class that the key leads to. A source that has none of them may be one part
+            of a site, whose keys lead to other parts: that is a note.
+    """
+    if not others:
+        said = "the key leads out of this source, which has nothing of that class"
+        return finding(record, "link.elsewhere", said, key)
+    return finding(record, "link.dangling", "the key leads nowhere", key)
+
+
+def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
+    """An issue about a record as a whole."""
+    return issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
+
+
+def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
+    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
+    found: dict[str, None] = {}
+    for name in names:
+        found |= {text.lower(): None for text in record.texts(name)}
+    if not found and (placed := record.rdns.get(ancestor.lower(), "")):
+        found[placed.lower()] = None
+    return list(found)
+
+
+def grouped(
+    records: Iterable[Record], names: Sequence[str], ancestor: str
+) -> dict[str, list[Record]]:
+    """Records by the ids that their keys name, in lower case, each group by id."""
+    made: dict[str, list[Record]] = {}
+    for record in records:
+        for key in keys_of(record, names, ancestor):
+            made.setdefault(key, []).append(record)
+    return {key: by_id(group) for key, group in made.items()}
+
+
+class Children:
+    """Records by what they are of, whose id is its own only within its service.
+
+    Args:
+        records: with the ids, in lower case, of what each is of, and of the service that it is in.
+    """
+
+    __slots__ = ("_by_id", "_by_place")
+
+    def __init__(self, records: Iterable[tuple[str, str, Record]]) -> None:
+        self._by_id: dict[str, list[Record]] = {}
+        self._by_place: dict[tuple[str, str], list[Record]] = {}
+        for ident, service, record in records:
+            self._by_id.setdefault(ident, []).append(record)
+            self._by_place.setdefault((service, ident), []).append(record)
+
+    @classmethod
+    def by_keys(cls, records: Iterable[Record], names: Sequence[str], ancestor: str) -> Children:
+        """Records by the ids that their keys name, or without a key by their place in the tree."""
+        return cls((key, home(r), r) for r in records for key in keys_of(r, names, ancestor))
+
+    def of(self, parent: Record, service: str | None = None) -> list[Record]:
+        """What is of a record, by id: what stands in its service, and what stands in none."""
+        place = home(parent) if service is None else service
+        return by_id(self.at(place, parent.id.lower()))
+
+    def at(self, service: str, ident: str) -> list[Record]:
+        """What is of an id in a service; where no service is given, of the id anywhere."""
+        if not service:
+            return self._by_id.get(ident, [])
+        return [*self._by_place.get((service, ident), ()), *self._by_place.get(("", ident), ())]
+
+    def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
+        """The ids and all that is of each."""
+        return iter(self._by_id.items())

@@ -1,330 +1,755 @@
-"""How entries are linked: the keys that they hold, the names that they have, and what fails.
+"""From entries to records: the keys of GLUE 1.3 and 2.0 that tie queues to clusters and storage.
 
-A `Record` is an entry with its cleaned values. Keys that lead nowhere or twice are reported, and so
-is what goes beyond a `Quota`.
+Both schemas become the same `records`. In GLUE 2.0 jobs are submitted to a computing endpoint, and
+a share says how they are treated: the pair is a Computing Element of GLUE 1.3, and shares of one
+queue are its VO views. A manager is the cluster, its execution environments are the SubClusters.
+`translation` gives the values their names and units of GLUE 1.3; those of GLUE 2.0 stay beside them
+in the ad ``GLUE2``, nested as in the gLite broker: ``GLUE2.Computing.Share.MaxCPUTime`` is in
+seconds. Parts of one record are ordered by id, as a server answers in any order.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from functools import cached_property
-from itertools import islice
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
+from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.glue.entries import Entry
-from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.records import Values, texts
+from matchmaker._limits import GLUE_LIMITS as LIMITS
+from matchmaker.classad import ClassAd, Expr, Value
+from matchmaker.glue.access import (
+    ALSO,
+    CONFLICT,
+    POLICY_RULE,
+    RULES,
+    UNREADABLE,
+    all_of,
+    denies,
+    folded,
+    published,
+    readable,
+    required,
+    restricted,
+    unknown,
+    with_rules,
+)
+from matchmaker.glue.clean import Facts
+from matchmaker.glue.entries import (
+    Children,
+    Quota,
+    Record,
+    by_id,
+    dangling,
+    finding,
+    first_key,
+    grouped,
+    home,
+    key_values,
+    keys_of,
+    rdns,
+    under,
+    unique,
+)
+from matchmaker.glue.issues import Issue, Report
+from matchmaker.glue.records import (
+    Bind,
+    Cluster,
+    ComputingElement,
+    GlueRecords,
+    Site,
+    StorageArea,
+    StorageElement,
+    SubCluster,
+    Values,
+    VOView,
+    split_id,
+)
+from matchmaker.glue.schema import GLUE2_IDS, attributes
+from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, marks
 
-_PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
-_SPECIAL = re.compile(r'([,+"\\<>;=])')
-_CODED = re.compile(r"[^\x20-\x7e]")
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+def link_glue1(
+    kinds: Mapping[str, list[Record]],
+    report: Report,
+) -> GlueRecords:
+    """Link records of the classes of `GLUE1_IDS`; what fails is reported."""
+    sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
+    areas = under(kinds["gluesa"], "GlueSEUniqueID")
+    ses = {
+        r.id.lower(): StorageElement(
+            r.id,
+            r.values,
+            tuple(StorageArea(a.id, a.values) for a in unique(areas.get(r.id.lower(), ()), report)),
+        )
+        for r in unique(kinds["gluese"], report)
+    }
+    clusters = _clusters(kinds, sites, report)
+    ces = tuple(_computing_elements(kinds, clusters, ses, report))
+    return GlueRecords(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
 
 
-_T = TypeVar("_T")
+def _clusters(
+    kinds: Mapping[str, list[Record]], sites: Mapping[str, Site], report: Report
+) -> dict[str, Cluster]:
+    subclusters = under(kinds["gluesubcluster"], "GlueClusterUniqueID")
+    clusters: dict[str, Cluster] = {}
+    for record in unique(kinds["gluecluster"], report):
+        keys = key_values(record.values, "GlueForeignKey", "GlueSiteUniqueID")
+        site_id = first_key(record, keys, report)
+        if site_id and site_id.lower() not in sites:
+            report(dangling(record, f"GlueSiteUniqueID={site_id}", sites))
+        its = unique(subclusters.pop(record.id.lower(), ()), report)
+        subs = tuple(SubCluster(r.id, r.values) for r in its)
+        if not subs:
+            said = "no SubCluster, so nothing is known of its hosts"
+            report(finding(record, "link.no-subcluster", said))
+        clusters[record.id.lower()] = Cluster(
+            record.id, record.values, site_id, sites.get(site_id.lower()), subs
+        )
+    for key, orphans in subclusters.items():
+        for record in orphans:
+            report(dangling(record, f"GlueClusterUniqueID={key}"))
+    return clusters
 
 
-@attrs.frozen(slots=True)
-class Record:
-    """An entry of a class that is linked, and its values."""
+def _computing_elements(
+    kinds: Mapping[str, list[Record]],
+    clusters: Mapping[str, Cluster],
+    ses: Mapping[str, StorageElement],
+    report: Report,
+) -> Iterator[ComputingElement]:
+    def merge(first: Record, second: Record) -> Record:
+        return agreeing(first, second, report)
 
-    entry: Entry
-    id: str
-    values: Values
+    records = unique(kinds["gluece"], report, merge=merge)
+    views = _views(kinds["gluevoview"])
+    binds: dict[str, list[Record]] = {}
+    for record in kinds["gluecesebind"]:
+        owner = record.text("GlueCESEBindCEUniqueID")
+        owner = owner or record.rdns.get("gluecesebindgroupceuniqueid", "")
+        binds.setdefault(owner.lower(), []).append(record)
+    groups = {r.id.lower(): r for r in kinds["gluecesebindgroup"]}
+    for record in records:
+        key = record.id.lower()
+        its = unique(views.pop(key, ()), report, merge=merge)
+        if split_id(record.id) is None:
+            said = "its id does not tell the batch system and the queue"
+            report(finding(record, "link.ce-id", said, record.id))
+        group = groups.pop(key, None)
+        bound = group.texts("GlueCESEBindGroupSEUniqueID") if group else ()
+        element = ComputingElement(
+            record.id,
+            published(record.values),
+            _cluster_of(record, clusters, report),
+            tuple(VOView(r.id, published(r.values)) for r in its),
+            tuple(_bind(r, ses, report) for r in by_id(unique(binds.pop(key, ()), report))),
+            bound,
+        )
+        if unknown(element):
+            report(without_rules(record))
+        yield element
+    leftover = [r for rs in (*views.values(), *binds.values(), [*groups.values()]) for r in rs]
+    for record in leftover:
+        report(finding(record, "link.dangling", "its CE is not in the snapshot", record.id))
 
-    @cached_property
-    def rdns(self) -> Mapping[str, str]:
-        """The first value of each attribute in its name, as `rdns` gives them."""
-        return rdns(self.entry.dn)
 
-    def text(self, name: str) -> str:
-        """The one text of an attribute, empty where it is none."""
-        found = self.values.get(name)
-        return found if isinstance(found, str) else ""
+def _views(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group views by the id, in lower case, of the queue that each is of: by key, else by place."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        named = key_values(record.values, "GlueChunkKey", "GlueCEUniqueID")
+        placed = record.rdns.get("glueceuniqueid", "")
+        for key in dict.fromkeys(key.lower() for key in named or [placed]):
+            found.setdefault(key, []).append(record)
+    return {key: by_id(group) for key, group in found.items()}
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of an attribute, of which there may be none or several."""
-        return tuple(texts(self.values.get(name)))
+
+def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:
+    """By foreign key, else by host name: rule 1 of the gLite broker's flattening."""
+    keys = key_values(record.values, "GlueForeignKey", "GlueClusterUniqueID")
+    named = first_key(record, keys, report)
+    found = clusters.get(named.lower()) if named else None
+    if named and found is None:
+        report(dangling(record, f"GlueClusterUniqueID={named}", clusters))
+    if found is None:
+        found = clusters.get(record.text("GlueCEInfoHostName").lower())
+    if found is None and not named:
+        said = "neither a key nor its host name leads to a cluster"
+        report(finding(record, "link.no-cluster", said))
+    return found
+
+
+def _bind(record: Record, ses: Mapping[str, StorageElement], report: Report) -> Bind:
+    se = ses.get(record.id.lower())
+    if se is None:
+        report(dangling(record, f"GlueSEUniqueID={record.id}", ses))
+    return Bind(record.id, record.text("GlueCESEBindCEAccesspoint"), record.values, se)
+
+
+ENDPOINTS: Final = (
+    "GLUE2ShareEndpointForeignKey",
+    "GLUE2ComputingShareComputingEndpointForeignKey",
+)
+"""The attributes by which a share names its endpoints."""
+
+_SUBMISSION: Final = ("jobcreation", "jobexecution", "jobsubmission")
+"""Words in what an endpoint is for (Capability_t) if it takes jobs."""
+
+_WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2benchmark"})
+"""Classes whose ids are their own only within their parents."""
+
+
+def link_glue2(
+    kinds: Mapping[str, list[Record]],
+    policies: AccessPolicies,
+    report: Report,
+    rules: frozenset[str] = frozenset(),
+    described: Collection[str] = frozenset(),
+) -> GlueRecords:
+    """Link records; what fails is reported.
+
+    `kinds` has the records of each class of `GLUE2_IDS`. Of the `rules` that are on,
+    ``clean.benchmark`` is applied here. The queues whose ids, in lower case, are `described` have
+    no values but their rules of access: another description of them stays.
+    """
+    if not any(kinds[kind] for kind in GLUE2_IDS):
+        return GlueRecords((), (), (), ())
+
+    def distinct(kind: str) -> list[Record]:
+        return unique(kinds[kind], report, home)
+
+    known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in GLUE2_IDS}
+    most = LIMITS.links + LIMITS.links_each * sum(map(len, known.values()))
+    links = Quota(most, "links", report)
+    return _Linker(known, policies, report, rules, links, described).all()
+
+
+@cache
+def _short_names() -> Mapping[str, str]:
+    """The name of each attribute without that of its class."""
+    known = dict.fromkeys(attributes().values())
+    return {its.name: its.name.removeprefix(its.owner) or its.name for its in known}
 
 
 @attrs.define(slots=True)
-class Quota:
-    """A bound on the items that a source may make; the rest is left out, and reported once.
+class _Linker:
+    """The records of one snapshot by class, and how they hang together."""
+
+    kinds: Mapping[str, list[Record]]
+    policies: AccessPolicies
+    report: Report
+    rules: frozenset[str]
+    links: Quota
+    described: Collection[str]
+    _nested: dict[int, Expr] = attrs.Factory(dict)
+    _sizes: dict[int, int] = attrs.Factory(dict)
+
+    def nested(self, record: Record | None) -> Expr:
+        """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``.
+
+        Made once for all that the entry is linked to.
+        """
+        made = self._nested.get(id(record))
+        if made is None:
+            short = _short_names()
+            items = sorted(record.values.items()) if record is not None else ()
+            ad = ClassAd({short.get(n, n): v for n, v in items if n.lower() != "objectclass"})
+            made = self._nested[id(record)] = ad.expression()
+        return made
+
+    def all(self) -> GlueRecords:
+        sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
+        elements = {e.id.lower(): e for e in storage_elements(self.kinds, self.links)}
+        clusters: dict[tuple[str, ...], Cluster] = {}
+        queues: list[ComputingElement] = []
+        hosts = self._subclusters()
+        managers = self._by_service("Manager")
+        endpoints = self._by_service("Endpoint")
+        shares = self._by_service("Share")
+        close = CloseStorage.of(self.kinds, elements, self.report)
+        # The id of a share is its own only within its service.
+        services = Counter(share.id.lower() for its in shares.values() for share in its)
+        for service in self.kinds["glue2computingservice"]:
+            key = service.id.lower()
+            site_id = self._site_of(service, sites)
+            mine = managers.pop(key, [])
+            if len(mine) > 1:
+                said = "several managers of one service; the first was taken"
+                self.report(finding(service, "link.several", said, "; ".join(m.id for m in mine)))
+            manager = mine[0] if mine else None
+            offered = {e.id.lower(): e for e in endpoints.pop(key, [])}
+            jobs = {ident: e for ident, e in offered.items() if takes_jobs(e)}
+            treated = shares.pop(key, [])
+            weighed = chain.from_iterable(
+                self._pairs(service, manager, offered, share) for share in treated
+            )
+            parts = len(jobs) + len(treated)
+            made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
+            most = max(LIMITS.queues, LIMITS.repeated * parts)
+            room = Quota(most, "queues, shares at endpoints", self.report)
+            for group in by_queue(room.take(made, service)):
+                element, share = queue_of(group)
+                if unknown(element):
+                    self.report(without_rules(share))
+                alone = services[share.id.lower()] == 1 or element.id != share.id
+                ident = element.id if alone else f"{service.id}/{share.id}"
+                cluster = None
+                if manager is not None:
+                    its = self.links.take(hosts[_service_and_id(manager)], share)
+                    subs = self._hosts_of(share, its)
+                    place = (*_service_and_id(manager), *(sub.id for sub in subs))
+                    if place not in clusters:
+                        clusters[place] = Cluster(
+                            manager.id,
+                            translate.cluster(manager),
+                            site_id,
+                            sites.get(site_id.lower()),
+                            tuple(subs),
+                        )
+                    cluster = clusters[place]
+                else:
+                    said = "no manager, so nothing is known of its hosts"
+                    self.report(finding(share, "link.no-cluster", said))
+                near = by_id(self.links.take(close.to(service.id, element.id), share))
+                binds = tuple(map(close.bind, near))
+                bound = tuple(bind.se_id for bind in binds)
+                queues.append(
+                    attrs.evolve(element, id=ident, cluster=cluster, binds=binds, bound=bound)
+                )
+        for left in (managers, endpoints, shares):
+            for key, records in left.items():
+                for record in records:
+                    self.report(dangling(record, f"GLUE2ServiceID={key}"))
+        return GlueRecords(
+            tuple(sites.values()),
+            tuple(clusters.values()),
+            tuple(queues),
+            tuple(elements.values()),
+        )
+
+    def _domains(self) -> Iterator[tuple[Record, Facts]]:
+        names = ("GLUE2LocationDomainForeignKey",)
+        places = grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
+        names = ("GLUE2ContactDomainForeignKey",)
+        contacts = grouped(self.kinds["glue2contact"], names, "GLUE2DomainID")
+        for domain in self.kinds["glue2admindomain"]:
+            key = domain.id.lower()
+            yield domain, translate.site(domain, places.get(key, []), contacts.get(key, []))
+
+    def _site_of(self, service: Record, sites: Mapping[str, Site]) -> str:
+        found = keys_of(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
+        if not found:
+            return ""
+        if found[0] not in sites:
+            self.report(dangling(service, f"GLUE2DomainID={found[0]}", sites))
+            known = service.texts("GLUE2ServiceAdminDomainForeignKey")
+            return known[0] if known else found[0]
+        return sites[found[0]].id
+
+    def _by_service(self, kind: str) -> dict[str, list[Record]]:
+        names = (f"GLUE2{kind}ServiceForeignKey", f"GLUE2Computing{kind}ComputingServiceForeignKey")
+        records = self.kinds[f"glue2computing{kind.lower()}"]
+        for record in records:
+            if not keys_of(record, names, "GLUE2ServiceID"):
+                said = "it names no service and stands under none"
+                self.report(finding(record, "link.dangling", said))
+        return grouped(records, names, "GLUE2ServiceID")
+
+    def _subclusters(self) -> dict[tuple[str, str], list[tuple[str, SubCluster]]]:
+        """The sets of hosts of each manager, with the id by which shares call them."""
+        resource, by = "GLUE2ResourceID", "GLUE2ManagerID"
+        marks, tags = self.kinds["glue2benchmark"], self.kinds["glue2applicationenvironment"]
+        marks_of = Children.by_keys(
+            marks, ("GLUE2BenchmarkExecutionEnvironmentForeignKey",), resource
+        )
+        general = Children.by_keys(marks, ("GLUE2BenchmarkComputingManagerForeignKey",), by)
+        applications = Children.by_keys(
+            tags, ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",), by
+        )
+        names = (
+            "GLUE2ResourceManagerForeignKey",
+            "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
+        )
+        environments = Children.by_keys(self.kinds["glue2executionenvironment"], names, by)
+        found: dict[tuple[str, str], list[tuple[str, SubCluster]]] = {}
+        for manager in self.kinds["glue2computingmanager"]:
+            records, its = environments.of(manager), applications.of(manager)
+            tagged = _by_environment(its)
+            most = max(LIMITS.tags, LIMITS.repeated * (len(records) + len(its)))
+            room = Quota(most, "applications on the hosts of a manager", self.report)
+            subs = found[_service_and_id(manager)] = []
+            for record in records:
+                chosen = by_id([*tagged.get("", []), *tagged.get(record.id.lower(), [])])
+                chosen = room.take(chosen, record)
+                speeds = self.links.take(marks_of.of(record) or general.of(manager), record)
+                values = translate.subcluster(
+                    record, manager, speeds, chosen, report=self.report, rules=self.rules
+                )
+                values["GLUE2"] = ClassAd(
+                    {
+                        "ExecutionEnvironment": self.nested(record),
+                        "Benchmark": [self.nested(speed) for speed in speeds],
+                        "ApplicationEnvironment": [self.nested(tag) for tag in chosen],
+                    }
+                )
+                subs.append((record.id.lower(), SubCluster(record.id, values)))
+            if not subs:
+                said = "no execution environment, so nothing is known of its hosts"
+                self.report(finding(manager, "link.no-subcluster", said))
+        known = {manager.id.lower() for manager in self.kinds["glue2computingmanager"]}
+        for key, records in environments:
+            if key not in known:
+                for record in records:
+                    self.report(dangling(record, f"GLUE2ManagerID={key}"))
+        return found
+
+    def _hosts_of(self, share: Record, hosts: Sequence[tuple[str, SubCluster]]) -> list[SubCluster]:
+        names = (
+            "GLUE2ShareResourceForeignKey",
+            "GLUE2ComputingShareExecutionEnvironmentForeignKey",
+        )
+        wanted = keys_of(share, names, "")
+        if not wanted:
+            return [sub for _, sub in hosts]
+        known = dict(hosts)
+        for key in wanted:
+            if key not in known:
+                self.report(dangling(share, f"GLUE2ResourceID={key}"))
+        chosen = [(key, known[key]) for key in wanted if key in known]
+        return [sub for _, sub in sorted(chosen, key=lambda row: row[0]) or hosts]
+
+    def _light(
+        self, made: Iterable[tuple[int, EndpointShare]], most: int, service: Record
+    ) -> Iterator[EndpointShare]:
+        """Pairs until they are made of more than `most` values; then an issue says so."""
+        for size, pair in made:
+            most -= size
+            if most < 0:
+                said = "its shares at its endpoints repeat too much; the others are left out"
+                self.report(finding(service, "link.too-many", said))
+                return
+            yield pair
+
+    def _size(self, record: Record) -> int:
+        """How many values an entry has, counted once for all that it is linked to."""
+        if id(record) not in self._sizes:
+            counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
+            self._sizes[id(record)] = sum(counts)
+        return self._sizes[id(record)]
+
+    def _pairs(
+        self,
+        service: Record,
+        manager: Record | None,
+        endpoints: Mapping[str, Record],
+        share: Record,
+    ) -> Iterator[tuple[int, EndpointShare]]:
+        """Each endpoint with a share, and the number of values that the pair is made of."""
+        wanted = keys_of(share, ENDPOINTS, "")
+        known = [
+            endpoint
+            for ident, endpoint in endpoints.items()
+            # ARC's key is the beginning of the ids of its endpoints, ``…:arex`` of ``…:arex:ac``.
+            if not wanted or any(ident == key or ident.startswith(f"{key}:") for key in wanted)
+        ]
+        if wanted and not known:
+            self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
+            known = [*endpoints.values()]
+        chosen: list[Record | None] = [*filter(takes_jobs, by_id(known))]
+        if not chosen:
+            said = "no endpoint takes its jobs; it goes by its own id"
+            self.report(finding(share, "link.no-endpoint", said))
+            chosen = [None]
+        for endpoint in chosen:
+            ce_id = translate.ce_id(endpoint, share, manager)
+            access = self.policies.access(share, endpoint)
+            parts = (endpoint, share, manager)
+            size = sum(self._size(part) for part in parts if part is not None)
+            size += len(all_of([access]))
+            if ce_id.lower() in self.described and ce_id != share.id:
+                values = Facts(GLUE2=ClassAd())
+            else:
+                values = translate.queue(endpoint, share, manager)
+                values["GLUE2"] = ClassAd(
+                    {
+                        "Computing": ClassAd(
+                            {
+                                "Endpoint": self.nested(endpoint),
+                                "Service": self.nested(service),
+                                "Manager": self.nested(manager),
+                                "Share": self.nested(share),
+                            }
+                        )
+                    }
+                )
+            values.update(access)
+            yield size, EndpointShare(ce_id, share, values, endpoint.id if endpoint else "")
+
+
+@attrs.frozen(slots=True, eq=False)
+class EndpointShare:
+    """An endpoint with a share, as GLUE 1.3 would call and describe it.
 
     Attributes:
-        most: the greatest number.
-        what: the name of the items, in the plural.
-        report: called with the `Issue` ``link.too-many``.
-        cut: whether anything was left out.
+        ce_id: the id of the queue.
+        share: of the service.
+        values: of the queue or its view.
+        endpoint: its id.
     """
 
-    most: int
-    what: str
-    report: Report
-    _used: int = attrs.field(default=0, init=False)
-    cut: bool = attrs.field(default=False, init=False)
-
-    def take(self, made: Iterable[_T], record: Record) -> list[_T]:
-        """Take the items of a record until the quota is used up; ask for no more of them."""
-        left = self.most - self._used
-        kept = list(islice(made, left + 1))
-        if len(kept) > left:
-            kept.pop()
-            if not self.cut:
-                self.cut = True
-                said = f"more than {self.most} {self.what}; the others are left out"
-                self.report(finding(record, "link.too-many", said))
-        self._used += len(kept)
-        return kept
+    ce_id: str
+    share: Record
+    values: Facts
+    endpoint: str
 
 
-def _parts(dn: str) -> list[str]:
-    """The parts of a name, between commas that are not escaped."""
-    return _PART.findall(dn) if "\\" in dn else dn.split(",")
+def takes_jobs(endpoint: Record) -> bool:
+    """Whether an endpoint takes jobs; others manage them, or are for information or delegation."""
+    said = [text.lower() for text in endpoint.texts("GLUE2EndpointCapability")]
+    return not said or any(word in text for text in said for word in _SUBMISSION)
 
 
-def _plain(value: str) -> str:
-    r"""A value without escapes: ``\,`` and ``\2C`` are a comma (RFC 4514, section 2.4)."""
-    if "\\" not in value:
-        return value
+def by_queue(pairs: Iterable[EndpointShare]) -> list[Sequence[EndpointShare]]:
+    """The pairs of each queue; of a share at several endpoints of one address there is one.
 
-    def meant(found: re.Match[bytes]) -> bytes:
-        text = found[1]
-        return bytes.fromhex(text.decode("ascii")) if len(text) == 2 else text
-
-    return _ESCAPE.sub(meant, value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
-
-
-def rdns(dn: str) -> dict[str, str]:
-    r"""The first value of each attribute in a name, by the attribute in lower case.
-
-    >>> rdns(r"GlueCEName=a\,b, O=grid")
-    {'gluecename': 'a,b', 'o': 'grid'}
+    Endpoints of one address are doors to one queue: whom one of them admits may use it. Those that
+    differ in whom they admit are so many views.
     """
-    parts: dict[str, str] = {}
-    if "\\" not in dn:
-        for part in dn.split(","):
-            attribute, _, value = part.partition("=")
-            parts.setdefault(attribute.strip().lower(), value.strip())
-        return parts
-    for part in _parts(dn):
-        attribute, _, value = part.partition("=")
-        text = value.strip()
-        if text.endswith("\\") and value[-1:] == " ":
-            text += " "  # an escaped space at the end
-        parts.setdefault(attribute.strip().lower(), _plain(text))
-    return parts
+    groups: dict[str, dict[tuple[int, str], EndpointShare]] = {}
+    for pair in pairs:
+        alone = pair.endpoint if pair.ce_id == pair.share.id else ""
+        place = id(pair.share), f"{required(pair.values)}{alone}"
+        groups.setdefault(pair.ce_id.lower(), {}).setdefault(place, pair)
+    return [[*group.values()] for group in groups.values()]
 
 
-def site_of(dn: str) -> str:
-    """The site, in lower case, that a name is of or under; empty for a name above the sites.
+def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
+    """The queue that pairs of one id are, with a view for each share that is not the queue itself.
 
-    >>> site_of("Mds-Vo-name=RAL,Mds-Vo-name=local,o=grid"), site_of("GLUE2DomainID=RAL,o=glue")
-    ('ral', 'ral')
-    >>> site_of("Mds-Vo-name=resource,o=grid"), site_of("o=glue")
-    ('', '')
+    Shares of one queue that do not say what they are to it become its views. A share that goes by
+    its id at several endpoints has theirs behind it.
     """
-    parts = rdns(dn)
-    old = parts.get("mds-vo-name", "").lower()
-    new = parts.get("glue2domainid", "").lower()
-    return new or (old if old not in ("local", "resource") else "")
+    shares = Counter(pair.share.id.lower() for pair in group)
+    own = [pair for pair in group if not translate.marks(pair.share, translate.VO_VIEW)]
+    views = [pair for pair in group if translate.marks(pair.share, translate.VO_VIEW)]
+    if len(own) > 1:
+        views, own = [*views, *own], []
+    shared = own[0].values if own else _common_values([pair.values for pair in views])
+    names = Counter(_share_name(pair.share).lower() for pair in views)
+    made = []
+    for pair in views:
+        name = _share_name(pair.share)
+        if names[name.lower()] > 1:
+            alone = shares[pair.share.id.lower()] == 1
+            name = pair.share.id if alone else f"{pair.share.id}/{pair.endpoint}"
+        made.append(VOView(name, pair.values))
+    return ComputingElement(group[0].ce_id, shared, views=tuple(made)), (own or views)[0].share
 
 
-def cut(dn: str) -> tuple[str, str]:
-    r"""The first part of a name, and the name above it.
-
-    >>> cut(r"GlueCEName=a\,b,o=grid")
-    ('GlueCEName=a\\,b', 'o=grid')
-    """
-    first = _PART.match(dn)
-    end = first.end() if first else 0
-    return dn[:end], dn[end + 1 :]
+def _share_name(share: Record) -> str:
+    """Return the name of a share of a queue: its mark, its name, or else its id."""
+    marked = translate.marks(share, translate.VO_VIEW)
+    return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
 
 
-def rdn(name: str, value: str) -> str:
-    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
-
-    >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
-    'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
-    >>> rdn("o", "caf\u00e9")
-    'o=caf\\c3\\a9'
-    """
-    text = _SPECIAL.sub(r"\\\1", value)
-    # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
-    text = _CODED.sub(_in_hexadecimal, text)
-    if text[:1] in (" ", "#"):
-        text = f"\\{text}"
-    if text.endswith(" ") and len(text) > 1:
-        text = f"{text[:-1]}\\ "
-    return f"{name}={text}"
+def _common_values(all_values: Sequence[Facts]) -> Facts:
+    """Return the values on which several views agree; each has its own rules of access."""
+    first, *others = all_values
+    made = Facts()
+    agreed = {
+        name: value
+        for name, value in first.items()
+        if name not in (RULES, ALSO)
+        and all(name in other and other[name] == value for other in others)
+    }
+    made.take(agreed, first.cleaned)
+    return made
 
 
-def _in_hexadecimal(found: re.Match[str]) -> str:
-    return "".join(f"\\{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+def _service_and_id(record: Record) -> tuple[str, str]:
+    """The service and the id of a record."""
+    return home(record), record.id.lower()
 
 
-def normal_name(dn: str) -> str:
-    """A name as names are compared: without case and without spare space."""
-    lower = dn.lower()
-    plain = "\\" not in lower and " " not in lower and lower.isprintable()
-    if plain and all("=" in part for part in lower.split(",")):
-        return lower  # there is nothing to strip
-    parts = (part.partition("=") for part in _parts(lower))
-    return ",".join(f"{attribute.strip()}={value.strip()}" for attribute, _, value in parts)
-
-
-def key_values(values: Values, attribute: str, target: str) -> list[str]:
-    """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
-    prefix = f"{target.lower()}="
-    keys = (key.strip() for key in texts(values.get(attribute)))
-    return list(
-        dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
-    )
-
-
-def home(record: Record) -> str:
-    """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
-    return record.rdns.get("glue2serviceid", "").lower()
-
-
-def unique(
-    records: Iterable[Record],
-    report: Report,
-    parent: Callable[[Record], str] = lambda record: "",
-    merge: Callable[[Record, Record], Record] = lambda first, second: first,
-) -> list[Record]:
-    """Records that have an id: the first of several with one id under one parent.
-
-    `parent` gives what an id must be unique in, without it the whole source; `merge` makes one
-    record of the first and another of the same id.
-    """
-    kept: dict[tuple[str, str], Record] = {}
-    for record in records:
-        key = parent(record), record.id.lower()
-        if not record.id:
-            report(finding(record, "link.no-id", "no id, skipped"))
-        elif (first := kept.get(key)) is None:
-            kept[key] = record
-        else:
-            report(duplicate(record, first, "its id came before, skipped"))
-            kept[key] = merge(first, record)
-    return list(kept.values())
-
-
-def duplicate(record: Record, first: Record, said: str) -> Issue:
-    """The issue of a record that is left out for another; one that says the same is only a note.
-
-    A BDII that collects from several others repeats what two of them have.
-    """
-    same = record.values == first.values
-    return finding(record, "link.repeated" if same else "link.duplicate", said, record.id)
-
-
-def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
-    """Records by the id of the target that they are under, in lower case, each group by id.
-
-    A chunk key says it, else the entry's own name.
-    """
-    grouped: dict[str, list[Record]] = {}
-    for record in records:
-        keys = key_values(record.values, "GlueChunkKey", target)
-        above = keys[0] if keys else record.rdns.get(target.lower(), "")
-        grouped.setdefault(above.lower(), []).append(record)
-    return {key: by_id(group) for key, group in grouped.items()}
-
-
-def by_id(records: Iterable[Record]) -> list[Record]:
-    """Records in the order of their ids."""
-    records = list(records)
-    if len(records) < 2:
-        return records
-    return sorted(records, key=lambda record: (record.id.lower(), record.id))
-
-
-def first_key(record: Record, keys: list[str], report: Report) -> str:
-    """The first of several keys to one kind of entry; more than one is reported."""
-    if len(keys) > 1:
-        said = "several keys to one kind of entry; the first was taken"
-        report(finding(record, "link.several", said, "; ".join(keys)))
-    return keys[0] if keys else ""
-
-
-def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
-    """The issue of a key that leads nowhere.
-
-    Args:
-        record: that has the key.
-        key: as published.
-        others: of the class that the key leads to. A source that has none of them may be one part
-            of a site, whose keys lead to other parts: that is a note.
-    """
-    if not others:
-        said = "the key leads out of this source, which has nothing of that class"
-        return finding(record, "link.elsewhere", said, key)
-    return finding(record, "link.dangling", "the key leads nowhere", key)
-
-
-def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
-    """An issue about a record as a whole."""
-    return issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
-
-
-def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
-    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
-    found: dict[str, None] = {}
-    for name in names:
-        found |= {text.lower(): None for text in record.texts(name)}
-    if not found and (placed := record.rdns.get(ancestor.lower(), "")):
-        found[placed.lower()] = None
-    return list(found)
-
-
-def grouped(
-    records: Iterable[Record], names: Sequence[str], ancestor: str
-) -> dict[str, list[Record]]:
-    """Records by the ids that their keys name, in lower case, each group by id."""
+def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
+    """Applications by the environments that they are for; under no name those that are for all."""
     made: dict[str, list[Record]] = {}
-    for record in records:
-        for key in keys_of(record, names, ancestor):
+    for record in applications:
+        names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
+        for key in keys_of(record, names, "") or [""]:
             made.setdefault(key, []).append(record)
-    return {key: by_id(group) for key, group in made.items()}
+    return made
 
 
-class Children:
-    """Records by what they are of, whose id is its own only within its service.
+Kinds: TypeAlias = Mapping[str, list[Record]]
 
-    Args:
-        records: with the ids, in lower case, of what each is of, and of the service that it is in.
-    """
 
-    __slots__ = ("_by_id", "_by_place")
+def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
+    """The storage elements of a source: services of storage, an area for each VO of a share."""
 
-    def __init__(self, records: Iterable[tuple[str, str, Record]]) -> None:
-        self._by_id: dict[str, list[Record]] = {}
-        self._by_place: dict[tuple[str, str], list[Record]] = {}
-        for ident, service, record in records:
-            self._by_id.setdefault(ident, []).append(record)
-            self._by_place.setdefault((service, ident), []).append(record)
+    def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
+        names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
+        return grouped(kinds[f"glue2{kind}"], names, ident)
+
+    service_id, share_id = "GLUE2ServiceID", "GLUE2ShareID"
+    shares = of(service_id, "storageshare", "ShareService", "StorageShareStorageService")
+    mapping = of(share_id, "mappingpolicy", "MappingPolicyShare")
+    sizes = of(share_id, "storagesharecapacity", "StorageShareCapacityStorageShare")
+    totals = of(service_id, "storageservicecapacity", "StorageServiceCapacityStorageService")
+    for service in kinds["glue2storageservice"]:
+        areas: list[StorageArea] = []
+        for share in links.take(shares.get(service.id.lower(), []), service):
+            key = share.id.lower()
+            found = translate.areas(
+                share,
+                links.take(mapping.get(key, []), share),
+                links.take(sizes.get(key, []), share),
+            )
+            areas += links.take((StorageArea(name, its) for name, its in found), share)
+        values = translate.storage(service, totals.get(service.id.lower(), []))
+        areas.sort(key=lambda area: (area.id.lower(), area.id))
+        yield StorageElement(service.id, values, tuple(areas))
+
+
+@attrs.frozen(slots=True)
+class CloseStorage:
+    """Where a queue finds the storage that is close to it."""
+
+    of_services: Mapping[str, list[Record]]
+    of_queues: Mapping[tuple[str, str], list[Record]]
+    elements: Mapping[str, StorageElement]
+    report: Report
 
     @classmethod
-    def by_keys(cls, records: Iterable[Record], names: Sequence[str], ancestor: str) -> Children:
-        """Records by the ids that their keys name, or without a key by their place in the tree."""
-        return cls((key, home(r), r) for r in records for key in keys_of(r, names, ancestor))
+    def of(
+        cls, kinds: Kinds, elements: Mapping[str, StorageElement], report: Report
+    ) -> CloseStorage:
+        """From records by class, and storage elements by id."""
+        names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
+        general: dict[str, list[Record]] = {}
+        of_queues: dict[tuple[str, str], list[Record]] = {}
+        by_service = grouped(kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
+        for service, records in by_service.items():
+            for record in records:
+                only = marks(record, CE_ID)
+                if not only:
+                    general.setdefault(service, []).append(record)
+                for ce in only:
+                    of_queues.setdefault((service, ce.lower()), []).append(record)
+        return cls(general, of_queues, elements, report)
 
-    def of(self, parent: Record, service: str | None = None) -> list[Record]:
-        """What is of a record, by id: what stands in its service, and what stands in none."""
-        place = home(parent) if service is None else service
-        return by_id(self.at(place, parent.id.lower()))
+    def to(self, service_id: str, ce_id: str) -> Iterator[Record]:
+        """What says that storage is close to a queue of a service."""
+        yield from self.of_services.get(service_id.lower(), [])
+        yield from self.of_queues.get((service_id.lower(), ce_id.lower()), [])
 
-    def at(self, service: str, ident: str) -> list[Record]:
-        """What is of an id in a service; where no service is given, of the id anywhere."""
-        if not service:
-            return self._by_id.get(ident, [])
-        return [*self._by_place.get((service, ident), ()), *self._by_place.get(("", ident), ())]
+    def bind(self, record: Record) -> Bind:
+        """The link that a record says there is."""
+        names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
+        se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
+        se = self.elements.get(names[0]) if names else None
+        if se is None:
+            self.report(dangling(record, f"GLUE2ServiceID={se_id}"))
+        mount = record.text("GLUE2ToStorageServiceLocalPath")
+        return Bind(se_id, mount, translate.bind(record), se)
 
-    def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
-        """The ids and all that is of each."""
-        return iter(self._by_id.items())
+
+@attrs.frozen(slots=True)
+class AccessPolicies:
+    """The rules of shares and endpoints, by kind, service and id in lower case."""
+
+    _rules: Mapping[tuple[str, str, str], Sequence[str]]
+
+    @classmethod
+    def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> AccessPolicies:
+        """Link the policies among records by class.
+
+        The id of a policy is unique only within its owner: ARC repeats one under every
+        endpoint. HTCondor-CE puts the access policy of its endpoint below a share.
+        """
+        targets = {
+            "Share": _ids(kinds["glue2computingshare"], kinds["glue2storageshare"]),
+            "Endpoint": _ids(kinds["glue2computingendpoint"]),
+        }
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for kind, usual in (("Mapping", "Share"), ("Access", "Endpoint")):
+            for policy in kinds[f"glue2{kind.lower()}policy"]:
+                for place in _owners(policy, usual, targets, report):
+                    if POLICY_RULE in policy.values:
+                        rules = readable(policy.texts(POLICY_RULE))
+                        found.setdefault(place, []).extend(rules)
+        return cls({place: list(dict.fromkeys(rules)) for place, rules in found.items()})
+
+    def access(self, share: Record, endpoint: Record | None) -> Values:
+        """Return the access that a share and an endpoint publish; both must admit.
+
+        The rules of the share are its own. An endpoint that has them all, and no denial, adds none.
+        """
+        places = [("Share", share)] + ([] if endpoint is None else [("Endpoint", endpoint)])
+        found = (self._rules.get((of, home(one), one.id.lower())) for of, one in places)
+        lists = [list(rules) for rules in found if rules is not None]
+        made: dict[str, Value] = {RULES: list[Value](lists[0])} if lists else {}
+        for rules in lists[1:]:
+            more = {folded(r) for r in lists[0] if not denies(r)} - {*map(folded, rules)}
+            if more or any(map(denies, rules)):
+                made[ALSO] = [list[Value](rules)]
+        return made
+
+
+def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
+    """Return the services that have a record of an id, all in lower case."""
+    found: dict[str, set[str]] = {}
+    for record in (record for records in kinds for record in records):
+        found.setdefault(record.id.lower(), set()).add(home(record))
+    return found
+
+
+def _owners(
+    policy: Record, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the owners of a policy: ``Share`` or ``Endpoint``, its service, and its id."""
+    kind = "Mapping" if usual == "Share" else "Access"
+    name = f"GLUE2{kind}Policy{usual}ForeignKey"
+    named = [(usual, key) for key in keys_of(policy, (name,), "")]
+    placed = rdns(policy.entry.dn)
+    places = [(of, placed.get(f"glue2{of.lower()}id", "").lower()) for of in (usual, *targets)]
+    known = [(of, ident) for of, ident in named if ident in targets[of]]
+    if not known:
+        known = [(of, ident) for of, ident in places if ident and ident in targets[of]][:1]
+        for of, ident in named if placed.get("glue2serviceid") and targets[usual] else ():
+            report(dangling(policy, f"GLUE2{of}ID={ident}"))
+    for of, ident in known:
+        services = targets[of][ident]
+        # The ids of shares and endpoints may repeat in other services.
+        if home(policy) in services or len(services) == 1:
+            yield of, home(policy) if home(policy) in services else next(iter(services)), ident
+        else:
+            report(dangling(policy, f"GLUE2{of}ID={ident}"))
+
+
+def without_rules(record: Record) -> Issue:
+    """Return the finding that whom a queue admits is not known."""
+    return finding(record, "access.none", "no rule of access: whom it admits is unknown", record.id)
+
+
+def agreeing(first: Record, second: Record, report: Report) -> Record:
+    """Return the first of two entries of one name; the rules of both must admit."""
+    ours, theirs = published(first.values), published(second.values)
+    made = restricted(ours, [required(theirs)])
+    if made is ours:
+        return first
+    if required(ours):
+        report(finding(second, *CONFLICT, first.id))
+    return attrs.evolve(first, values=made)
+
+
+def damaged(record: Record, name: str, report: Report) -> Record:
+    """Return an entry of which a part was lost, as one that has a rule that cannot be read."""
+    said = "a part of it cannot be read; it admits nobody"
+    report(finding(record, "access.damaged", said, record.id))
+    rules = [*record.texts(name), UNREADABLE]
+    return attrs.evolve(record, values=with_rules(record.values, rules, name))

@@ -25,6 +25,40 @@ FACTORS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
 )
 """How many of the first unit make one of the second (a GB is 10^9 bytes in GLUE 2)."""
 
+# The attribute that names an entry of each class, most particular class first.
+GLUE1_IDS: Final[Mapping[str, str]] = {
+    "gluevoview": "GlueVOViewLocalID",
+    "gluecesebindgroup": "GlueCESEBindGroupCEUniqueID",
+    "gluecesebind": "GlueCESEBindSEUniqueID",
+    "gluesubcluster": "GlueSubClusterUniqueID",
+    "gluecluster": "GlueClusterUniqueID",
+    "gluece": "GlueCEUniqueID",
+    "gluesa": "GlueSALocalID",
+    "gluese": "GlueSEUniqueID",
+    "gluesite": "GlueSiteUniqueID",
+}
+
+GLUE2_IDS: Final[Mapping[str, str]] = {
+    "glue2admindomain": "GLUE2DomainID",
+    "glue2location": "GLUE2LocationID",
+    "glue2contact": "GLUE2ContactID",
+    "glue2computingservice": "GLUE2ServiceID",
+    "glue2storageservice": "GLUE2ServiceID",
+    "glue2computingendpoint": "GLUE2EndpointID",
+    "glue2computingshare": "GLUE2ShareID",
+    "glue2storageshare": "GLUE2ShareID",
+    "glue2computingmanager": "GLUE2ManagerID",
+    "glue2executionenvironment": "GLUE2ResourceID",
+    "glue2benchmark": "GLUE2BenchmarkID",
+    "glue2applicationenvironment": "GLUE2ApplicationEnvironmentID",
+    "glue2mappingpolicy": "GLUE2PolicyID",
+    "glue2accesspolicy": "GLUE2PolicyID",
+    "glue2tostorageservice": "GLUE2ToStorageServiceID",
+    "glue2storageservicecapacity": "GLUE2StorageServiceCapacityID",
+    "glue2storagesharecapacity": "GLUE2StorageShareCapacityID",
+}
+"""The classes that are read, and the attribute that names an entry of each."""
+
 
 @attrs.frozen(slots=True)
 class Attribute:

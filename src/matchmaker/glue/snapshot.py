@@ -11,19 +11,17 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from matchmaker.glue.access import HOLDERS, AccessPolicies, agreed_queues, agreeing, damaged
+from matchmaker.glue.access import HOLDERS, agreed_queues
 from matchmaker.glue.clean import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, Record, duplicate, normal_name, rdns
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.linking import Record, duplicate, normal_name, rdns
+from matchmaker.glue.linking import AccessPolicies, agreeing, damaged, link_glue1, link_glue2
 from matchmaker.glue.records import ComputingElement, Described, GlueRecords
-from matchmaker.glue.schema import ancestry, classes
-from matchmaker.glue.v1 import link as glue13
-from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, ancestry, classes
 from matchmaker.glue.weighing import fitting
 
-_IDS = {**glue13.IDS, **glue20.IDS}
-_NAMED_BY = {key.lower(): kind for kind, key in glue13.IDS.items()}
+_IDS = {**GLUE1_IDS, **GLUE2_IDS}
+_NAMED_BY = {key.lower(): kind for kind, key in GLUE1_IDS.items()}
 _NO_TEXTS = Attributes()
 _KINDS: Final = tuple(_IDS)
 _NO_CLASS: Final = len(_KINDS)
@@ -83,9 +81,9 @@ def build(
                 continue
         seen[name] = kind, len(kinds[kind])
         kinds[kind].append(record)
-    old = glue13.link(kinds, report)
+    old = link_glue1(kinds, report)
     described_by_old = {ce.id.lower() for ce in old.computing_elements}
-    new = glue20.link(kinds, AccessPolicies.of(kinds, report), report, rules, described_by_old)
+    new = link_glue2(kinds, AccessPolicies.of(kinds, report), report, rules, described_by_old)
     linked = joined(old, new, agree=report)
     if described and not linked.computing_elements:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(described.items()))

@@ -24,9 +24,8 @@ from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.clean import typed
 from matchmaker.glue.clean.rules import moment
-from matchmaker.glue.entries import Entry
+from matchmaker.glue.entries import Entry, rdns
 from matchmaker.glue.issues import LEVELS, Report
-from matchmaker.glue.linking import rdns
 from matchmaker.glue.schema import attribute, classes
 
 _TIMES: Final = re.compile(

@@ -13,8 +13,7 @@ import attrs
 
 from matchmaker.classad import Value
 from matchmaker.glue.access import ALSO, CLOSED, RULES, denies, views
-from matchmaker.glue.entries import Entry
-from matchmaker.glue.linking import rdn
+from matchmaker.glue.entries import Entry, rdn
 from matchmaker.glue.publish.glue1_to_glue2 import left, nested, renamed, state
 from matchmaker.glue.publish.storage2 import policy
 from matchmaker.glue.publish.values import flat, key, made_id

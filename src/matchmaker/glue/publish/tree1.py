@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from matchmaker.classad import UNDEFINED, Value
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Report
-from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.values import NOWHERE, homes_of_storage, key, publishable
 from matchmaker.glue.publish.writer import Writer
 from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, StorageElement, Values

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from matchmaker.classad import Value
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.linking import rdn
 from matchmaker.glue.publish.glue1_to_glue2 import (
     applications,
     benchmarks,

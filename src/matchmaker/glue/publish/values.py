@@ -19,9 +19,8 @@ import attrs
 from matchmaker.classad import Value
 from matchmaker.classad.functions.control import rule_texts
 from matchmaker.glue.access import ALSO, RULES, all_of, denies, folded, required
-from matchmaker.glue.entries import Entry
+from matchmaker.glue.entries import Entry, cut, key_values
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.linking import cut, key_values
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,

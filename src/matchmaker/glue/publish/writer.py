@@ -16,16 +16,20 @@ from matchmaker.classad import UNDEFINED, Value
 from matchmaker.glue.access import CLOSED, RULES
 from matchmaker.glue.clean import text_of
 from matchmaker.glue.clean.rules import RULES_OF_ACCESS
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.linking import rdn
 from matchmaker.glue.records import Values
-from matchmaker.glue.schema import ancestry, attribute, classes, object_classes
-from matchmaker.glue.v1 import link as glue13
-from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.schema import (
+    GLUE1_IDS,
+    GLUE2_IDS,
+    ancestry,
+    attribute,
+    classes,
+    object_classes,
+)
 
 _KEYS = {"GlueForeignKey", "GlueChunkKey"}  # of which an entry may have more than are made here
-_NAMED_BY: Final = {**glue13.IDS, **glue20.IDS}
+_NAMED_BY: Final = {**GLUE1_IDS, **GLUE2_IDS}
 _OTHER: Final = "GLUE2EntityOtherInfo"
 _NONE: Final[Values] = {}
 _UNKNOWN: Final = "undefined"

@@ -26,12 +26,9 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, normal_name
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.linking import normal_name
-from matchmaker.glue.schema import decides_access
-from matchmaker.glue.v1 import link as glue13
-from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, decides_access
 
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
 """The variable with the servers of a grid's users: ``host:2170,other:2170``."""
@@ -42,7 +39,7 @@ ROOTS: Final = (
 )
 """Where GLUE 1.3 and GLUE 2.0 are: of each, the first that a server has is searched."""
 
-FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*glue13.IDS, *glue20.IDS)) + ")"
+FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*GLUE1_IDS, *GLUE2_IDS)) + ")"
 
 _PORTS = {"ldap": 389, "ldaps": 636}
 _NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH, _UNWILLING = 32, 10, 11, 53

@@ -14,15 +14,13 @@ import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS
-from matchmaker.glue.entries import Attributes, Entry
+from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.linking import rdn
-from matchmaker.glue.schema import ancestry, classes, short_names
-from matchmaker.glue.v2 import link as glue20
+from matchmaker.glue.schema import GLUE2_IDS, ancestry, classes, short_names
 
 RULE = "rule"
 _NAMED_BY = {
-    **glue20.IDS,
+    **GLUE2_IDS,
     "glue2endpoint": "GLUE2EndpointID",
     "glue2storageendpoint": "GLUE2EndpointID",
 }

@@ -18,8 +18,8 @@ from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, denies, vo_of
 from matchmaker.glue.clean import Facts, typed, whole
 from matchmaker.glue.clean.rules import HS06, UNLIMITED, moment
+from matchmaker.glue.entries import Record, finding
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.linking import Record, finding
 from matchmaker.glue.records import Values
 from matchmaker.glue.schema import Attribute, attribute, attributes, benchmark_attributes, convert
 

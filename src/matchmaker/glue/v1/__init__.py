@@ -1,1 +1,0 @@
-"""GLUE 1.3: from entries to records."""
