@@ -90,6 +90,15 @@ FAST := -m 'not service and not oracle and not slow' \
 test-fast: $(VENV)/.installed-dev ## Run in a minute the tests that need no server and no HTCondor
 	$(BIN)/python -m pytest -q $(WORKERS) $(FAST) $(PYTEST_ARGS)
 
+.PHONY: test-library
+test-library: $(VENV)/.installed-dev ## Run all tests that need no server, as CI does on each Python
+	$(BIN)/python -m pytest -q $(WORKERS) -m 'not service' $(PYTEST_ARGS)
+
+.PHONY: test-slow
+test-slow: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto ## Run all tests, and list the hundred slowest
+	-$(BIN)/python -m pytest -q $(WORKERS) --junit-xml=build/tests.xml $(PYTEST_ARGS)
+	$(BIN)/python tools/shape.py --tests build/tests.xml
+
 .PHONY: test-random
 test-random: $(VENV)/.installed-dev ## Run the tests in random order; SEED=… repeats one that was printed
 	$(BIN)/python -m pytest $(WORKERS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)
