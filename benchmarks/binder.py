@@ -16,8 +16,8 @@ import time
 from statistics import median, quantiles
 
 import matchmaker as mm
-from matchmaker.pilots.binder.pairing import pair
-from matchmaker.pilots.binder.proxy import End, join
+from matchmaker.pilots.binder.exchange import pair
+from matchmaker.pilots.binder.relay import End, join
 
 PILOTS = 10_000
 WANTED = 2_000

@@ -22,14 +22,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots.binder.keys import own_key
+from matchmaker.pilots.binder.admission import own_key
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import Connection, dial
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import Role
-from matchmaker.pilots.wire.stream import Stream
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.connection import Connection, Stream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Scope, Token, sign
 
 APPLICATIONS = 20
 

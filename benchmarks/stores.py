@@ -17,10 +17,9 @@ from random import Random
 from typing import Any
 
 from matchmaker.pilots.store import protocol
-from matchmaker.pilots.store.directory import Directory
-from matchmaker.pilots.store.plan import Plan
+from matchmaker.pilots.store.backends import Directory
+from matchmaker.pilots.store.plan import Plan, standing
 from matchmaker.pilots.store.protocol import Outcome, Own, Pause, Tally, Work
-from matchmaker.pilots.store.standing import standing
 from matchmaker.pilots.store.status import status
 
 CLASSAD = [sys.executable, "-c", "from matchmaker.cli import main; main()"]

@@ -23,7 +23,7 @@ from statistics import median
 from matchmaker import ClassAd
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.stream import Stream
+from matchmaker.pilots.wire.connection import Stream
 
 CLASSAD = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 HERE = Path(__file__).resolve()

@@ -37,21 +37,29 @@ from matchmaker.linting import FORMATS as LINTED
 from matchmaker.linting import lint
 from matchmaker.linting.model import place_ad, place_expr
 from matchmaker.matching.trace import trace
-from matchmaker.pilots.wire.frames import MOST_BYTES, Decoder, Frame, FrameError, FrameKind
-from matchmaker.pilots.wire.frames import canonical as canonical_json
-from matchmaker.pilots.wire.frames import decode as decode_frame
-from matchmaker.pilots.wire.frames import encode as encode_frame
-from matchmaker.pilots.wire.handshake import (
+from matchmaker.pilots.wire.protocol import (
+    MOST_BYTES,
+    Decoder,
+    Frame,
+    FrameError,
+    FrameKind,
     RefusedError,
     Role,
+    Scope,
+    Token,
+    TokenError,
     answered,
     challenge,
     hello,
+    parted,
     proven,
+    read_token,
+    sign,
 )  # fmt: skip
-from matchmaker.pilots.wire.tokens import Scope, Token, TokenError, parted, sign
-from matchmaker.pilots.wire.tokens import read as read_token
-from matchmaker.pilots.wire.tokens import signed as signed_by
+from matchmaker.pilots.wire.protocol import canonical as canonical_json
+from matchmaker.pilots.wire.protocol import decode as decode_frame
+from matchmaker.pilots.wire.protocol import encode as encode_frame
+from matchmaker.pilots.wire.protocol import signed as signed_by
 from matchmaker.reduction import ReductionError, reduce
 from tests.canonical import canonical
 

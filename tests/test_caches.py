@@ -192,8 +192,8 @@ TABLES = {
     "cli/transfers.py:_said": "the ledgers and folders of this process",
     "delegation/together.py:_all": "weak",
     "glue/publish/writer.py:_NONE": "constant",
-    "pilots/node/strays.py:KEEPERS": "the tasks that run at this moment",
-    "pilots/node/strays.py:STARTING": "the tasks that start at this moment",
+    "pilots/node/isolation.py:KEEPERS": "the tasks that run at this moment",
+    "pilots/node/isolation.py:STARTING": "the tasks that start at this moment",
     "reduction/simplify.py:watchers": "what tests watch with",
 }
 """What else begins empty in a module, and why it needs no bound."""

@@ -10,15 +10,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots.binder.bounds import Settings
+from matchmaker.pilots.binder.admission import Settings
 from matchmaker.pilots.binder.server import serve
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import Role
-from matchmaker.pilots.wire.stream import Stream
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Scope, Token, sign
 
 KEY = b"k" * 32
 ANY = '[ Name = "s"; Applications = { "echo" }; Requirements = true ]'

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.pilot import Pilot
-from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
+from matchmaker.pilots.node.works import Settings
 from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.stream import Stream
+from matchmaker.pilots.wire.connection import Stream
 
 CPUS = 4
 

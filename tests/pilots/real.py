@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots.binder.keys import own_key
+from matchmaker.pilots.binder.admission import own_key
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.protocol import Scope, Token, sign
 
 COMMAND = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 

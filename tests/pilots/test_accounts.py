@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node import accounts as accounts_
+from matchmaker.pilots.node import isolation as accounts_
 from matchmaker.pilots.node import keeper
-from matchmaker.pilots.node.accounts import Accounts
-from matchmaker.pilots.node.home import own_directory
+from matchmaker.pilots.node.isolation import Accounts, own_directory
 from matchmaker.pilots.node.keeper import processes_of, remove
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import Result, Task
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import JobFacts
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import Scope
 from tests.pilots.real import Grid, grid
 
 as_root = pytest.mark.skipif(

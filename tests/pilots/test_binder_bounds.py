@@ -16,18 +16,14 @@ import matchmaker as mm
 from matchmaker.classad import parse_ad
 from matchmaker.classad.nodes import ListExpr, Literal
 from matchmaker.delegation.errors import LedgerError
-from matchmaker.pilots.binder import storing
-from matchmaker.pilots.binder.ads import MATCHING, MOST_SYNTAX, a_slot, an_ad, reported
-from matchmaker.pilots.binder.bounds import Pace
-from matchmaker.pilots.binder.pairing import pair, why_waiting
-from matchmaker.pilots.binder.states import Change, Job, Word
-from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.binder.turns import Turns
+from matchmaker.pilots.binder import tables
+from matchmaker.pilots.binder.admission import MATCHING, MOST_SYNTAX, Pace, a_slot, an_ad, reported
+from matchmaker.pilots.binder.exchange import Turns, pair, why_waiting
+from matchmaker.pilots.binder.state import Change, Job, Word
+from matchmaker.pilots.binder.tables import Storing, Tables
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import dial
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role, Scope
 from tests.pilots.binding import Pilot, binding, echo, place, token
 from tests.pilots.test_binder_server import ECHO, JOB, run
 
@@ -235,9 +231,9 @@ def test_good_peers_are_paired_while_bad_ads_stand_there(tmp_path: Path) -> None
 
 
 def test_an_ad_that_takes_long_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matchmaker.pilots.binder import pairing
+    from matchmaker.pilots.binder import exchange
 
-    monkeypatch.setattr(pairing, "_LONG_SECONDS", -1.0)
+    monkeypatch.setattr(exchange, "_LONG_SECONDS", -1.0)
     slots = mm.Pool([mm.ClassAd(Name="s")])
     assert "takes long to match" in why_waiting(slots, mm.parse_ad("[ Requirements = false ]"))
 
@@ -255,7 +251,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
             raise LedgerError("the disk is full")
         real(self, changes)
 
-    monkeypatch.setattr(storing, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(tables, "_AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(Tables, "write", write)
     return broken
 
@@ -288,7 +284,7 @@ def test_nothing_is_given_while_nothing_can_be_stored(tmp_path: Path, full: list
 def test_what_waits_for_the_storage_is_bounded(
     tmp_path: Path, full: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storing, "MOST_UNSTORED", 100_000)
+    monkeypatch.setattr(tables, "MOST_UNSTORED", 100_000)
     ad = f'[ Requirements = true; Text = "{"x" * 20_000}" ]'
 
     async def case() -> None:
@@ -317,7 +313,7 @@ def test_what_is_said_again_and_again_waits_once(tmp_path: Path) -> None:
         said: list[Word] = []
         tables = Tables(tmp_path / "binder.db")
         tables.read()
-        waiting = storing.Storing(tables, said.extend)
+        waiting = Storing(tables, said.extend)
         word = Word(FrameKind.KILL, "s", "j", 1)
         for number in range(1000):
             job = Job(id="j", owner="o", key="k", ad="[]", epoch=number)

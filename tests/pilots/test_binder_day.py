@@ -12,13 +12,13 @@ import pytest
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.binder import exchange as room
-from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder import state
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.joining import Offer
-from matchmaker.pilots.binder.states import Job, Session
+from matchmaker.pilots.binder.relay import Offer
+from matchmaker.pilots.binder.state import Job, Session
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import Connection
-from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.protocol import FrameKind
 
 MINUTES = 24 * 60
 LEASE = 60.0
@@ -65,16 +65,16 @@ class Life:
                 detached=chance.random() < 0.7,
             )  # fmt: skip
             if job.detached:
-                await binder.settle(moves.submit(binder.book, job)[1])
+                await binder.settle(state.submit(binder.book, job)[1])
             else:
                 binder.wait(job, Heard())
         await asyncio.sleep(0)
         for name, (control, slot) in list(self.pilots.items()):
             await self.pilot_lives(name, control, slot)
-        binder.post(moves.expire(binder.book, self.clock[0], 1.25 * LEASE))
+        binder.post(state.expire(binder.book, self.clock[0], 1.25 * LEASE))
         for job in list(binder.book.jobs.values()):
             if job.stage.open and chance.random() < 0.05:
-                binder.post(moves.cancel(binder.book, job.id, "enough"))
+                binder.post(state.cancel(binder.book, job.id, "enough"))
         await binder.storing.stored()
 
     async def pilot_comes(self) -> None:
@@ -84,7 +84,7 @@ class Life:
         session = Session(
             name=name, subject="p", ad="[]", heard=self.clock[0], mixed=True
         )  # fmt: skip
-        await self.binder.settle(moves.begin(session))
+        await self.binder.settle(state.begin(session))
         self.binder.pilots[name] = control
         self.pilots[name] = control, slot
         self.offer(name, slot)
@@ -103,9 +103,9 @@ class Life:
             binder.gone(name, control)
             binder.unheard(self.offers.pop(name))
             return
-        binder.post(moves.hear(binder.book, name, self.clock[0]))
+        binder.post(state.hear(binder.book, name, self.clock[0]))
         if fate < 0.2:
-            await binder.settle(moves.leave(binder.book, name, "idle"))
+            await binder.settle(state.leave(binder.book, name, "idle"))
             del self.pilots[name]
             binder.gone(name, control)
             binder.unheard(self.offers.pop(name))
@@ -117,7 +117,7 @@ class Life:
             assert offer.job is not None
             assert (offer.job.id, offer.job.epoch) == (id_, epoch)
             await binder.accepted(offer)
-            binder.post(moves.ended(binder.book, name, id_, epoch, "[ ExitCode = 0 ]"))
+            binder.post(state.ended(binder.book, name, id_, epoch, "[ ExitCode = 0 ]"))
             self.ended += 1
             if slot.open:
                 self.offer(name, slot)
@@ -146,12 +146,12 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
         whole = blocks()
         # The day is over: all that is left is cancelled, and all pilots leave.
         for name, (control, _) in life.pilots.items():
-            await binder.settle(moves.leave(binder.book, name, "night"))
+            await binder.settle(state.leave(binder.book, name, "night"))
             binder.gone(name, control)
         clock[0] += 3600
-        binder.post(moves.expire(binder.book, clock[0], LEASE))
+        binder.post(state.expire(binder.book, clock[0], LEASE))
         for job in list(binder.book.jobs.values()):
-            binder.post(moves.cancel(binder.book, job.id, "night"))
+            binder.post(state.cancel(binder.book, job.id, "night"))
         await binder.storing.stored()
         # What is stored then comes after what was forgotten.
         await binder.storing.stored()

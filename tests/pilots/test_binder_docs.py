@@ -13,7 +13,7 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.wire.protocol import FrameKind
 from tests.pilots.real import COMMAND, free_port, grid
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.binder import grants
-from matchmaker.pilots.wire import connect, tokens
+from matchmaker.pilots.binder import admission
+from matchmaker.pilots.wire import connect, protocol
 from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import dial
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role, Scope
 from tests.pilots.binding import Pilot, binding, place, token
 from tests.pilots.real import grid
 from tests.pilots.test_binder_server import JOB, run
@@ -58,7 +56,7 @@ def test_a_job_gets_no_more_than_its_submitter_has(tmp_path: Path) -> None:
     async def case() -> None:
         async with given(tmp_path, MAY, ends=ends) as (address, pilot, paired):
             text = paired["grant"]
-            said = tokens.read(tokens.parted(text)[0])
+            said = protocol.read_token(protocol.parted(text)[0])
             assert (said.subject, said.scope, said.ends) == ("ana", Scope.CLIENT, ends)
             with pytest.raises(RefusedError, match="does not allow"):
                 await dial(address, text, Role.ADMIN)
@@ -90,7 +88,7 @@ def test_whoever_says_so_in_the_ad_is_not_believed(tmp_path: Path) -> None:
     async def case() -> None:
         ad = parse_ad(f'{str(MAY)[:-1]}; SubmitTokenEnds = 9e9; SubmitToken = "x" ]')
         async with given(tmp_path, ad) as (_, _, paired):
-            said = tokens.read(tokens.parted(paired["grant"])[0])
+            said = protocol.read_token(protocol.parted(paired["grant"])[0])
             assert said.ends < time.time() + 601
 
     run(case())
@@ -153,7 +151,7 @@ def test_what_a_job_asked_for_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_a_job_has_few_open_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "MOST_OPEN", 2)
+    monkeypatch.setattr(admission, "MOST_OPEN", 2)
 
     async def case() -> None:
         async with given(tmp_path, MAY) as (address, _, paired):

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.binder import handlers
+from matchmaker.pilots.binder import relay
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError
-from matchmaker.pilots.wire.handshake import RefusedError
+from matchmaker.pilots.wire.protocol import RefusedError
 from tests.pilots.binding import Pilot, binding, echo, place
 from tests.pilots.real import with_text
 
 MODULE = '''
 import asyncio, time
-from matchmaker.pilots.binder.handling import carry
+from matchmaker.pilots.binder.relay import carry
 
 async def plain(client, pilot, ad):
     await carry(client, pilot, ad)
@@ -74,7 +74,7 @@ async def asked(address: str, application: str, *parts: bytes) -> list[bytes]:
 
 
 def test_handlers_carry_and_answer(tmp_path: Path, installed: Path) -> None:
-    assert handlers.installed() >= set(NAMES)
+    assert relay.installed() >= set(NAMES)
 
     async def case() -> None:
         async with (
@@ -93,14 +93,14 @@ def test_handlers_carry_and_answer(tmp_path: Path, installed: Path) -> None:
             pilot.close()
 
     asyncio.run(case())
-    assert with_text("matchmaker.pilots.binder.handling") == []
+    assert with_text("matchmaker.pilots.binder.relay") == []
 
 
 def test_a_handler_that_fails_harms_no_other(
     tmp_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(handlers, "_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(relay, "_ANSWER_SECONDS", 1.0)
 
     async def fails(address: str, pilot: Pilot, application: str) -> None:
         slot = await pilot.slot()
@@ -124,7 +124,7 @@ def test_a_handler_that_fails_harms_no_other(
                 assert await asked(address, "plain", b"a") == [b"a"]
                 await asyncio.gather(serving, return_exceptions=True)
             # One that is killed is started again.
-            for pid in with_text("matchmaker.pilots.binder.handling"):
+            for pid in with_text("matchmaker.pilots.binder.relay"):
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(0.3)
             serving = asyncio.create_task(echo(pilot, await pilot.slot()))

@@ -18,12 +18,10 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots.binder.keys import own_key
+from matchmaker.pilots.binder.admission import own_key
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role, Scope, Token, sign
 from tests.pilots.real import Grid, grid
 
 LIES = int(os.environ.get("BINDER_LIES", "3000"))

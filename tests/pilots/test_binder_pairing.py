@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import matchmaker as mm
-from matchmaker.pilots.binder.pairing import pair, why_waiting
+from matchmaker.pilots.binder.exchange import pair, why_waiting
 
 SLOTS = st.lists(
     st.builds(

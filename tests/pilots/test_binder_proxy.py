@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from matchmaker.pilots.binder.proxy import HIGH, End, join
+from matchmaker.pilots.binder.relay import HIGH, End, join
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

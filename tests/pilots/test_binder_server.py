@@ -16,15 +16,13 @@ import pytest
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import exchange as exchange_module
-from matchmaker.pilots.binder import moves
+from matchmaker.pilots.binder import state
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.states import Change, Job
+from matchmaker.pilots.binder.state import Change, Job
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, dial
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role, Scope
 from tests.pilots.binding import ANY, Pilot, binding, echo, place, token
 from tests.services.slapd import make_certificate
 
@@ -411,7 +409,7 @@ def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
 
 def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from matchmaker.delegation.errors import LedgerError
-    from matchmaker.pilots.binder import storing
+    from matchmaker.pilots.binder import tables
 
     real, broken = Tables.write, [True]
 
@@ -421,7 +419,7 @@ def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.Mo
         real(self, changes)
 
     async def case() -> None:
-        monkeypatch.setattr(storing, "_AGAIN_SECONDS", 0.05)
+        monkeypatch.setattr(tables, "_AGAIN_SECONDS", 0.05)
         async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
             monkeypatch.setattr(Tables, "write", write)
             submitted = asyncio.create_task(binder.submit(JOB, "k"))
@@ -498,7 +496,7 @@ def test_who_asks_again_and_again_leaves_nothing_behind(tmp_path: Path) -> None:
     async def case() -> None:
         tables = Tables(tmp_path / "binder.db")
         exchange = Exchange(tables, lease=5.0, clock=time.monotonic)
-        exchange.post(moves.submit(exchange.book, Job(id="1", owner="ana", key="1", ad="[]"))[1])
+        exchange.post(state.submit(exchange.book, Job(id="1", owner="ana", key="1", ad="[]"))[1])
         for _ in range(10):
             await exchange.all_ended(["1"], 0.001)
         await asyncio.sleep(0)

@@ -15,8 +15,8 @@ import sqlalchemy as sql
 from matchmaker.delegation import LedgerError
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError
-from matchmaker.pilots.binder import moves, tables
-from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.binder import state, tables
+from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, apply
 from matchmaker.pilots.binder.tables import SupersededError, Tables
 from tests.delegation.postgres import postgres
 from tests.services.daemons import ServiceUnavailable
@@ -65,23 +65,23 @@ SESSION = Session(name="s", subject="site", ad="[ Cpus = 4 ]", owners="ana ben",
 def test_a_restart_goes_on_from_what_was_stored(again: Open) -> None:
     book, stored = Book(), again()
     for change in (
-        moves.begin(SESSION),
-        moves.submit(book, job("a"))[1],
-        moves.submit(book, job("b"))[1],
-        moves.submit(book, job("c", detached=False))[1],
+        state.begin(SESSION),
+        state.submit(book, job("a"))[1],
+        state.submit(book, job("b"))[1],
+        state.submit(book, job("c", detached=False))[1],
     ):
         apply(book, change)
         stored.write(change)
     for id_ in ("a", "c"):
-        change = moves.give(book, id_, "s")
+        change = state.give(book, id_, "s")
         apply(book, change)
         stored.write(change)
-    later, lost = moves.restored(*again().read(), now=100.0)
+    later, lost = state.restored(*again().read(), now=100.0)
     assert later.jobs == book.jobs
     assert later.sessions == {"s": attrs.evolve(SESSION, heard=100.0)}
     assert [each.id for each in lost.jobs] == ["c"]
-    assert not moves.expire(later, 109.0, 10.0)
-    again_queued = moves.expire(later, 111.0, 10.0)
+    assert not state.expire(later, 109.0, 10.0)
+    again_queued = state.expire(later, 111.0, 10.0)
     assert {each.id: each.stage for each in again_queued.jobs}["a"] is Stage.QUEUED
 
 
@@ -139,7 +139,7 @@ def test_tables_of_a_newer_version_are_refused(again: Open) -> None:
 
 def test_tables_of_the_first_version_keep_their_jobs(again: Open) -> None:
     stored = again()
-    stored.write(moves.submit(Book(), job("a"))[1])
+    stored.write(state.submit(Book(), job("a"))[1])
     with stored._writing() as write:
         tables.sessions.drop(write)
         write.execute(sql.text("CREATE TABLE binder_sessions (name TEXT, subject TEXT, ad TEXT)"))
@@ -148,7 +148,7 @@ def test_tables_of_the_first_version_keep_their_jobs(again: Open) -> None:
         write.execute(version.values(value=1))
     jobs, sessions = again().read()
     assert ([each.id for each in jobs], sessions) == (["a"], [])
-    again().write(moves.begin(SESSION))
+    again().write(state.begin(SESSION))
     assert [each.name for each in again().read()[1]] == ["s"]
 
 

@@ -15,17 +15,24 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.binder import grants
-from matchmaker.pilots.binder.keys import own_key
+from matchmaker.pilots.binder import admission
+from matchmaker.pilots.binder.admission import own_key
 from matchmaker.pilots.node.pilot import Pilot as NodePilot
-from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
+from matchmaker.pilots.node.works import Settings
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import ClosedError, dial
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.tokens import Scope, TokenError, parted, read, signed
+from matchmaker.pilots.wire.protocol import (
+    FrameKind,
+    RefusedError,
+    Role,
+    Scope,
+    TokenError,
+    parted,
+    read_token,
+    signed,
+)
 from tests.pilots.binding import Pilot, binding, place, token
 from tests.pilots.real import COMMAND, Grid, grid
 from tests.services.breakable import until
@@ -115,7 +122,7 @@ def test_a_revoked_token_ends_what_it_bought(tmp_path: Path) -> None:
         async with binding(tmp_path) as address:
             pilot = Pilot(address)
             await pilot.register()
-            id_ = read(parted(pilot.token)[0]).id
+            id_ = read_token(parted(pilot.token)[0]).id
             async with connect.admin(place(address, "boss", Scope.ADMIN)) as admin:
                 await admin.revoke(id_, 9e9)
             with pytest.raises(RefusedError, match="revoked"):
@@ -137,7 +144,7 @@ def test_a_revoked_token_ends_the_connections_that_it_has(tmp_path: Path) -> Non
             other = await dial(address, token(Scope.CLIENT), Role.CLIENT)
             async with connect.admin(place(address, "boss", Scope.ADMIN)) as admin:
                 for each in (pilot.token, stolen):
-                    await admin.revoke(read(parted(each)[0]).id, 9e9)
+                    await admin.revoke(read_token(parted(each)[0]).id, 9e9)
             for connection in (pilot.control, slot, client):
                 with pytest.raises(RefusedError, match="revoked"):
                     await connection.expect(FrameKind.DONE, 10)
@@ -252,11 +259,11 @@ def test_a_factory_gets_tokens_of_pilots_and_nothing_else(tmp_path: Path) -> Non
             where = Place(address=address, token=secret)
             async with connect.factory(where) as binder:
                 made = await binder.pilot_token("p1", owners=["ana"], seconds=60)
-                said = read(parted(made)[0])
+                said = read_token(parted(made)[0])
                 assert (said.scope, said.subject, said.owners) == (Scope.PILOT, "p1", ("ana",))
                 both = await binder.pilot_token("p2", seconds=60)
-                assert read(parted(both)[0]).owners == ("ana", "ben")
-                assert read(parted(both)[0]).id != said.id
+                assert read_token(parted(both)[0]).owners == ("ana", "ben")
+                assert read_token(parted(both)[0]).id != said.id
                 with pytest.raises(RefusedError, match="eve is no owner of this factory's"):
                     await binder.pilot_token("p1", owners=["eve"], seconds=60)
                 with pytest.raises(RefusedError, match="seconds: above 0"):
@@ -278,8 +285,8 @@ SEARCH = r"""
 import asyncio, json, os, re, sys
 from pathlib import Path
 from matchmaker.pilots.wire.connection import dial
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import Role
+from matchmaker.pilots.wire.protocol import FrameKind
+from matchmaker.pilots.wire.protocol import Role
 
 TOKEN = re.compile(rb"[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{43}")
 NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
@@ -462,7 +469,7 @@ def test_a_pilot_tells_its_factory_whose_it_is(tmp_path: Path) -> None:
 def test_a_pilot_renews_what_its_token_bought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grants, "_SESSION_SECONDS", 4.0)
+    monkeypatch.setattr(admission, "_SESSION_SECONDS", 4.0)
 
     async def case() -> None:
         async with binding(tmp_path, lease=1.0) as address:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import Scope
 from tests.pilots.binding import binding, place, token
 
 PAIRS = int(os.environ.get("PAIRS", "300"))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.node.dispatch import converse
+from matchmaker.pilots.node.running import converse
 from matchmaker.pilots.node.task import Result, Task, TaskError, TaskLimits, task
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.stream import Stream
+from matchmaker.pilots.wire.connection import Stream
 from tests.pilots.real import grid
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.families import Group, dividing, group_of, limit, own_group
+from matchmaker.pilots.node.isolation import Group, dividing, group_of, limit, own_group
 from matchmaker.pilots.node.keeper import account, ungroup
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import TaskLimits
@@ -149,8 +149,8 @@ PILOT = """
 import asyncio, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.families import dividing
-from matchmaker.pilots.node.strays import adopting
+from matchmaker.pilots.node.isolation import dividing
+from matchmaker.pilots.node.isolation import adopting
 from matchmaker.pilots.node.task import Task
 async def main():
     given = Task(id="t", argv=(sys.executable, "-c", sys.argv[2], sys.argv[3]))

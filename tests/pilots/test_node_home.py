@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd, parse_expr
-from matchmaker.pilots.node.home import own_directory
+from matchmaker.pilots.node.isolation import own_directory
 from matchmaker.pilots.node.keeper import OWN, below, processes, remove_dead
 from matchmaker.pilots.wire import connect
 from tests.pilots.real import Grid, grid

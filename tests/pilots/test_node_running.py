@@ -266,7 +266,7 @@ import asyncio, os, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.keeper import processes
-from matchmaker.pilots.node.strays import adopting
+from matchmaker.pilots.node.isolation import adopting
 from matchmaker.pilots.node.task import TaskLimits, Task
 async def main():
     limits = TaskLimits(seconds=float(sys.argv[4]) if len(sys.argv) > 4 else None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.pilots.node.walltime import ask_command, left, read_file
+from matchmaker.pilots.node.describe import ask_command, left, read_file
 from tests.pilots.real import grid
 
 NOW = 1_800_000_000.0

@@ -9,12 +9,11 @@ from typing import Any
 from unittest.mock import Mock
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.settings import Settings
 from matchmaker.pilots.node.slots import Node, Resources
-from matchmaker.pilots.node.works import Works
+from matchmaker.pilots.node.works import Settings, Works
 from matchmaker.pilots.wire.connect import Place
 from matchmaker.pilots.wire.connection import Connection
-from matchmaker.pilots.wire.frames import Frame, FrameKind
+from matchmaker.pilots.wire.protocol import Frame, FrameKind
 
 JOB = '[ Cmd = "/bin/sh"; Arguments = { "-c", "echo begun >> ../../begun" } ]'
 

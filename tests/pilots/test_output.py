@@ -22,14 +22,21 @@ import pytest
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.delegation import LedgerError
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.node.output import Part, Printed, collected
 from matchmaker.pilots.node.running import run
-from matchmaker.pilots.node.task import Result, Task, TaskError, TaskLimits, task
+from matchmaker.pilots.node.task import (
+    Part,
+    Printed,
+    Result,
+    Task,
+    TaskError,
+    TaskLimits,
+    collected,
+    task,
+)
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import JobFacts, OutputPart
 from matchmaker.pilots.wire.connection import Connection
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError
 from tests.pilots.binding import Pilot, binding, place
 from tests.pilots.real import Grid, grid
 

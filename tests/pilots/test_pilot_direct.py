@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.direct import Door, wall
+from matchmaker.pilots.node.running import Door, wall
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire import connection as wire
-from matchmaker.pilots.wire.connection import Connection, dial
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.stream import Stream
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire.connection import Connection, Stream, dial
+from matchmaker.pilots.wire.protocol import RefusedError, Role, Scope, Token, sign
 from tests.pilots.real import grid
 from tests.services.slapd import make_certificate
 

@@ -21,7 +21,7 @@ import pytest
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.tokens import Scope
+from matchmaker.pilots.wire.protocol import Scope
 from tests.pilots.real import Grid, grid, with_text
 
 KILLS = int(os.environ.get("PILOT_KILLS", "100"))

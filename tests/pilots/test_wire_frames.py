@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.pilots.wire import tokens
-from matchmaker.pilots.wire.frames import (
+from matchmaker.pilots.wire import protocol
+from matchmaker.pilots.wire.protocol import (
     GREETING_BYTES,
     MOST_BYTES,
     Decoder,
     Frame,
     FrameError,
     FrameKind,
+    Scope,
+    Token,
+    TokenError,
     decode,
     encode,
 )  # fmt: skip
-from matchmaker.pilots.wire.tokens import Scope, Token, TokenError
 
 CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -100,46 +102,46 @@ TOKENS = st.builds(
 
 @given(TOKENS, st.binary(min_size=32, max_size=32))
 def test_a_token_says_what_was_signed(token: Token, key: bytes) -> None:
-    said, signature = tokens.parted(tokens.sign(key, token))
-    assert tokens.read(said) == token
-    assert signature == tokens.signed(key, said)
+    said, signature = protocol.parted(protocol.sign(key, token))
+    assert protocol.read_token(said) == token
+    assert signature == protocol.signed(key, said)
 
 
 @given(TOKENS, st.data())
 def test_another_text_is_another_token_or_none(token: Token, data: st.DataObject) -> None:
     key = b"k" * 32
-    text = tokens.sign(key, token)
+    text = protocol.sign(key, token)
     place = data.draw(st.integers(0, len(text) - 1))
     other = text[:place] + data.draw(st.characters(codec="latin-1")) + text[place + 1 :]
     try:
-        said, signature = tokens.parted(other)
-        changed = tokens.read(said)
+        said, signature = protocol.parted(other)
+        changed = protocol.read_token(said)
     except TokenError:
         return
     # The last character of a part in base64 may have bits that say nothing.
-    assert signature != tokens.signed(key, said) or changed == token
+    assert signature != protocol.signed(key, said) or changed == token
 
 
 def test_a_token_of_another_form_is_refused() -> None:
     def text(header: Any, claims: Any) -> str:
-        return ".".join(tokens._encoded(json.dumps(part).encode()) for part in (header, claims))
+        return ".".join(protocol._encoded(json.dumps(part).encode()) for part in (header, claims))
 
     good = {"sub": "a", "scope": "pilot", "pool": "p", "jti": "1", "exp": 9}
     right: dict[str, Any] = {"alg": "HS256", "typ": "JWT"}
-    assert tokens.read(text(right, good)).scope is Scope.PILOT
+    assert protocol.read_token(text(right, good)).scope is Scope.PILOT
     headers: list[Any] = [{"alg": "none", "typ": "JWT"}, {**right, "kid": "x"}, [], "x"]
     for header in headers:
         with pytest.raises(TokenError):
-            tokens.read(text(header, good))
+            protocol.read_token(text(header, good))
     for change in (
         {"sub": ""}, {"sub": "a b"}, {"sub": 1}, {"scope": "root"}, {"scope": ["pilot"]},
         {"exp": None}, {"exp": True}, {"exp": 10**400}, {"exp": -1}, {"pool": None}, {"jti": "é"},
     ):  # fmt: skip
         with pytest.raises(TokenError):
-            tokens.read(text(right, {**good, **change}))
+            protocol.read_token(text(right, {**good, **change}))
     for bad in ("", "a", "a.b", "a.b.c.d", "é.é", "." * 3000, "a" * 3000):
         with pytest.raises(TokenError):
-            tokens.read(bad)
+            protocol.read_token(bad)
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"a\uDFFFb", r"\u0000"])

@@ -11,12 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.pilots.wire import connection as wire
-from matchmaker.pilots.wire import handshake
-from matchmaker.pilots.wire.connection import ClosedError, Connection, dial, welcome
-from matchmaker.pilots.wire.frames import Frame, FrameError, FrameKind, encode
-from matchmaker.pilots.wire.handshake import Greeting, RefusedError, Role
-from matchmaker.pilots.wire.stream import Stream
-from matchmaker.pilots.wire.tokens import Scope, Token, sign
+from matchmaker.pilots.wire import protocol
+from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial, welcome
+from matchmaker.pilots.wire.protocol import (
+    Frame,
+    FrameError,
+    FrameKind,
+    Greeting,
+    RefusedError,
+    Role,
+    Scope,
+    Token,
+    encode,
+    sign,
+)
 
 KEY = b"k" * 32
 NONCE = "n" * 32
@@ -28,21 +36,21 @@ def token(scope: Scope = Scope.PILOT, *, pool: str = "p", ends: float = 100.0) -
 
 def answer(said: dict[str, Any], **how: Any) -> tuple[dict[str, Any], Greeting]:
     known = {"pool": "p", "now": 50.0, "revoked": frozenset[str](), **how}
-    return handshake.challenge(said, KEY, "m" * 32, **known)
+    return protocol.challenge(said, KEY, "m" * 32, **known)
 
 
 def test_a_peer_with_a_token_and_the_binder_prove_themselves() -> None:
-    said = handshake.hello(token(), Role.PILOT, NONCE)
+    said = protocol.hello(token(), Role.PILOT, NONCE)
     assert token().rpartition(".")[2] not in str(said)
     fields, greeting = answer(said)
-    proof = handshake.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
-    handshake.proven(greeting, proof)
+    proof = protocol.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
+    protocol.proven(greeting, proof)
     assert (greeting.token.subject, greeting.role, greeting.version) == ("ana", Role.PILOT, 2)
 
 
 @given(st.data())
 def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
-    said = handshake.hello(token(Scope.SESSION), Role.PILOT, NONCE)
+    said = protocol.hello(token(Scope.SESSION), Role.PILOT, NONCE)
     heard = dict(said)
     which = data.draw(st.sampled_from(["versions", "role", "nonce", "more", "version", "answer"]))
     if which == "versions":
@@ -61,23 +69,23 @@ def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
     elif which != "more":
         assert heard != said
     with pytest.raises(RefusedError, match="not the binder"):
-        handshake.answered(token(Scope.SESSION), said, Frame(FrameKind.CHALLENGE, fields))
+        protocol.answered(token(Scope.SESSION), said, Frame(FrameKind.CHALLENGE, fields))
     # And the binder takes no proof that was made over the peer's own words.
     with pytest.raises(RefusedError, match="another key"):
-        handshake.proven(greeting, handshake._proof(KEY, "peer", said, fields))
+        protocol.proven(greeting, protocol._proof(KEY, "peer", said, fields))
 
 
 def test_a_proof_is_good_for_one_greeting_and_one_side() -> None:
-    said = handshake.hello(token(), Role.PILOT, NONCE)
+    said = protocol.hello(token(), Role.PILOT, NONCE)
     fields, first = answer(said)
-    proof = handshake.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
-    _, second = handshake.challenge(said, KEY, "x" * 32, pool="p", now=50.0, revoked=())
+    proof = protocol.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
+    _, second = protocol.challenge(said, KEY, "x" * 32, pool="p", now=50.0, revoked=())
     with pytest.raises(RefusedError):
-        handshake.proven(second, proof)
+        protocol.proven(second, proof)
     with pytest.raises(RefusedError):
-        handshake.proven(first, fields["proof"])
+        protocol.proven(first, fields["proof"])
     with pytest.raises(RefusedError):
-        handshake.proven(first, "é\ud800")
+        protocol.proven(first, "é\ud800")
 
 
 @pytest.mark.parametrize(
@@ -95,11 +103,11 @@ def test_who_may_not_come_in_is_told_why(
     text: str, role: Role, how: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(RefusedError, match=words):
-        answer(handshake.hello(text, role, NONCE), **how)
+        answer(protocol.hello(text, role, NONCE), **how)
 
 
 def test_versions_and_nonces_are_checked() -> None:
-    said = handshake.hello(token(), Role.PILOT, NONCE)
+    said = protocol.hello(token(), Role.PILOT, NONCE)
     with pytest.raises(RefusedError, match="no common version"):
         answer({**said, "versions": [1, 3]})
     for bad in ([True], ["1"], [1] * 17, [[1]]):

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.states import Book, Change, Job, Session, Stage, apply
-from matchmaker.pilots.wire.frames import FrameKind
+from matchmaker.pilots.binder import state
+from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.wire.protocol import FrameKind
 
 LEASE, MARGIN = 10.0, 1.0
 PILOTS = st.integers(0, 2)
@@ -89,14 +89,14 @@ class Binding(RuleBasedStateMachine):
         self.unsaid.clear()
         for node in self.nodes:
             node.cut()
-        self.book, change = moves.restored(self.rows.values(), self.sessions.values(), self.now)
+        self.book, change = state.restored(self.rows.values(), self.sessions.values(), self.now)
         self.does(change)
 
     @rule(detached=st.booleans(), key=st.integers(0, 5))
     def submit(self, detached: bool, key: int) -> None:
         self.made += 1
         new = Job(id=f"j{self.made}", owner="a", key=f"{key}", ad="[]", detached=detached)
-        job, change = moves.submit(self.book, new)
+        job, change = state.submit(self.book, new)
         self.does(change)
         self.submitted.add(job.id)
 
@@ -106,14 +106,14 @@ class Binding(RuleBasedStateMachine):
         """Also jobs that are not queued any more are tried: they stay where they are."""
         name = data.draw(st.sampled_from(sorted(self.book.sessions)))
         for id_ in list(self.book.jobs):
-            self.does(moves.give(self.book, id_, name))
+            self.does(state.give(self.book, id_, name))
         self.said()
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         if self.book.jobs:
             id_ = data.draw(st.sampled_from(sorted(self.book.jobs)))
-            self.does(moves.cancel(self.book, id_, "asked for"))
+            self.does(state.cancel(self.book, id_, "asked for"))
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 6.0, 12.0]))
     def pass_time(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ class Binding(RuleBasedStateMachine):
         for node in self.nodes:
             if node.session and self.now >= node.good_until:
                 node.die()
-        self.does(moves.expire(self.book, self.now, LEASE + MARGIN))
+        self.does(state.expire(self.book, self.now, LEASE + MARGIN))
 
     # --- pilots ---
 
@@ -131,13 +131,13 @@ class Binding(RuleBasedStateMachine):
         if not node.session:
             self.made += 1
             session = Session(name=f"s{self.made}", subject="p", ad="[]", heard=self.now)
-            self.does(moves.begin(session))
+            self.does(state.begin(session))
             node.session, node.connected = session.name, True
             node.good_until = self.now + LEASE
         elif not node.connected:
             node.connected = True
             named = {**node.runs, **node.reports}
-            self.does(moves.resume(self.book, node.session, named, self.now))
+            self.does(state.resume(self.book, node.session, named, self.now))
             for id_, epoch in node.reports.items():
                 node.up.append(("ended", id_, epoch))
 
@@ -155,7 +155,7 @@ class Binding(RuleBasedStateMachine):
     def leave(self, which: int) -> None:
         node = self.nodes[which]
         if node.connected:
-            self.does(moves.leave(self.book, node.session, "it ends"))
+            self.does(state.leave(self.book, node.session, "it ends"))
             node.die()
 
     @precondition(lambda self: any(node.runs for node in self.nodes))
@@ -177,13 +177,13 @@ class Binding(RuleBasedStateMachine):
         kind, what, epoch = node.up.popleft()
         name = node.session
         if kind == "beat":
-            change = moves.hear(self.book, name, self.now)
+            change = state.hear(self.book, name, self.now)
             if change.heard:
                 node.control.append(("beat", what, 0))
         elif kind == "declined":
-            change = moves.declined(self.book, name, what, epoch, "full")
+            change = state.declined(self.book, name, what, epoch, "full")
         else:
-            change = moves.ended(self.book, name, what, epoch, f"[by = {name!r}]")
+            change = state.ended(self.book, name, what, epoch, f"[by = {name!r}]")
         self.does(change)
 
     @precondition(lambda self: any(node.control for node in self.nodes))
@@ -224,9 +224,9 @@ class Binding(RuleBasedStateMachine):
             return
         accepts, id_, epoch = node.answers.popleft()
         if accepts:
-            change = moves.accepted(self.book, node.session, id_, epoch)
+            change = state.accepted(self.book, node.session, id_, epoch)
         else:
-            change = moves.declined(self.book, node.session, id_, epoch, "full", begun=False)
+            change = state.declined(self.book, node.session, id_, epoch, "full", begun=False)
         self.does(change)
 
     @rule(which=PILOTS, what=st.sampled_from(["cut", "cut", "kill_pilot", "leave", "restart"]))
@@ -261,9 +261,9 @@ class Binding(RuleBasedStateMachine):
         self.made += 1
         name = f"j{self.made}"
         job = Job(id=name, owner="a", key=name, ad="[]", detached=detached)
-        self.does(moves.submit(self.book, job)[1])
+        self.does(state.submit(self.book, job)[1])
         self.submitted.add(job.id)
-        self.does(moves.give(self.book, job.id, node.session))
+        self.does(state.give(self.book, job.id, node.session))
         if carried:
             self.carry(which)
 
@@ -273,7 +273,7 @@ class Binding(RuleBasedStateMachine):
         if not self.nodes[which].connected:
             self.greet(which)
         for id_ in list(self.book.jobs):
-            self.does(moves.give(self.book, id_, self.nodes[which].session))
+            self.does(state.give(self.book, id_, self.nodes[which].session))
         self.carry(which)
 
     # --- what must hold ---
@@ -306,11 +306,11 @@ class Binding(RuleBasedStateMachine):
         for node in self.nodes:
             node.die()
         self.now += LEASE + MARGIN + 1
-        self.does(moves.expire(self.book, self.now, LEASE + MARGIN))
-        self.does(moves.begin(Session(name="last", subject="p", ad="[]", heard=self.now)))
+        self.does(state.expire(self.book, self.now, LEASE + MARGIN))
+        self.does(state.begin(Session(name="last", subject="p", ad="[]", heard=self.now)))
         for job in list(self.book.jobs.values()):
-            self.does(moves.give(self.book, job.id, "last"))
-            self.does(moves.ended(self.book, "last", job.id, self.book.jobs[job.id].epoch, "[]"))
+            self.does(state.give(self.book, job.id, "last"))
+            self.does(state.ended(self.book, "last", job.id, self.book.jobs[job.id].epoch, "[]"))
         assert not any(job.stage.open for job in self.book.jobs.values())
 
 

@@ -13,15 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from matchmaker.pilots.binder import clients, moves
-from matchmaker.pilots.binder.bounds import Settings
+from matchmaker.pilots.binder import server, state
+from matchmaker.pilots.binder.admission import Settings
 from matchmaker.pilots.binder.server import _Binder
-from matchmaker.pilots.binder.states import Change, Job, Session, Stage
+from matchmaker.pilots.binder.state import Change, Job, Session, Stage
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import ClosedError, Connection
-from matchmaker.pilots.wire.frames import Decoder, FrameKind, encode
-from matchmaker.pilots.wire.handshake import Greeting, Role
-from matchmaker.pilots.wire.tokens import Scope, Token
+from matchmaker.pilots.wire.protocol import Decoder, FrameKind, Greeting, Role, Scope, Token, encode
 
 END = b""
 ID = "t"
@@ -159,7 +157,7 @@ class Crossing(RuleBasedStateMachine):
         self.exchange = self.binder.exchange
         self.exchange.storing.tried = _stored  # type: ignore[method-assign, assignment]
         session = Session(name="s", subject="p", ad="[]", heard=0.0, token=ID, mixed=True)
-        self.exchange.post(moves.begin(session))
+        self.exchange.post(state.begin(session))
         control = Mock(spec=Connection, send=self._control)
         self.exchange.pilots["s"] = control
         for each in (self.exchange.store(), self.exchange.bring_together()):
@@ -214,7 +212,7 @@ class Crossing(RuleBasedStateMachine):
 
         # Which slot a job gets, and whose turn it is, are the same in each run of a case.
         with (
-            patch.object(clients, "_SOON", 1e6),
+            patch.object(server, "_SOON", 1e6),
             patch("secrets.token_hex", self._name),
             patch("time.thread_time", float),
         ):
@@ -317,7 +315,7 @@ class Crossing(RuleBasedStateMachine):
         for slot in self.slots:
             if slot.job == id_:
                 slot.go()
-        self.run(self._posts(moves.declined(self.exchange.book, "s", id_, epoch, "killed")))
+        self.run(self._posts(state.declined(self.exchange.book, "s", id_, epoch, "killed")))
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -326,7 +324,7 @@ class Crossing(RuleBasedStateMachine):
         id_, epoch = data.draw(st.sampled_from(list(self.running)))
         del self.running[id_, epoch]
         self.refused.add((id_, epoch))
-        self.run(self._posts(moves.ended(self.exchange.book, "s", id_, epoch, "[]")))
+        self.run(self._posts(state.ended(self.exchange.book, "s", id_, epoch, "[]")))
 
     async def _posts(self, change: Any) -> None:
         self.exchange.post(change)
@@ -349,7 +347,7 @@ class Crossing(RuleBasedStateMachine):
         self.made += 1
         name = f"j{self.made}"
         job = Job(id=name, owner="ben", key=name, ad="[ Requirements = true ]")
-        self.run(self._posts(moves.submit(self.exchange.book, job)[1]))
+        self.run(self._posts(state.submit(self.exchange.book, job)[1]))
 
     @precondition(lambda self: self.clients)
     @rule(which=st.integers(0, 8), what=st.sampled_from([*["talk"] * 9, "go"]))
@@ -378,7 +376,7 @@ class Crossing(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject, seldom: int) -> None:
         if seldom == 0 and (jobs := list(self.exchange.book.jobs)):
             id_ = data.draw(st.sampled_from(jobs))
-            self.run(self._posts(moves.cancel(self.exchange.book, id_, "enough")))
+            self.run(self._posts(state.cancel(self.exchange.book, id_, "enough")))
 
     # --- what is always so
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker.pilots.store import webdav
+from matchmaker.pilots.store import remote
+from matchmaker.pilots.store.backends import opened
 from matchmaker.pilots.store.protocol import StoreError, Unsure
-from matchmaker.pilots.store.urls import opened
 from tests.cli.conftest import COMMAND
 from tests.pilots.store.test_places import (
     Place,
@@ -178,7 +178,7 @@ def test_what_a_pilot_left_that_was_killed_in_a_move_holds_nobody_up(
 def test_while_another_moves_something_there_nobody_does(
     place: Place, server: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webdav, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(remote, "_PAUSES", (0.01, 0.01))
     (server[1] / tmp_path.name / "work" / "a.arff" / ".active1.moving").mkdir()
     with pytest.raises(Unsure, match="another moves something there"):
         place.store.create("work/a.arff/active1", b"mine")

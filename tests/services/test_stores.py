@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from matchmaker.pilots.store.objects import bucket
 from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.remote import bucket
 from matchmaker.pilots.store.worker import plan_of
 from tests.cli.conftest import COMMAND
 from tests.services.daemons import START_SECONDS, free_port

@@ -62,9 +62,8 @@ def run(
 ) -> int:  # fmt: skip
     """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
     from matchmaker.pilots.binder import server
-    from matchmaker.pilots.binder.bounds import Settings
-    from matchmaker.pilots.binder.handlers import installed
-    from matchmaker.pilots.binder.keys import own_key
+    from matchmaker.pilots.binder.admission import Settings, own_key
+    from matchmaker.pilots.binder.relay import installed
     from matchmaker.pilots.binder.tables import SupersededError, Tables
     from matchmaker.pilots.wire.connection import parse_address
 
@@ -145,8 +144,8 @@ def token(
     """
     if owners and scope not in {"pilot", "factory"}:
         raise click.UsageError(f"--owner is for pilots and factories, not for scope {scope}")
-    from matchmaker.pilots.binder.keys import own_key, written
-    from matchmaker.pilots.wire.tokens import Scope, Token, sign
+    from matchmaker.pilots.binder.admission import own_key, written
+    from matchmaker.pilots.wire.protocol import Scope, Token, sign
 
     made = Token(
         subject=subject, scope=Scope(scope), pool=name, owners=owners,

@@ -49,6 +49,7 @@ __all__ = [
 _LATER: Final = {
     "PolicyAd": "policy.policy_ad",
     "SimulationReport": "simulation.metrics",
+    "connect": "wire.connect",
     "decide": "policy.decision",
     "rule": "policy.decision",
     "simulate": "simulation.simulation",
@@ -58,4 +59,5 @@ _LATER: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"matchmaker.pilots.{_LATER[name]}"), name)
+    module = import_module(f"matchmaker.pilots.{_LATER[name]}")
+    return module if name == "connect" else getattr(module, name)

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import attrs
 
 from matchmaker.pilots.store import protocol
-from matchmaker.pilots.store.plan import Plan
+from matchmaker.pilots.store.plan import Claim, Entry, Plan
 from matchmaker.pilots.store.protocol import Operation, Outcome, Steps, StoreError, Tally, Unsure
-from matchmaker.pilots.store.standing import Claim, Entry
 
 Fault = Literal["run", "start", "node"]
 

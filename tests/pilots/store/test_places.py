@@ -16,13 +16,10 @@ import pytest
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
-from matchmaker.pilots.store.directory import Directory
-from matchmaker.pilots.store.objects import Bucket, bucket
-from matchmaker.pilots.store.places import Store
-from matchmaker.pilots.store.plan import Plan
-from matchmaker.pilots.store.protocol import StoreError, Unsure
-from matchmaker.pilots.store.standing import inputs_of
-from matchmaker.pilots.store.urls import opened
+from matchmaker.pilots.store.backends import Directory, opened
+from matchmaker.pilots.store.plan import Plan, inputs_of
+from matchmaker.pilots.store.protocol import Store, StoreError, Unsure
+from matchmaker.pilots.store.remote import Bucket, bucket
 
 PLAN = Plan(command=("f",), parameters=("1",))
 
@@ -233,20 +230,30 @@ def test_links_and_strange_names_are_no_inputs(tmp_path: Path) -> None:
 # --- what buckets do ------------------------------------------------------------------------------
 
 
-def test_two_puts_at_once_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # S3 answers 409 to both, and obstore calls that "already exists".
-    store = in_memory().store
+class Conflicting:
+    """A bucket that answers 409 to each put: obstore calls that "already exists"."""
 
-    def conflict(*_: Any, **__: Any) -> None:
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def put(self, *_: Any, **__: Any) -> None:
         raise AlreadyExistsError("409")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(obstore, "put", conflict)
-        with pytest.raises(Unsure, match="at once"):
-            store.create("work/a.arff/active1", b"me")
-        with pytest.raises(Unsure, match="at once"):
-            store.publish("work/a.arff/votes1.txt", Path(__file__))
-    assert store.create("work/a.arff/active1", b"me")
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def test_two_puts_at_once_are_tried_again() -> None:
+    # S3 answers 409 to both.
+    real = in_memory().store
+    assert isinstance(real, Bucket)
+    conflicting: Any = Conflicting(real.objects)
+    store = attrs.evolve(real, objects=conflicting)
+    with pytest.raises(Unsure, match="at once"):
+        store.create("work/a.arff/active1", b"me")
+    with pytest.raises(Unsure, match="at once"):
+        store.publish("work/a.arff/votes1.txt", Path(__file__))
+    assert real.create("work/a.arff/active1", b"me")
 
 
 def test_a_claim_whose_answer_was_lost_is_the_pilots() -> None:

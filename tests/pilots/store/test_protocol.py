@@ -10,8 +10,7 @@ import attrs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from matchmaker.pilots.store.plan import Plan
-from matchmaker.pilots.store.standing import standing
+from matchmaker.pilots.store.plan import Plan, standing
 from tests.pilots.store.simulated import Fault, Trouble, World
 
 CASES = int(os.environ.get("STORE_CASES", "200"))

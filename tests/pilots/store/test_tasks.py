@@ -12,9 +12,8 @@ from random import Random
 
 import pytest
 
-from matchmaker.pilots.store.directory import Directory
-from matchmaker.pilots.store.plan import TASKS, read_plan
-from matchmaker.pilots.store.standing import standing
+from matchmaker.pilots.store.backends import Directory
+from matchmaker.pilots.store.plan import TASKS, read_plan, standing
 from matchmaker.pilots.store.status import demand, status
 from tests.cli.conftest import COMMAND, run_here
 from tests.pilots.store.test_killed import left_running

@@ -167,7 +167,7 @@ def _jobs_of(
     Raises ValueError with the line, or the number, of one that cannot be handed in.
     """
     from matchmaker import ClassAd
-    from matchmaker.pilots.binder.bounds import MOST_KEY
+    from matchmaker.pilots.binder.admission import MOST_KEY
     from matchmaker.pilots.node.task import check_job
 
     shared = ClassAd() if common is None else inputs.one_ad(common)

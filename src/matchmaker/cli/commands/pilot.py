@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matchmaker import ClassAd
-    from matchmaker.pilots.node.accounts import Accounts
+    from matchmaker.pilots.node.isolation import Accounts
     from matchmaker.pilots.node.pilot import Pilot
     from matchmaker.pilots.node.slots import Policy
-    from matchmaker.pilots.store.places import Store
+    from matchmaker.pilots.store.protocol import Store
     from matchmaker.pilots.store.worker import Worker
 
 _APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
@@ -119,11 +119,11 @@ def command(
     import attrs
 
     from matchmaker.pilots.node import describe
-    from matchmaker.pilots.node.direct import wall as doorway
-    from matchmaker.pilots.node.home import own_directory
+    from matchmaker.pilots.node.isolation import own_directory
     from matchmaker.pilots.node.pilot import Pilot, hide
-    from matchmaker.pilots.node.settings import Settings
+    from matchmaker.pilots.node.running import wall as doorway
     from matchmaker.pilots.node.slots import Node
+    from matchmaker.pilots.node.works import Settings
     from matchmaker.pilots.wire.connect import Place, authorities
 
     hide()
@@ -169,7 +169,7 @@ def command(
 
 def _output(url: str) -> Store:
     from matchmaker.cli.commands.store import storage
-    from matchmaker.pilots.store.urls import opened
+    from matchmaker.pilots.store.backends import opened
 
     with storage():
         return opened(url)
@@ -179,7 +179,7 @@ def _accounts(
     names: str, applications: Mapping[str, tuple[str, ...]], token_file: str
 ) -> Accounts:  # fmt: skip
     """The accounts for jobs. Raises ValueError for what would give them the pilot's rights."""
-    from matchmaker.pilots.node.accounts import Accounts
+    from matchmaker.pilots.node.isolation import Accounts
     from matchmaker.pilots.node.task import HANDLER
 
     for name, words in applications.items():
@@ -192,9 +192,9 @@ def _accounts(
 
 def _wall(given: float | None) -> float | None:
     """How many seconds the pilot may run: as many as it is let, and the batch system lets it."""
-    from matchmaker.pilots.node import walltime
+    from matchmaker.pilots.node import describe
 
-    left = walltime.left(os.environ, time.time(), walltime.read_file, walltime.ask_command)
+    left = describe.left(os.environ, time.time(), describe.read_file, describe.ask_command)
     return min((each for each in (given, left) if each is not None), default=None)
 
 
@@ -223,11 +223,9 @@ def _store(
     import attrs
 
     from matchmaker.cli.commands.store import storage
-    from matchmaker.pilots.node.families import dividing, own_group
-    from matchmaker.pilots.node.home import own_directory
-    from matchmaker.pilots.node.strays import adopting
+    from matchmaker.pilots.node.isolation import adopting, dividing, own_directory, own_group
+    from matchmaker.pilots.store.backends import opened
     from matchmaker.pilots.store.protocol import History
-    from matchmaker.pilots.store.urls import opened
     from matchmaker.pilots.store.worker import NodeName, Worker, plan_of, send_tasks
 
     said: set[str] = set()
@@ -290,7 +288,7 @@ async def _together(workers: Sequence[Worker], wall: float | None, report: Path 
 async def _report(workers: Sequence[Worker], file: Path) -> None:
     """Tells a factory each second what the pilot does, and ends it when the factory asks."""
     from matchmaker.classad import ClassAd
-    from matchmaker.pilots.node.settings import write_report
+    from matchmaker.pilots.node.works import write_report
 
     while True:
         # A factory that hears nothing asks the batch system.

@@ -1,10 +1,13 @@
 """The state of a running binder: its book, the free slots, the waiting jobs, the connections.
 
-Each event becomes a change (``moves``). The exchange enters it at once; one task stores it
-(``storing``); then pilots get its messages. So the binder never forgets what it sent to a pilot.
-A job whose client is connected ends with the binder, so its messages need not wait. ``turns``
-chooses the next ad, ``joining`` makes pairs of connections, and ``server`` checks what peers send.
-All methods are called in one event loop.
+Each event becomes a change (``state``). The exchange enters it at once; one task stores it
+(``tables``); then pilots get its messages. So the binder never forgets what it sent to a pilot. A
+job whose client is connected ends with the binder, so its messages need not wait. ``relay`` joins
+the connections of a pair, and ``server`` checks frames. All methods are called in one event loop.
+
+The next ad to be matched is one of the owner whose ads have taken least time so far. So an owner
+whose ads take long to match slows nobody else. The ads of one owner are matched in the order of
+their arrival, new ones before those that are matched again.
 """
 
 from __future__ import annotations
@@ -12,31 +15,267 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Sequence
 from contextlib import closing, suppress
+from heapq import heappop, heappush
 from typing import Final
 from weakref import WeakValueDictionary
 
 import attrs
 
-from matchmaker.classad import parse_ad
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.quoting import printable
 from matchmaker.matching.pool import Pool
-from matchmaker.pilots.binder import moves
-from matchmaker.pilots.binder.ads import MATCHING, asked
-from matchmaker.pilots.binder.grants import refusal, token_id
-from matchmaker.pilots.binder.handlers import Handlers
-from matchmaker.pilots.binder.holdings import Holdings
-from matchmaker.pilots.binder.joining import Offer, introduce, joined
-from matchmaker.pilots.binder.outputs import MOST_OUTPUT, MOST_STORED, Outputs
-from matchmaker.pilots.binder.pairing import pair, why_waiting
-from matchmaker.pilots.binder.states import Change, Job, Session, Stage, Word, apply
-from matchmaker.pilots.binder.storing import Storing
-from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.binder.turns import Turns
+from matchmaker.pilots.binder import state
+from matchmaker.pilots.binder.admission import MATCHING, asked, refusal, token_id
+from matchmaker.pilots.binder.relay import APPLICATION, Handlers, Offer, introduce, joined
+from matchmaker.pilots.binder.state import Change, Holdings, Job, Session, Stage, Word, apply
+from matchmaker.pilots.binder.tables import MOST_OUTPUT, MOST_STORED, Outputs, Storing, Tables
 from matchmaker.pilots.node.slots import for_owners
 from matchmaker.pilots.wire.connection import ClosedError, Connection
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.tokens import Scope, Token
+from matchmaker.pilots.wire.protocol import FrameKind, Scope, Token
+
+APPLICATIONS: Final = "Applications"
+"""The attribute of a slot's ad with the list of applications that its pilot has."""
+_AT_FIRST: Final = 16
+_MORE: Final = 8
+"""How many slots are ranked for a kind of clients, and by what more when these are taken."""
+_OWN: Final = "the job's "
+"""What a reason begins with where it is the client's ad that took too much."""
+_MOST_NAMES: Final = 8
+_MOST_REASON: Final = 1000
+_MOST_ADVICE: Final = 2
+_LONG_SECONDS: Final = 0.2
+"""An ad that took so long to match is not explained: that takes many times as long."""
+
+
+def pair(
+    slots: Pool, waiting: Iterable[tuple[str, ClassAd]],
+    refuse: Callable[[str, str], object] = lambda _, __: None,
+) -> dict[str, str]:  # fmt: skip
+    """The slots of clients that get one now.
+
+    Args:
+        slots: the ads of the free slots, which stay in the pool.
+        waiting: the clients' ids and ads, in the order of their arrival. No more are asked for
+            when no slot is left.
+        refuse: called with the id of a client that gets none because its own ad takes more steps
+            than the pool's limits give it, and with that in words.
+
+    Clients whose ads are equal in all that matters are matched once. No ad raises.
+
+    >>> slots = Pool([ClassAd(Name="s1", Cpus=2), ClassAd(Name="s2", Cpus=8)])
+    >>> from matchmaker.classad import parse_ad
+    >>> large = parse_ad("[ Requirements = TARGET.Cpus >= 2; Rank = TARGET.Cpus ]")
+    >>> pair(slots, [("c1", large), ("c2", large), ("c3", large)])
+    {'c1': 's2', 'c2': 's1'}
+    """
+    now = slots.snapshot()
+    taken: set[str] = set()
+    ranked: dict[Hashable, tuple[Sequence[str], int, str]] = {}
+    pairs: dict[str, str] = {}
+    for id_, ad in waiting if len(now) else ():
+        kind = now.cluster(ad)
+        if kind not in ranked:
+            best = now.top(ad, _AT_FIRST)
+            ranked[kind] = best.keys, 0, "" if best.keys else best.error or ""
+        keys, place, error = ranked[kind]
+        if error.startswith(_OWN):
+            refuse(id_, error)
+        while place < len(keys) and keys[place] in taken:
+            place += 1
+            if place == len(keys) < len(now):
+                keys = now.top(ad, _MORE * len(keys)).keys
+        ranked[kind] = keys, place, error
+        if place < len(keys):
+            pairs[id_] = keys[place]
+            taken.add(keys[place])
+            if len(taken) == len(now):
+                break
+    return pairs
+
+
+def why_waiting(pilots: Pool, ad: ClassAd) -> str:
+    """Why a client has no pilot yet, in words, at most 1,000 characters.
+
+    Args:
+        pilots: the ads of all slots, of busy ones too.
+        ad: the client's ad.
+
+    >>> slots = Pool([ClassAd(Name="s1", Applications=["render"])])
+    >>> why_waiting(slots, ClassAd(Application="blast"))
+    'no pilot has the application blast; there are: render'
+    >>> why_waiting(slots, ClassAd(Application="Render"))
+    'all 1 slots that match are taken; the first that is free is yours'
+    >>> why_waiting(Pool(), ClassAd())
+    'no pilot is connected'
+    """
+    if not len(pilots):
+        return "no pilot is connected"
+    wanted = asked(ad, APPLICATION)
+    if isinstance(wanted, str):
+        there = applications(pilots)
+        if ascii_fold(wanted) not in map(ascii_fold, there):
+            names = ", ".join(sorted(there)[:_MOST_NAMES]) or "none"
+            more = f" and {len(there) - _MOST_NAMES} more" if len(there) > _MOST_NAMES else ""
+            said = f"no pilot has the application {wanted}; there are: {names}{more}"
+            return printable(said)[:_MOST_REASON]
+    begun, found = time.thread_time(), pilots.match(ad)
+    if time.thread_time() - begun > _LONG_SECONDS:
+        return f"{len(found)} of {len(pilots)} slots match; its ad takes long to match: simplify it"
+    if found:
+        return f"all {len(found)} slots that match are taken; the first that is free is yours"
+    why = pilots.explain(ad)
+    parts = [why.summary(), *map(str, why.advice()[:_MOST_ADVICE])]
+    return printable("; ".join(" ".join(part.split()) for part in parts))[:_MOST_REASON]
+
+
+def applications(pilots: Pool) -> Collection[str]:
+    """The applications that the pilots have.
+
+    >>> sorted(applications(Pool([ClassAd(Name="a", Applications=["x", "y"]), ClassAd(Name="b")])))
+    ['x', 'y']
+    """
+    return {
+        name
+        for names in pilots.snapshot().values(APPLICATIONS) if isinstance(names, list)
+        for name in names if isinstance(name, str)
+    }  # fmt: skip
+
+
+_MOST_SPENT: Final = 1000
+"""How many owners whose turn has passed are remembered at least."""
+
+
+@attrs.define(slots=True, eq=False)
+class _Owner:
+    waiting: dict[str, ClassAd] = attrs.field(factory=dict)
+    new: deque[str] = attrs.field(factory=deque)
+    again: deque[str] = attrs.field(factory=deque)
+    # Slots have come since they were begun to be looked at again.
+    more: bool = False
+
+    def take(self) -> str | None:
+        """The next id that still waits; None if there is none."""
+        for ids in (self.new, self.again):
+            while ids:
+                id_ = ids.popleft()
+                if id_ in self.waiting:
+                    return id_
+        if self.more:
+            self.more = False
+            self.again.extend(self.waiting)
+            return self.take()
+        return None
+
+
+class Turns:
+    """The waiting ads, by owner.
+
+    >>> turns, now = Turns(), iter(range(9))
+    >>> for owner, id_ in [("bad", "1"), ("bad", "2"), ("good", "3")]:
+    ...     turns.enter(owner, id_, ClassAd())
+    >>> [id_ for id_, _ in turns.turn(lambda: next(now), 5)]
+    ['1', '3', '2']
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owner] = {}
+        self._due: list[tuple[float, int, str]] = []
+        self._listed: set[str] = set()
+        self._spent: dict[str, float] = {}
+        self._number = 0
+        # What the last owner in turn had spent by then: who comes begins there.
+        self._now = 0.0
+
+    def enter(self, owner: str, id_: str, ad: ClassAd) -> None:
+        """Enters an ad, which is matched when it is its owner's turn."""
+        mine = self._owners.setdefault(owner, _Owner())
+        mine.waiting[id_] = ad
+        mine.new.append(id_)
+        self._list(owner)
+
+    def leave(self, owner: str, id_: str) -> None:
+        """Removes an ad, if it is there."""
+        mine = self._owners.get(owner)
+        if mine is not None:
+            mine.waiting.pop(id_, None)
+            if not mine.waiting:
+                del self._owners[owner]
+
+    def ad(self, owner: str, id_: str) -> ClassAd | None:
+        """A waiting ad; None if it does not wait."""
+        mine = self._owners.get(owner)
+        return None if mine is None else mine.waiting.get(id_)
+
+    @property
+    def due(self) -> bool:
+        """Whether an ad is to be matched."""
+        while self._due and not self._wants(self._due[0][2]):
+            self._unlist()
+        return bool(self._due)
+
+    def all_again(self) -> None:
+        """All ads are to be matched again, because slots have come."""
+        for owner, mine in self._owners.items():
+            mine.more = True
+            self._list(owner)
+
+    def none(self) -> None:
+        """No ad is to be matched before ``all_again``, because no slot is left."""
+        for mine in self._owners.values():
+            mine.new.clear()
+            mine.again.clear()
+            mine.more = False
+
+    def turn(self, clock: Callable[[], float], seconds: float) -> Generator[tuple[str, ClassAd]]:
+        """The ads that are matched now, each with its id, until a number of seconds is over.
+
+        The time until the next ad is taken is charged to the owner of the ad.
+
+        Args:
+            clock: the processor time of who looks.
+            seconds: how much of it this turn may take; one ad may take more.
+        """
+        begun = last = clock()
+        while self.due and last - begun < seconds:
+            owner = self._unlist()
+            mine = self._owners[owner]
+            self._now = max(self._now, self._spent[owner])
+            id_ = mine.take()
+            if id_ is None:
+                continue
+            try:
+                yield id_, mine.waiting[id_]
+            finally:
+                now = clock()
+                self._spent[owner] += now - last
+                last = now
+                self._list(owner)
+
+    def _wants(self, owner: str) -> bool:
+        mine = self._owners.get(owner)
+        return mine is not None and bool(mine.new or mine.again or mine.more)
+
+    def _unlist(self) -> str:
+        owner = heappop(self._due)[2]
+        self._listed.discard(owner)
+        return owner
+
+    def _list(self, owner: str) -> None:
+        if owner in self._listed or not self._wants(owner):
+            return
+        self._listed.add(owner)
+        if len(self._spent) > _MOST_SPENT + 2 * len(self._listed):
+            self._spent = {
+                name: amount for name, amount in self._spent.items()
+                if amount > self._now or name in self._listed
+            }  # fmt: skip
+        self._spent[owner] = max(self._spent.get(owner, 0.0), self._now)
+        self._number += 1
+        heappush(self._due, (self._spent[owner], self._number, owner))
+
 
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
@@ -111,7 +350,7 @@ class Exchange:
         self._ended_bytes = 0
         self._paired_soon = asyncio.Event()
         self._more_slots = False
-        self.book, change = moves.restored(*tables.read(), clock())
+        self.book, change = state.restored(*tables.read(), clock())
         self.outputs = Outputs(tables, self.book, most=most_output, each=most_stored)
         for job in self.book.jobs.values():
             self._entered(job)
@@ -223,7 +462,7 @@ class Exchange:
             return
         if offer is None or not offer.connection.open:
             reason = "its slot left before it came"
-            change = moves.declined(
+            change = state.declined(
                 self.book, word.session, job.id, job.epoch, reason, begun=False
             )  # fmt: skip
             self.post(change)
@@ -250,7 +489,7 @@ class Exchange:
         job = offer.job
         if job is None:
             return False
-        self.post(moves.accepted(self.book, offer.session, job.id, job.epoch))
+        self.post(state.accepted(self.book, offer.session, job.id, job.epoch))
         if job.detached:
             return False
         between: tuple[Connection, ...] = ()
@@ -278,7 +517,7 @@ class Exchange:
     def declined(self, offer: Offer, reason: str) -> None:
         """The pilot of a slot does not take its job."""
         if (job := offer.job) is not None:
-            change = moves.declined(
+            change = state.declined(
                 self.book, offer.session, job.id, job.epoch, reason, begun=False
             )  # fmt: skip
             self.post(change)
@@ -286,7 +525,7 @@ class Exchange:
     def _refuse(self, id_: str, why: str) -> None:
         """Ends a job that no slot can take, and tells its client why."""
         self._dismiss(id_, why)
-        self.post(moves.cancel(self.book, id_, why))
+        self.post(state.cancel(self.book, id_, why))
 
     def _dismiss(self, id_: str, why: str) -> None:
         """Tells a client that waits for a slot that there will be none, and why."""
@@ -362,12 +601,12 @@ class Exchange:
     def wait(self, job: Job, client: Connection) -> None:
         """Enters a job whose client is connected and waits for a slot."""
         self._clients[job.id] = client
-        self.post(moves.submit(self.book, job)[1])
+        self.post(state.submit(self.book, job)[1])
 
     def leave(self, id_: str, why: str) -> None:
         """Ends a job whose client waits no more, unless it has its pair."""
         if self._clients.pop(id_, None) is not None:
-            self.post(moves.cancel(self.book, id_, why))
+            self.post(state.cancel(self.book, id_, why))
 
     async def revoke(self, token: str, ends: float) -> None:
         """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError.
@@ -441,7 +680,7 @@ class Exchange:
 
     def _give(self, id_: str, offer: Offer) -> None:
         self.withdraw(offer)
-        change = moves.give(self.book, id_, offer.session)
+        change = state.give(self.book, id_, offer.session)
         for word in change.words:
             offer.taken = True
             self._given[word.job, word.epoch] = offer
@@ -465,7 +704,7 @@ class Exchange:
         """Ends the sessions of pilots that were silent for too long."""
         while True:
             await asyncio.sleep(min(_LOOK_SECONDS, self.lease / 10))
-            change = moves.expire(self.book, self._clock(), 1.25 * self.lease)
+            change = state.expire(self.book, self._clock(), 1.25 * self.lease)
             for name in change.over:
                 if (control := self.pilots.get(name)) is not None:
                     control.send(FrameKind.OVER)

@@ -1,18 +1,29 @@
-"""What a binder stores in SQL: jobs, sessions of pilots, starts of queues, and revoked tokens.
+"""The storage of a binder: its SQL tables, the changes that wait for them, and the output of jobs.
 
-A change of the book is one transaction, which ends before pilots get its messages. ``states``
-defines changes. Only one binder at a time writes to a set of tables.
+A change of the book is one transaction, which ends before pilots get its messages. Only one binder
+at a time writes to a set of tables. All waiting changes are merged into one, with the latest state
+of each job. So they take no more memory than the jobs, however long the database is away; beyond a
+limit, nothing new is accepted.
+
+Each piece of output belongs to a job and an epoch, so that the pieces of a pilot that lost its job
+never mix with another's. It is stored at the end of the last one, or not at all: the answer says
+how far the binder has come. A job, and all jobs of an owner together, have limits; beyond the
+owner's, the output of the jobs that ended first is deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+import logging
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import attrs
 import sqlalchemy as sql
 from sqlalchemy import (
     BigInteger,
@@ -26,13 +37,26 @@ from sqlalchemy import (
     RowMapping,
     Table,
     Text,
-)  # fmt: skip
+)
 from sqlalchemy.engine import Connection
 
+from matchmaker.classad import parse_ad
 from matchmaker.delegation import database
 from matchmaker.delegation.errors import DamagedError, LedgerError
-from matchmaker.pilots.binder.states import Change, Job, Session, Stage
+from matchmaker.pilots.binder.admission import asked
+from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, Word, held_by
+from matchmaker.pilots.node.task import (
+    ERR,
+    FILE,
+    MIB,
+    MOST_FILES,
+    MOST_MARK,
+    OUT,
+    is_path,
+    output_bytes,
+)
 from matchmaker.pilots.policy.estimates import MOST, RECENT
+from matchmaker.pilots.wire.protocol import MOST_PIECE, Frame
 
 VERSION: Final = 2
 """The version of the tables; those of a newer one are refused."""
@@ -344,3 +368,289 @@ def _delete(write: Connection, key: Column[str], names: Collection[str]) -> None
     for start in range(0, len(ordered), _AT_ONCE):
         some = ordered[start : start + _AT_ONCE]
         write.execute(sql.delete(key.table).where(key.in_(some)))
+
+
+MOST_UNSTORED: Final = 16 << 20
+"""How many bytes may wait for the storage; beyond it no new job and no new pilot is taken."""
+_AGAIN_SECONDS: Final = 1.0
+_LATER_SECONDS: Final = 1.0
+
+
+@attrs.define(slots=True, eq=False)
+class _Batch:
+    """Several changes as one, and who waits until it is stored."""
+
+    jobs: dict[str, Job] = attrs.field(factory=dict)
+    begun: dict[str, Session] = attrs.field(factory=dict)
+    over: dict[str, None] = attrs.field(factory=dict)
+    words: dict[Word, None] = attrs.field(factory=dict)
+    waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
+    bytes: int = 0
+
+    def add(self, change: Change) -> None:
+        self.jobs.update((job.id, job) for job in change.jobs)
+        self.begun.update((each.name, each) for each in change.begun)
+        self.over.update(dict.fromkeys(change.over))
+        self.words.update(dict.fromkeys(change.words))
+        self.bytes += sum(job.bytes for job in change.jobs)
+        self.bytes += sum(len(each.ad) for each in change.begun)
+
+    def change(self) -> Change:
+        jobs, begun = tuple(self.jobs.values()), tuple(self.begun.values())
+        return Change(jobs=jobs, begun=begun, over=tuple(self.over))
+
+
+class Storing:
+    """The waiting changes. ``trouble`` says why they cannot be stored; empty if they can."""
+
+    def __init__(self, tables: Tables, say: Callable[[Iterable[Word]], None]) -> None:
+        self.trouble = ""
+        self._tables = tables
+        self._say = say
+        self._next = _Batch()
+        self._under_way = 0
+        self._soon = asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None
+
+    def add(self, change: Change) -> None:
+        """Enters a change: stored at once if messages wait for it, else within a second.
+
+        Raises nothing; call ``room`` before you enter something new.
+        """
+        self._next.add(change)
+        if change.words:
+            self._soon.set()
+        elif change.stored and self._later is None:
+            # Nobody waits for it: several such changes are one write.
+            loop = asyncio.get_running_loop()
+            self._later = loop.call_later(_LATER_SECONDS, self._soon.set)
+
+    async def stored(self) -> None:
+        """Waits until all changes that were entered so far are stored."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._next.waiting.append(done)
+        self._soon.set()
+        await done
+
+    def room(self) -> None:
+        """Raises ValueError if so much waits that nothing new may be entered."""
+        if self._next.bytes + self._under_way > MOST_UNSTORED:
+            why = self.trouble or "the storage is slow"
+            raise ValueError(f"nothing new is taken until it can be stored: {why}; try again later")
+
+    async def step(self) -> None:
+        """Waits for changes, stores them, and sends their messages. A failed write is repeated.
+
+        Raises SupersededError if another binder works with the tables.
+        """
+        await self._soon.wait()
+        self._soon.clear()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        batch, self._next = self._next, _Batch()
+        self._under_way = batch.bytes
+        while True:
+            if await self.tried(self._tables.write, batch.change()):
+                break
+            await asyncio.sleep(_AGAIN_SECONDS)
+        self._under_way = 0
+        self._say(batch.words)
+        for done in batch.waiting:
+            if not done.done():
+                done.set_result(None)
+
+    async def tried(self, write: Callable[[Any], object], rows: Any) -> bool:
+        """Whether a write succeeded; if not, ``trouble`` says why."""
+        try:
+            await asyncio.to_thread(write, rows)
+        except LedgerError as error:
+            self.trouble = str(error)
+        else:
+            self.trouble = ""
+        return not self.trouble
+
+
+MOST_OUTPUT: Final = 16 * MIB
+"""How many bytes of its output, of its errors, and of its files a job may store."""
+MOST_STORED: Final = 1024 * MIB
+"""How many bytes the jobs of an owner may store together."""
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.define(slots=True, eq=False)
+class _Stored:
+    """What is stored of a job's output, by the epoch in which it ran."""
+
+    owner: str
+    epoch: int
+    most: int
+    sizes: dict[str, int] = attrs.field(factory=dict)
+
+
+class Outputs:
+    """The stored output of all jobs, as far as a binder must know it without reading it."""
+
+    def __init__(
+        self, tables: Tables, book: Book, *, most: int = MOST_OUTPUT, each: int = MOST_STORED
+    ) -> None:
+        """Reads how much is stored. Raises LedgerError.
+
+        Args:
+            tables: where it is stored.
+            book: the jobs.
+            most: bytes of each kind for a job.
+            each: bytes for all jobs of an owner.
+        """
+        self._tables = tables
+        self._book = book
+        self._most = most
+        self._each = each
+        self._stored: dict[str, _Stored] = {}
+        self._of: dict[str, dict[str, int]] = {}
+        self._unwanted: set[tuple[str, int]] = set()
+        # One piece at a time in memory, on its way to the storage.
+        self._writing = asyncio.Semaphore(1)
+        for id_, epoch, name, size in tables.outputs():
+            job = book.jobs.get(id_)
+            if job is None or job.epoch != epoch or not _keeps(job):
+                self._unwanted.add((id_, epoch))
+            else:
+                self._enter(job, name, size)
+
+    def sizes(self, id_: str) -> Mapping[str, int]:
+        """How many bytes are stored of a job's output, by names of parts."""
+        found = self._stored.get(id_)
+        return {} if found is None else found.sizes
+
+    def changed(self, job: Job) -> None:
+        """Deletes the output of a job that runs anew, or that did not end, as soon as may be."""
+        found = self._stored.get(job.id)
+        if found is not None and (found.epoch != job.epoch or not _keeps(job)):
+            self._drop(job.id)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Deletes the output of jobs."""
+        for id_ in ids:
+            if id_ in self._stored:
+                self._drop(id_)
+
+    async def take(self, session: str, frame: Frame) -> tuple[int, str] | None:
+        """Stores a piece that a pilot sent.
+
+        Gives how many bytes of this part are stored now, and why no more are taken; None if the
+        pilot does not have the job. Raises ValueError for what is no piece.
+        """
+        id_, epoch, name = frame["job"], frame["epoch"], frame["name"]
+        data = b64decode(frame["data"], validate=True)
+        if not 0 < len(data) <= MOST_PIECE:
+            raise ValueError(f"a piece of {len(data)} bytes; 1 to {MOST_PIECE} were expected")
+        if name not in {OUT, ERR} and not (name.startswith(FILE) and is_path(name[len(FILE) :])):
+            raise ValueError(f"{name[:80]!r} is no part of a job's output")
+        async with self._writing:
+            job = held_by(self._book, session, id_, epoch)
+            if job is None:
+                return None
+            offset = self._at(id_, epoch, name)
+            if frame["offset"] != offset:
+                return offset, ""
+            if why := self._refusal(job, name, len(data)):
+                return offset, why
+            try:
+                await asyncio.to_thread(self._tables.put_piece, id_, epoch, name, offset, data)
+            except LedgerError as error:
+                _log.warning("a piece of the output of %s was not stored: %s", id_, error)
+                return offset, ""
+            if held_by(self._book, session, id_, epoch) is None:
+                self._unwanted.add((id_, epoch))
+                return None
+            self._enter(job, name, len(data))
+            return offset + len(data), ""
+
+    async def piece(self, id_: str, name: str, offset: int) -> bytes:
+        """The stored bytes of a part from an offset, at most a piece.
+
+        Raises ValueError where there are none.
+        """
+        found = self._stored.get(id_)
+        if found is None or name not in found.sizes:
+            raise ValueError(f"nothing of {name[:80]!r} is stored of the job {id_}")
+        if not 0 <= offset <= found.sizes[name]:
+            raise ValueError(f"{name[:80]!r} has {found.sizes[name]} bytes, and none at {offset}")
+        try:
+            return await asyncio.to_thread(self._tables.piece, id_, found.epoch, name, offset)
+        except LedgerError as error:
+            raise ValueError(f"the output cannot be read: {error}") from None
+
+    async def sweep(self) -> None:
+        """Deletes what nobody wants any more; what cannot be deleted now, later."""
+        if self._unwanted:
+            # A piece may be stored behind the deletion, and names its job here anew.
+            some, self._unwanted = self._unwanted, set()
+            try:
+                await asyncio.to_thread(self._tables.drop_outputs, some)
+            except LedgerError as error:
+                self._unwanted |= some
+                _log.warning("output was not deleted: %s", error)
+
+    def _at(self, id_: str, epoch: int, name: str) -> int:
+        found = self._stored.get(id_)
+        return found.sizes.get(name, 0) if found is not None and found.epoch == epoch else 0
+
+    def _refusal(self, job: Job, name: str, size: int) -> str:
+        """Why a piece is not stored; makes room for one that is."""
+        kept = self._known(job)
+        alike = [each for each in kept.sizes if each.startswith(FILE) == name.startswith(FILE)]
+        if not name.startswith(FILE):
+            alike = [name]
+        elif name not in kept.sizes and len(alike) >= MOST_FILES:
+            return f"at most {MOST_FILES} files of a job are stored"
+        has = sum(kept.sizes.get(each, 0) for each in alike)
+        if has + size > kept.most + (0 if name.startswith(FILE) else MOST_MARK):
+            return (
+                f"{kept.most} bytes are stored at most, by the job's MaxOutput and the binder's"
+                f" limit of {self._most}"
+            )
+        mine = self._of.get(job.owner, {})
+        for other in list(mine):
+            if sum(mine.values()) + size <= self._each:
+                break
+            if other != job.id and self._book.jobs[other].stage is Stage.ENDED:
+                _log.info("the output of %s is deleted: %s needs the room", other, job.id)
+                self._drop(other)
+        if sum(mine.values()) + size > self._each:
+            return (
+                f"the open jobs of {job.owner} have stored {self._each} bytes, which are the most"
+            )
+        return ""
+
+    def _known(self, job: Job) -> _Stored:
+        found = self._stored.get(job.id)
+        if found is not None and found.epoch == job.epoch:
+            return found
+        if found is not None:
+            self._drop(job.id)
+        value = asked(parse_ad(job.ad), "MaxOutput")
+        self._stored[job.id] = made = _Stored(
+            job.owner, job.epoch, min(self._most, output_bytes(value))
+        )
+        return made
+
+    def _enter(self, job: Job, name: str, size: int) -> None:
+        kept = self._known(job)
+        kept.sizes[name] = kept.sizes.get(name, 0) + size
+        mine = self._of.setdefault(job.owner, {})
+        mine[job.id] = mine.get(job.id, 0) + size
+
+    def _drop(self, id_: str) -> None:
+        found = self._stored.pop(id_)
+        self._unwanted.add((id_, found.epoch))
+        mine = self._of.get(found.owner, {})
+        mine.pop(id_, None)
+        if not mine:
+            self._of.pop(found.owner, None)
+
+
+def _keeps(job: Job) -> bool:
+    """Whether a job's output is kept: while it runs, and when it has ended by itself."""
+    return job.stage.held or job.stage is Stage.ENDED

@@ -1,16 +1,23 @@
-"""What a worker node has: an ad of the machine, within what the batch system gave to the pilot."""
+"""A worker node within the limits of its batch system: an ad of the machine, and the time left.
+
+How long the batch system lets a pilot run is read from its environment variables and its files. If
+neither says it, a command of the batch system is run. A limit that counts from the start of the job
+counts from now if the start is not known, because a job starts its pilot first.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import socket
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from matchmaker.classad import ClassAd
+from matchmaker.classad import ClassAd, ParseError, parse_ads
 from matchmaker.pilots.node.slots import Resources
 from matchmaker.pilots.node.task import MIB
 
@@ -113,3 +120,157 @@ def _gpus(environment: Mapping[str, str]) -> list[str]:
     if given is not None:
         return [each for each in given.split(",") if each.strip() not in {"", "-1", "NoDevFiles"}]
     return [str(each) for each in Path("/dev").glob("nvidia[0-9]*")]
+
+
+Read = Callable[[str], str]
+Ask = Callable[[Sequence[str]], str]
+
+_NUMBER: Final = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*\Z")
+_CLOCK: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d{1,9})(?::(\d{1,9}))?\Z")
+_LSF: Final = re.compile(r"(?<![\d:])(\d{1,9}):(\d{1,2}) +L\s*$", re.MULTILINE)
+_PBS: Final = re.compile(r"\b(Resource_List|resources_used)\.walltime = ([\d:]+)")
+_GRID_ENGINE: Final = re.compile(r"^hard[ _]resource_list:.*\bh_rt=([\d:]+)", re.MULTILINE)
+_ID: Final = re.compile(r"[\w.\[\]-]{1,200}\Z")
+_MOST: Final = 1 << 20
+_ASK_SECONDS: Final = 10.0
+
+
+def left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> float | None:
+    """How many seconds a pilot has that begins now; None where no batch system says it.
+
+    Args:
+        environment: of the pilot.
+        now: seconds since the epoch, by the clock of this node.
+        read: gives a file's text, empty where there is none.
+        ask: gives what a command prints, empty where it fails.
+
+    The least of what Slurm, PBS, LSF, Grid Engine, HTCondor, glideinWMS and the machine and job
+    features of HEPiX (HSF-TN-2016-02) say. A value that cannot be read is ignored.
+
+    >>> left({"SLURM_JOB_END_TIME": "1600"}, 1000.0, lambda _: "", lambda _: "")
+    600.0
+    >>> left({}, 1000.0, lambda _: "", lambda _: "") is None
+    True
+    """
+    sources = (
+        _slurm(environment, now, ask), _pbs(environment, ask), _lsf(environment, ask),
+        _grid_engine(environment, ask), _condor(environment, now, read),
+        _features(environment, now, read),
+    )  # fmt: skip
+    found = [seconds for source in sources for seconds in source if seconds is not None]
+    return max(0.0, min(found)) if found else None
+
+
+def read_file(path: str) -> str:
+    """The text of a file; empty where it cannot be read, its beginning where it is long."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_MOST).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def ask_command(words: Sequence[str]) -> str:
+    """What a command prints; empty where it is not here, fails, or takes over ten seconds."""
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell reads the words
+            words, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=_ASK_SECONDS
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return done.stdout[:_MOST].decode("utf-8", "replace")
+
+
+def _slurm(environment: Mapping[str, str], now: float, ask: Ask) -> Iterator[float | None]:
+    end = _number(environment.get("SLURM_JOB_END_TIME"))
+    if end is not None:
+        yield end - now
+    elif id_ := _id(environment, "SLURM_JOB_ID"):
+        yield _clock(ask(("squeue", "-h", "-j", id_, "-o", "%L")).strip())
+
+
+def _pbs(environment: Mapping[str, str], ask: Ask) -> Iterator[float | None]:
+    limit = _number(environment.get("PBS_WALLTIME"))
+    if limit is not None:
+        yield limit
+    elif id_ := _id(environment, "PBS_JOBID"):
+        said = dict(_PBS.findall(ask(("qstat", "-f", id_))))
+        limit = _clock(said.get("Resource_List", ""))
+        if limit is not None:
+            yield limit - (_clock(said.get("resources_used", "")) or 0.0)
+
+
+def _lsf(environment: Mapping[str, str], ask: Ask) -> Iterator[float | None]:
+    if id_ := _id(environment, "LSB_JOBID"):
+        index = environment.get("LSB_JOBINDEX", "0")
+        name = f"{id_}[{index}]" if index.isdecimal() and index != "0" else id_
+        # An L says that it is the limit's, and no estimate.
+        if found := _LSF.search(ask(("bjobs", "-noheader", "-WL", name))):
+            yield 3600.0 * int(found[1]) + 60.0 * int(found[2])
+
+
+def _grid_engine(environment: Mapping[str, str], ask: Ask) -> Iterator[float | None]:
+    id_ = _id(environment, "JOB_ID")
+    if "SGE_ROOT" in environment and id_:
+        found = _GRID_ENGINE.search(ask(("qstat", "-j", id_)))
+        yield _clock(found[1]) if found else None
+
+
+def _condor(environment: Mapping[str, str], now: float, read: Read) -> Iterator[float | None]:
+    job = _ad(environment, "_CONDOR_JOB_AD", read)
+    yield _value(job, "AllowedExecuteDuration")
+    allowed, began = _value(job, "AllowedJobDuration"), _value(job, "JobCurrentStartDate")
+    if allowed is not None:
+        yield allowed - (max(0.0, now - began) if began is not None else 0.0)
+    dies = _value(_ad(environment, "_CONDOR_MACHINE_AD", read), "GLIDEIN_ToDie")
+    yield dies - now if dies is not None else None
+
+
+def _features(environment: Mapping[str, str], now: float, read: Read) -> Iterator[float | None]:
+    def said(variable: str, name: str) -> float | None:
+        place = environment.get(variable)
+        return _number(read(f"{place}/{name}")) if place else None
+
+    limit, began = said("JOBFEATURES", "wall_limit_secs"), said("JOBFEATURES", "jobstart_secs")
+    if limit is not None:
+        yield limit - (max(0.0, now - began) if began is not None else 0.0)
+    for variable, name in (
+        ("JOBFEATURES", "shutdowntime_job"), ("MACHINEFEATURES", "shutdowntime"),
+    ):  # fmt: skip
+        end = said(variable, name)
+        yield end - now if end is not None else None
+
+
+def _ad(environment: Mapping[str, str], variable: str, read: Read) -> ClassAd:
+    place = environment.get(variable)
+    try:
+        return next(iter(parse_ads(read(place), format="old")), ClassAd()) if place else ClassAd()
+    except ParseError:
+        return ClassAd()
+
+
+def _value(ad: ClassAd, name: str) -> float | None:
+    value = ad.eval(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return _number(f"{value:.3f}")
+
+
+def _number(text: str | None) -> float | None:
+    found = _NUMBER.match(text or "")
+    return float(found[1]) if found else None
+
+
+def _clock(text: str) -> float | None:
+    """Seconds of ``days-hours:minutes:seconds``, ``minutes:seconds`` or seconds alone."""
+    if found := _CLOCK.match(text):
+        days, first, second, third = (int(each) if each else 0 for each in found.groups())
+        if found[4] is None:
+            first, second, third = 0, first, second
+        return 86_400.0 * days + 3600.0 * first + 60.0 * second + third
+    return _number(text)
+
+
+def _id(environment: Mapping[str, str], name: str) -> str:
+    said = environment.get(name, "")
+    return said if _ID.match(said) and not said.startswith("-") else ""

@@ -16,17 +16,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.direct import Door
-from matchmaker.pilots.node.families import dividing, own_group
-from matchmaker.pilots.node.running import GRACE
-from matchmaker.pilots.node.settings import Settings, write_report
+from matchmaker.pilots.node.isolation import adopting, dividing, own_group
+from matchmaker.pilots.node.running import GRACE, Door
 from matchmaker.pilots.node.slots import for_owners
-from matchmaker.pilots.node.strays import adopting
-from matchmaker.pilots.node.works import Works
-from matchmaker.pilots.wire import tokens
+from matchmaker.pilots.node.works import Settings, Works, write_report
+from matchmaker.pilots.wire import protocol
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.frames import FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
+from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role
 
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 15.0
@@ -135,7 +131,7 @@ class Pilot:
         self._lease = float(answer["lease"])
         # From here on the token that it began with is used up.
         self._token = answer["token"]
-        self._renew = (time.time() + tokens.read(tokens.parted(self._token)[0]).ends) / 2
+        self._renew = (time.time() + protocol.read_token(protocol.parted(self._token)[0]).ends) / 2
         if (file := self._settings.token_file) is not None:
             with suppress(OSError):
                 await asyncio.to_thread(file.unlink)
@@ -334,7 +330,7 @@ class Pilot:
     def _machine(self) -> ClassAd:
         """The ad of its machine for a factory: whose jobs alone it takes is in its requirements."""
         ad, served = self._settings.machine.copy(), self._works.served
-        owners = tokens.read(tokens.parted(self._token)[0]).owners
+        owners = protocol.read_token(protocol.parted(self._token)[0]).owners
         if not owners and served and not self._settings.mixed:
             owners = (served,)
         if owners:

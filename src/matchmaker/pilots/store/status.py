@@ -9,10 +9,18 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.store.places import Store
-from matchmaker.pilots.store.plan import WORK, Plan, claim_of, failure_of, sound_name
-from matchmaker.pilots.store.protocol import StoreError
-from matchmaker.pilots.store.standing import Entry, Standing, inputs_of, standing
+from matchmaker.pilots.store.plan import (
+    WORK,
+    Entry,
+    Plan,
+    Standing,
+    claim_of,
+    failure_of,
+    inputs_of,
+    sound_name,
+    standing,
+)
+from matchmaker.pilots.store.protocol import Store, StoreError
 
 MOST_READ: Final = 200
 """So many claims are read for who made them."""

@@ -26,7 +26,6 @@ from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import NOT_KEPT, NOT_STARTED, run
 from matchmaker.pilots.node.task import Task, TaskLimits
 from matchmaker.pilots.store import protocol
-from matchmaker.pilots.store.places import Store
 from matchmaker.pilots.store.plan import (
     LIST,
     MOST_LIST,
@@ -45,6 +44,7 @@ from matchmaker.pilots.store.protocol import (
     Pause,
     Pilot,
     Say,
+    Store,
     StoreError,
     Tally,
     Unsure,

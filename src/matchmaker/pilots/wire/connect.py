@@ -19,11 +19,9 @@ from typing import Any
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.node.output import ERR, FILE, OUT, is_path
-from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.frames import Frame, FrameKind
-from matchmaker.pilots.wire.handshake import RefusedError, Role
-from matchmaker.pilots.wire.stream import Stream
+from matchmaker.pilots.node.task import ERR, FILE, OUT, is_path
+from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role
 
 _TOGETHER = 100
 _TOGETHER_BYTES = 180 << 10

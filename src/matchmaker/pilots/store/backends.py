@@ -1,4 +1,4 @@
-"""A store in a directory, on a local disk or on NFS.
+"""The storage of a URL, and a store in a directory, on a local disk or on NFS.
 
 A claim is created with ``O_EXCL``, a result with a link to a file that was synced. So both exist
 once and whole, also on NFS. The server sets the times: a renewal names no time. One rename moves a
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from matchmaker._files import plain
-from matchmaker.pilots.store.places import MOST_SMALL
-from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK
-from matchmaker.pilots.store.protocol import StoreError, Unsure
-from matchmaker.pilots.store.standing import Entry, Kind
+from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK, Entry, Kind
+from matchmaker.pilots.store.protocol import MOST_SMALL, Store, StoreError, Unsure
 
 _PASSING: Final = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOSPC,
@@ -226,3 +226,41 @@ def _linked(beside: Path, at: Path) -> bool:
     finally:
         os.close(folder)
     return True
+
+
+_EXTRAS: Final = {
+    "s3": "objects", "gs": "objects", "az": "objects", "sftp": "sftp", "dav": "webdav",
+    "davs": "webdav",
+}  # fmt: skip
+"""The extra that each scheme needs."""
+
+
+def opened(url: str) -> Store:
+    """The storage of a URL: a path, ``file:///…``, ``s3://bucket/…``, gs, az, sftp, davs.
+
+    Raises:
+        StoreError: the URL names none, or what it needs is not installed.
+    """
+    scheme = re.match(r"([a-z][a-z0-9+.-]*)://", url)
+    if scheme is None or scheme[1] == "file":
+        path = Path(unquote(urlsplit(url).path)) if scheme else Path(url)
+        if not path.is_dir():
+            raise StoreError(f"{path}: no such directory; a store is one with plan.toml in it")
+        return Directory(url, path)
+    if scheme[1] not in _EXTRAS:
+        raise StoreError(
+            f"{scheme[1]}:// is no storage that pilots know; there are directories, s3://, gs://,"
+            " az://, sftp://, davs://"
+        )
+    from matchmaker.pilots.store import remote
+
+    extra = _EXTRAS[scheme[1]]
+    openers: dict[str, Callable[[str], Store]] = {
+        "objects": remote.bucket, "sftp": remote.sftp, "webdav": remote.webdav,
+    }  # fmt: skip
+    try:
+        return openers[extra](url)
+    except ModuleNotFoundError:
+        raise StoreError(
+            f"{url} needs the extra {extra}: pip install 'classad-matchmaker[{extra}]'"
+        ) from None

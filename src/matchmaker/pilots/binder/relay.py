@@ -1,0 +1,394 @@
+"""Pairs of a client and a pilot: joined end to end, through the process of a handler, or directly.
+
+A pair's ends choose their own protocol; bytes and half-closes are passed on unread, and the bytes
+that one end sent and the other has not yet read are limited: a slow peer slows only its sender.
+
+A handler is a coroutine function that an installed distribution names under its application in the
+entry point group ``matchmaker.binder``. It gets the client's stream, the pilot's stream and the
+job's ad; it may log, filter, cache, or answer itself. It runs in its own process, so a handler that
+raises, hangs or takes memory harms nobody else. The binder reaches it by two connections on this
+machine; a process that dies or does not answer is ended, and started again for the next pair. Run
+as a program, this module is that process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib.metadata import entry_points
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+import attrs
+
+from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.pilots.binder.admission import asked
+from matchmaker.pilots.binder.state import Job
+from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Scope, Token, sign
+
+HIGH: Final = 256 << 10
+"""How many bytes may wait for an end; then nothing more is read from the other one."""
+LOW: Final = 64 << 10
+"""How many bytes wait when reading goes on."""
+
+
+class End(asyncio.Protocol):
+    """One end of a pair: what it receives is written to the other end.
+
+    ``half`` says that no more will come from this end. The future ``over`` is done when its
+    connection is; then the other end gets what is under way, and ends too.
+    """
+
+    __slots__ = ("half", "other", "over", "transport")
+
+    def __init__(self) -> None:
+        self.other: asyncio.Transport | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.half = False
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing is read before there is another end."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(HIGH, LOW)
+        if self.other is None:
+            self.transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Writes to the other end, which pauses this one when it is full."""
+        if self.other is not None:
+            self.other.write(data)
+
+    def eof_received(self) -> bool:
+        """Half-closes the other end, where the connection can; TLS cannot, and ends.
+
+        When both ends have sent their last byte, both connections end.
+        """
+        other = self.other
+        if other is None or other.is_closing() or not other.can_write_eof():
+            return False
+        self.half = True
+        partner = other.get_protocol()
+        if isinstance(partner, End) and partner.half:
+            other.close()
+            return False
+        other.write_eof()
+        return True
+
+    def pause_writing(self) -> None:
+        """This end is full: nothing more is read from the other one."""
+        if self.other is not None:
+            self.other.pause_reading()
+
+    def resume_writing(self) -> None:
+        """This end has taken what waited."""
+        if self.other is not None and not self.other.is_closing():
+            self.other.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Ends the other one: after what is under way, or at once where this one broke."""
+        if self.other is not None:
+            if error is None:
+                self.other.close()
+            else:
+                self.other.abort()
+        self.other = None
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+def join(one: End, two: End) -> None:
+    """Makes two connected ends a pair. Raises ValueError for an end that is not connected."""
+    if one.transport is None or two.transport is None:
+        raise ValueError("both ends are connected before they become a pair")
+    one.other, two.other = two.transport, one.transport
+    for transport in (one.transport, two.transport):
+        if one.over.done() or two.over.done():
+            transport.close()
+        else:
+            transport.resume_reading()
+
+
+_DIRECT_SECONDS: Final = 60.0
+"""How long the token of a direct pair is good."""
+
+
+@attrs.define(slots=True, eq=False)
+class Offer:
+    """A free slot, and the connection on which its pilot waits for a job.
+
+    A message of the pilot may cross the one that gives it a job. So from the moment that a slot is
+    taken, later offers on its connection count for nothing until the pilot has answered.
+
+    Attributes:
+        session: the pilot's session.
+        slot: the pilot's name of it.
+        connection: where its pilot waits.
+        ad: as its pilot sent it.
+        direct: the address at which a client may reach it; empty for none.
+        certificate: of that address, in PEM.
+        key: names it among all free slots.
+        owners: those whose jobs alone it was entered for; empty for anybody's.
+        taken: whether a job was chosen for it.
+        job: the job, once the pilot was told of it; None before.
+        secret: signs the token of a client that goes to ``direct``.
+    """
+
+    session: str
+    slot: str
+    connection: Connection
+    ad: ClassAd
+    direct: str = ""
+    certificate: str = ""
+    key: str = attrs.field(factory=lambda: secrets.token_hex(8))
+    owners: str = ""
+    taken: bool = False
+    job: Job | None = None
+    secret: bytes = attrs.field(default=b"", repr=False)
+
+    def give(self, job: Job, *, grant: str = "", directly: bool = False) -> None:
+        """Tells the pilot of its job. Raises ValueError for one that is too long for a frame."""
+        more = {"grant": grant} if grant else {}
+        if directly:
+            self.secret = secrets.token_bytes(32)
+            more["key"] = self.secret.hex()
+        self.connection.send(FrameKind.PAIRED, **_said(job), **more)
+        self.job = job
+
+
+def joined(
+    job: Job, client: Connection, slot: Connection, between: Sequence[Connection] = ()
+) -> None:
+    """Makes the connections of a pair pass bytes on.
+
+    All are open but perhaps the slot's: a pilot may be done before its client hears of it.
+    ``between`` are connections to a handler, for the client's and the pilot's side; or none.
+    """
+    client.send(FrameKind.PAIRED, **_said(job))
+    near = client
+    if between:
+        _join(client, between[0])
+        near = between[1]
+    if slot.open:
+        _join(near, slot)
+    else:
+        near.finish(slot.rest())
+
+
+def _join(one: Connection, other: Connection) -> None:
+    """Makes two connections pass on each other's bytes."""
+    ends = End(), End()
+    early = one.hand_over(ends[0]), other.hand_over(ends[1])
+    join(*ends)
+    for end, data in zip(ends, early, strict=True):
+        end.data_received(data)
+
+
+def introduce(job: Job, client: Connection, offer: Offer) -> None:
+    """Sends a client to its pilot's own port, with a token for this job alone."""
+    ends = time.time() + _DIRECT_SECONDS
+    made = Token(subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=ends)
+    client.send(
+        FrameKind.PAIRED, **_said(job), direct=offer.direct, certificate=offer.certificate,
+        token=sign(offer.secret, made),
+    )  # fmt: skip
+    client.close("it talks to its pilot")
+
+
+def _said(job: Job) -> dict[str, Any]:
+    """What both hear."""
+    return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
+
+
+APPLICATION: Final = "Application"
+"""The attribute of a client's ad that names the application that it wants."""
+_START_SECONDS: Final = 15.0
+_ANSWER_SECONDS: Final = 10.0
+_GROUP: Final = "matchmaker.binder"
+
+
+def installed() -> frozenset[str]:
+    """The applications, in lower case, for which a handler is installed."""
+    return frozenset(entry.name.lower() for entry in entry_points(group=_GROUP))
+
+
+class Handlers:
+    """The processes of handlers, each started when it is first needed."""
+
+    def __init__(self, applications: Iterable[str]) -> None:
+        self._applications = frozenset(applications)
+        self._folder: TemporaryDirectory[str] | None = None
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._starting: dict[str, asyncio.Lock] = {}
+
+    def wanted(self, ad: ClassAd) -> str:
+        """The application of a job, if it has a handler; else empty."""
+        name = asked(ad, APPLICATION) if self._applications else None
+        folded = name.lower() if isinstance(name, str) else ""
+        return folded if folded in self._applications else ""
+
+    async def sides(self, application: str, ad: str) -> tuple[Connection, Connection]:
+        """Two connections to a handler: the one for the client, and the one for the pilot.
+
+        Raises ClosedError if the handler cannot be used; its process is then ended.
+        """
+        async with self._starting.setdefault(application, asyncio.Lock()):
+            path = await self._path(application)
+            pair, opened = secrets.token_hex(8), []
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    for side in ("pilot", "client"):
+                        connection = await _dial(path)
+                        opened.append(connection)
+                        # Only a handler that answers gets the pair.
+                        connection.send(FrameKind.BEAT, number=1)
+                        await connection.expect(FrameKind.ALIVE)
+                        connection.send(FrameKind.CONNECT, ad=ad, seconds=0, pair=pair, side=side)
+            except (OSError, ValueError) as error:
+                for each in opened:
+                    each.abort("the handler does not answer")
+                await self._end(application)
+                raise ClosedError(f"the handler of {application} does not answer") from error
+        return opened[1], opened[0]
+
+    async def _path(self, application: str) -> str:
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="classad-binder.")
+        path = f"{self._folder.name}/{list(self._starting).index(application)}.socket"
+        process = self._processes.get(application)
+        if process is not None and process.returncode is None:
+            return path
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - one call, which does not wait
+        # Imports are found as here.
+        paths = os.pathsep.join(filter(None, sys.path))
+        self._processes[application] = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "matchmaker.pilots.binder.relay", application, path,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                said = self._processes[application].stdout
+                # A handler says that it listens, or has ended.
+                if said is None or not await said.readline():
+                    raise ClosedError("the handler has ended")  # noqa: TRY301 - said below
+        except (TimeoutError, ClosedError):
+            await self._end(application)
+            raise ClosedError(f"the handler of {application} could not be started") from None
+        return path
+
+    async def _end(self, application: str) -> None:
+        process = self._processes.pop(application, None)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def close(self) -> None:
+        """Ends all processes."""
+        for application in list(self._processes):
+            await self._end(application)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+async def _dial(path: str) -> Connection:
+    loop = asyncio.get_running_loop()
+    made: tuple[Any, Connection] = await loop.create_unix_connection(Connection, path)
+    made[1].proven()
+    return made[1]
+
+
+GROUP: Final = "matchmaker.binder"
+_PIECE: Final = 1 << 16
+
+Handler = Callable[[Stream, Stream, ClassAd], Awaitable[None]]
+
+
+async def carry(client: Stream, pilot: Stream, _: ClassAd) -> None:
+    """Passes bytes on in both directions until both have ended: a handler that changes nothing."""
+
+    async def onwards(source: Stream, sink: Stream) -> None:
+        while data := await source.read(_PIECE):
+            await sink.write(data)
+        await sink.end()
+
+    await asyncio.gather(onwards(client, pilot), onwards(pilot, client))
+
+
+def found(application: str) -> Handler:
+    """The handler of an application. Raises LookupError, or what its module raises."""
+    for entry in entry_points(group=GROUP):
+        if entry.name.lower() == application:
+            handler: Handler = entry.load()
+            return handler
+    raise LookupError(f"no distribution names a handler of {application} in {GROUP}")
+
+
+class _Handling:
+    """The streams that have come, until both of a pair are there."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._alone: dict[str, Stream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def accept(self) -> Connection:
+        connection = Connection()
+        connection.proven()
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return connection
+
+    async def _serve(self, connection: Connection) -> None:
+        with suppress(ClosedError, TimeoutError):
+            while True:
+                frame = await connection.receive()
+                if frame.kind is FrameKind.CONNECT:
+                    await self._pair(connection, frame)
+                    return
+                connection.send(FrameKind.ALIVE, number=frame["number"])
+
+    async def _pair(self, connection: Connection, frame: Frame) -> None:
+        stream = Stream()
+        stream.data_received(connection.hand_over(stream))
+        pair = str(frame["pair"])
+        if frame["side"] == "pilot":
+            self._alone[pair] = stream
+            return
+        # The pilot's side is always connected first.
+        pilot = self._alone.pop(pair)
+        try:
+            await self._handler(stream, pilot, parse_ad(frame["ad"]))
+        except ConnectionError:
+            pass  # An end has gone, which is no matter of the handler's.
+        except Exception:  # noqa: BLE001 - anything may be raised, and is for whoever wrote it
+            traceback.print_exc()
+            # No end may take what came for all there is.
+            stream.abort()
+            pilot.abort()
+        await asyncio.gather(stream.finish(), pilot.finish())
+
+
+async def serve(application: str, path: str) -> None:
+    """Serves pairs on a socket of this machine, for as long as the process lives."""
+    handling = _Handling(found(application))
+    server = await asyncio.get_running_loop().create_unix_server(handling.accept, path)
+    os.write(1, b"listening\n")
+    # What a handler prints is for whoever reads the binder's errors.
+    os.dup2(2, 1)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], sys.argv[2]))

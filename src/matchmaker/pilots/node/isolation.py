@@ -1,0 +1,510 @@
+"""Isolation of jobs: accounts, control groups, orphaned processes, and the pilot's own directory.
+
+Jobs may run under accounts, each for one running job (``classad pilot --run-as``). Root alone can
+do this: the keeper's child becomes the account before it runs the program (``keeper``). An account
+gets its next job only after the last one has left nothing: no process, no directory, no file in the
+shared temporary directories, no shared memory. An account that cannot be cleared gets no job any
+more. A lock keeps two pilots of one node from the same account; keepers hold it too, so that a
+killed pilot's account stays taken until its job has ended.
+
+If the pilot may divide its own control group (``cgroups(7)``, version 2), each task has a group in
+it. No process leaves a group by a fork or a new session; the kernel freezes and kills a group at
+once, and limits its memory. Otherwise the processes below the task's keeper get signals. If a
+keeper is killed, the pilot becomes the parent of its processes, and ends them (``prctl(2)``).
+
+The pilot and the keepers of its jobs hold a lock on the pilot's directory. If a pilot was killed
+together with its keepers, as when the node lost power, the next pilot on the node removes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from matchmaker.pilots.node.keeper import (
+    OWN,
+    Process,
+    adopt,
+    as_account,
+    below,
+    lock,
+    processes,
+    processes_of,
+    put,
+    remove,
+    remove_dead,
+    send,
+    ungroup,
+    vacate,
+)
+
+LOCKS: Final = Path("/run/classad-pilot")
+"""Where the locks of accounts are; root alone may enter it."""
+SHARED: Final = ("/tmp", "/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")  # noqa: S108 - to be cleared
+_TRIES: Final = 5
+"""The pilot ends processes that it does not know, which may be one of these helpers."""
+_PROGRAMS: Final = ("sh", "chmod", "find")
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Account:
+    """An account of this node, for jobs alone.
+
+    Attributes:
+        name: its name.
+        user: its number.
+        group: the number of its group.
+        groups: the numbers of all its groups.
+        lock: an open file that holds the lock on it.
+    """
+
+    name: str
+    user: int
+    group: int
+    groups: tuple[int, ...]
+    lock: int = attrs.field(eq=False)
+
+
+class Accounts:
+    """The accounts of a pilot; one thread takes them, any may give one back."""
+
+    def __init__(self, names: Iterable[str], *, locks: Path = LOCKS) -> None:
+        """Takes accounts by their names.
+
+        Raises ValueError for one that cannot be used, in words for the site, and OSError.
+        """
+        if os.geteuid() != 0:
+            raise ValueError(
+                "--run-as: this pilot is not root, and cannot run a job under another account."
+                " Start it as root; or let the batch system run one pilot for each account, as in"
+                " sudo -u ACCOUNT classad pilot …, and give its token that account's owner"
+            )
+        for program in _PROGRAMS:
+            if shutil.which(program) is None:
+                raise ValueError(f"--run-as needs the program {program}, which is not here")
+        self._free: list[Account] = []
+        self._all: list[Account] = []
+        self._locks = locks
+        try:
+            for name in names:
+                self._all.append(self._taken(name))
+        except BaseException:
+            self.close()
+            raise
+        self._free += self._all
+
+    def __len__(self) -> int:
+        """How many are free."""
+        return len(self._free)
+
+    def take(self) -> Account | None:
+        """An account for a job; None if none is free."""
+        return self._free.pop(0) if self._free else None
+
+    def leave(self, account: Account, directory: Path) -> str:
+        """Clears the account of a job that has ended; why it gets no other job, or "".
+
+        ``directory`` is the pilot's, with those of its jobs.
+        """
+        problem = cleared(account)
+        for _ in range(_TRIES):
+            left = [] if problem else _of(account, directory)
+            for path in left:
+                remove(path)
+        if left := _of(account, directory):
+            problem = problem or f"{account.name}: {left[0]} could not be removed"
+        if not problem:
+            self._free.append(account)
+        return problem
+
+    def admits(self, directory: Path) -> None:
+        """Raises ValueError if an account cannot enter a directory."""
+        for account in self._free:
+            if as_account(account.user, account.group, 'cd -- "$1"', str(directory)) != 0:
+                raise ValueError(
+                    f"--run-as: {account.name} cannot enter {directory}: give --dir with a"
+                    " directory that all may pass through (chmod 711 it and those above it)"
+                )
+
+    def close(self) -> None:
+        """Gives the accounts to other pilots, but for those whose keepers hold them."""
+        for account in self._all:
+            os.close(account.lock)
+        self._all.clear()
+        self._free.clear()
+
+    def _taken(self, name: str) -> Account:
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            raise ValueError(f"--run-as: there is no account {name!r} on this node") from None
+        user, group = found.pw_uid, found.pw_gid
+        if user == 0 or user in {each.user for each in self._all}:
+            why = "is root" if user == 0 else "is named twice"
+            raise ValueError(f"--run-as: {name} {why}; name accounts that are for jobs alone")
+        groups = tuple(os.getgrouplist(name, group))
+        if 0 in groups:
+            raise ValueError(f"--run-as: {name} is in root's group; take it out")
+        self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._locks / str(user), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        account = Account(name=name, user=user, group=group, groups=groups, lock=lock)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ValueError(
+                    f"--run-as: another pilot's jobs run as {name}: give each pilot accounts of"
+                    " its own"
+                ) from None
+            there = processes_of(user)
+            problem = (
+                f"processes of {name} run already, such as {there[0]}: name accounts that are for"
+                " jobs alone, since all their processes are ended after each job"
+                if there
+                else cleared(account)
+            )
+        except BaseException:
+            os.close(lock)
+            raise
+        if problem:
+            os.close(lock)
+            raise ValueError(f"--run-as: {problem}")
+        return account
+
+
+def cleared(account: Account) -> str:
+    """Ends all processes of an account and removes its files in shared places; why not, or ""."""
+    if problem := vacate(account.user, account.group):
+        return f"{account.name}: {problem}"
+    _remove_ipc(account.user)
+    left: list[Path] = []
+    for _ in range(_TRIES):
+        left = [path for place in SHARED for path in _of(account, Path(place))]
+        if not left:
+            return ""
+        for path in left:
+            remove(path)
+    return f"{account.name}: {left[0]} could not be removed"
+
+
+def _of(account: Account, directory: Path) -> list[Path]:
+    """What belongs to an account right in a directory."""
+    found = []
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_uid == account.user:
+                    found.append(Path(entry.path))
+    return found
+
+
+def _remove_ipc(user: int) -> None:
+    """Removes the shared memory, the semaphores and the queues of System V of an account."""
+    libc = ctypes.CDLL(None)
+    removers: dict[str, Callable[[int], object]] = {
+        "shm": lambda number: libc.shmctl(number, 0, None),
+        "sem": lambda number: libc.semctl(number, 0, 0),
+        "msg": lambda number: libc.msgctl(number, 0, None),
+    }
+    for kind, remover in removers.items():
+        with suppress(OSError):
+            heading, *lines = Path("/proc/sysvipc", kind).read_text("ascii").splitlines()
+            names = heading.split()
+            for line in lines:
+                words = line.split()
+                row = dict(zip(names, words, strict=False))
+                if str(user) in {row.get("uid"), row.get("cuid")}:
+                    remover(int(words[1]))
+
+
+_DIVIDED: Final[ContextVar[Path | None]] = ContextVar("_DIVIDED", default=None)
+"""The control group in which each task gets its own; None for none."""
+_ROUNDS: Final = 40
+
+
+@attrs.frozen(slots=True)
+class Family:
+    """The processes below a keeper, which get signals."""
+
+    keeper: int
+
+    def members(self) -> list[Process]:
+        """The processes at this moment."""
+        return below(self.keeper, processes())
+
+    def stop(self) -> None:
+        """Suspends all, also processes that are started meanwhile."""
+        for _ in range(_ROUNDS):
+            active = [each for each in self.members() if each.state not in "TtZX"]
+            if not active:
+                return
+            for each in active:
+                send(each.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Continues all."""
+        for each in self.members():
+            send(each.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kills all, and the keeper."""
+        for each in self.members():
+            send(each.pid, signal.SIGKILL)
+        send(self.keeper, signal.SIGKILL)
+
+    def memory(self) -> int:
+        """Bytes of memory that they take."""
+        return sum(each.memory for each in self.members())
+
+    def remove(self) -> None:
+        """Nothing, when all have ended."""
+
+
+@attrs.frozen(slots=True)
+class Group(Family):
+    """The same in a control group."""
+
+    directory: Path
+
+    def stop(self) -> None:
+        """Freezes the group."""
+        if not put(self.directory, "cgroup.freeze", "1"):
+            Family.stop(self)
+
+    def go_on(self) -> None:
+        """Lets the group go on."""
+        if not put(self.directory, "cgroup.freeze", "0"):
+            Family.go_on(self)
+
+    def kill(self) -> None:
+        """Kills the group, and the keeper."""
+        put(self.directory, "cgroup.kill", "1")
+        Family.kill(self)
+
+    def memory(self) -> int:
+        """Bytes that the group takes, where the kernel counts them."""
+        try:
+            return int((self.directory / "memory.current").read_text())
+        except (OSError, ValueError):
+            return Family.memory(self)
+
+    def remove(self) -> None:
+        """Removes the group, and kills what is left in it."""
+        ungroup(self.directory)
+
+
+def new_group(memory: int | None) -> Path | None:
+    """A control group for a task; None if the pilot may not divide its own.
+
+    Args:
+        memory: how many bytes its processes may have together, if the kernel can limit them.
+    """
+    place = _DIVIDED.get()
+    if place is None:
+        return None
+    directory = place / f"task.{secrets.token_hex(8)}"
+    try:
+        directory.mkdir()
+    except OSError:
+        return None
+    limit(directory, memory)
+    return directory
+
+
+def limit(directory: Path, memory: int | None) -> None:
+    """Limits the memory of a group; beyond it, the kernel kills all its processes."""
+    if memory is not None and put(directory, "memory.max", str(memory)):
+        put(directory, "memory.oom.group", "1")
+        put(directory, "memory.swap.max", "0")
+
+
+@contextmanager
+def dividing(place: Path | None) -> Iterator[None]:
+    """Gives each task that starts in the block a control group in one.
+
+    Args:
+        place: this process's own group, as ``own_group`` finds it; None for no groups.
+
+    Memory is limited if the process is alone in its group: it moves to a group below, because a
+    group with its own processes does not pass memory on (``cgroups(7)``, "no internal processes").
+    """
+    if place is None:
+        yield
+        return
+    leaf = place / f"pilot.{os.getpid()}"
+    moved = _moved(place, leaf)
+    token = _DIVIDED.set(place)
+    try:
+        yield
+    finally:
+        _DIVIDED.reset(token)
+        if moved:
+            _moved_back(place, leaf)
+
+
+def own_group() -> Path | None:
+    """The control group of this process, if this process may divide it; else None."""
+    try:
+        said = Path("/proc/self/cgroup").read_text("utf-8")
+        place = group_of(said, Path("/proc/self/mountinfo").read_text("utf-8"))
+        if place is None or not os.access(place / "cgroup.procs", os.W_OK):
+            return None
+        # The root of all groups is no one's to divide, and has no type.
+        if (place / "cgroup.type").read_text().strip() != "domain":
+            return None
+        trial = place / f"trial.{secrets.token_hex(8)}"
+        trial.mkdir()
+        able = all((trial / f"cgroup.{name}").exists() for name in ("freeze", "kill", "procs"))
+        trial.rmdir()
+    except (OSError, ValueError):
+        return None
+    return place if able else None
+
+
+def group_of(said: str, mounts: str) -> Path | None:
+    """The directory of a process's group of version 2.
+
+    Args:
+        said: ``/proc/PID/cgroup``.
+        mounts: ``/proc/PID/mountinfo``.
+
+    >>> mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
+    >>> str(group_of("0::/user.slice/a", mounts))
+    '/sys/fs/cgroup/user.slice/a'
+    >>> group_of("3:cpuset:/a", mounts), group_of("0::/../a", mounts), group_of("0::/a", "")
+    (None, None, None)
+    """
+    groups = [line[3:] for line in said.splitlines() if line.startswith("0::/")]
+    if not groups or ".." in groups[0].split("/"):
+        return None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        words = before.split()
+        if after.startswith("cgroup2 ") and len(words) > 4:
+            with suppress(ValueError):
+                return Path(words[4]) / Path(groups[0]).relative_to(words[3])
+    return None
+
+
+def _moved(place: Path, leaf: Path) -> bool:
+    """Whether the process has moved below its group, so that this passes memory on."""
+    try:
+        if "memory" not in (place / "cgroup.controllers").read_text().split():
+            return False
+        leaf.mkdir()
+    except OSError:
+        return False
+    done = put(leaf, "cgroup.procs", "0") and put(place, "cgroup.subtree_control", "+memory")
+    if not done:
+        _moved_back(place, leaf)
+    return done
+
+
+def _moved_back(place: Path, leaf: Path) -> None:
+    put(place, "cgroup.subtree_control", "-memory")
+    put(place, "cgroup.procs", "0")
+    with suppress(OSError):
+        leaf.rmdir()
+
+
+KEEPERS: Final[set[int]] = set()
+"""The keepers of this process; its other children are what a killed keeper left."""
+STARTING: Final[set[str]] = set()
+"""The directories of tasks whose keepers are being made, and are not known yet."""
+_LOOKS: Final = 6
+_SECONDS: Final = 2.0
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """Makes this process the parent of what killed keepers leave behind."""
+    adopt(yes=True)
+    try:
+        yield
+    finally:
+        # Nobody would wait for the processes that others in this process leave behind.
+        adopt(yes=False)
+
+
+def end_strays(keeper: int) -> None:
+    """Kills what a killed keeper left to this process, and all that those have started.
+
+    This process may have no other children but keepers. A child is only killed if it stays unknown
+    for a while, because it may be a keeper that is just being started.
+    """
+    seen: Counter[int] = Counter()
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        sure = not STARTING
+        among = processes()
+        sure = sure and not STARTING
+        strays = [
+            each.pid for each in among.values()
+            if each.parent == os.getpid() and each.pid != keeper and each.pid not in KEEPERS
+        ]  # fmt: skip
+        # Its pipes close before its children become ours.
+        dying = keeper in among and among[keeper].state not in "ZX"
+        if not strays and not dying:
+            return
+        seen.update(strays)
+        for stray in strays:
+            if sure or seen[stray] > _LOOKS:
+                for each in below(stray, among):
+                    send(each.pid, signal.SIGKILL)
+                send(stray, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(stray, os.WNOHANG)
+        time.sleep(0.005 if sure else 0.05)
+
+
+@contextmanager
+def own_directory(given: str | None, *, passable: bool = False) -> Iterator[Path]:
+    """A new directory for a pilot, for as long as the block lasts.
+
+    Args:
+        given: where it is made; by default in ``TMPDIR``, as the batch system sets it, or ``/tmp``.
+        passable: whether other accounts may pass through it, to directories of their own. They
+            cannot list it.
+
+    Raises OSError.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as place:
+    ...     with own_directory(place) as mine:
+    ...         (mine / "left").touch()
+    ...     os.listdir(place)
+    []
+    """
+    place = Path(given or os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - its own one is below
+    if not place.is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(0o711 if passable else 0o700)
+    for each in place.glob(f"{OWN}*"):
+        remove_dead(each)
+    # The name of one that waits for its lock is another, so that nobody takes it for a dead one's.
+    new = place / f".{secrets.token_hex(8)}"
+    new.mkdir(mode=0o700)
+    if passable:
+        new.chmod(0o711)
+    held = lock(new, fcntl.LOCK_SH)
+    mine = new.rename(place / f"{OWN}{secrets.token_hex(8)}")
+    try:
+        yield mine
+    finally:
+        remove(mine)
+        if held is not None:
+            os.close(held)
