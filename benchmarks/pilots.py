@@ -22,12 +22,10 @@ import attrs
 
 from matchmaker.pilots import PolicyAd, SimulationReport
 from matchmaker.pilots.simulation.delays import ASSUMPTIONS, SHARED
-from matchmaker.pilots.simulation.figures import Row, rows, svg
-from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.report import PolicyRow, rows, svg
 from matchmaker.pilots.simulation.rules import NAMES
 from matchmaker.pilots.simulation.simulation import OURS, named, ours, run
-from matchmaker.pilots.simulation.swf import Trace
-from matchmaker.pilots.simulation.workload import Job, survey
+from matchmaker.pilots.simulation.workload import Load, TraceFile, TraceJob, survey
 
 SHORT = 3000
 LOADS = {
@@ -58,10 +56,10 @@ only where a site or a source of demand asks for it."""
 class First:
     """The first jobs of a trace."""
 
-    jobs: Iterable[Job]
+    jobs: Iterable[TraceJob]
     count: int
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[TraceJob]:
         return islice(self.jobs, self.count)
 
 
@@ -70,7 +68,7 @@ class Task:
     """One simulation."""
 
     load: str
-    jobs: Iterable[Job]
+    jobs: Iterable[TraceJob]
     policy: str
     world: str
     seed: int
@@ -87,14 +85,14 @@ def simulated(task: Task) -> tuple[SimulationReport, float]:
     return report, process_time() - begin
 
 
-def ratios(found: Row, base: Row) -> tuple[float, ...]:
+def ratios(found: PolicyRow, base: PolicyRow) -> tuple[float, ...]:
     """Give submissions, mean and p95 wait, and wasted hours as parts of another policy's."""
     pairs = ((found.pilots, base.pilots), (found.mean, base.mean), (found.late, base.late),
              (found.wasted_hours, base.wasted_hours))  # fmt: skip
     return tuple(one / max(other, 1e-9) for one, other in pairs)
 
 
-def shown(found: Row, base: Row) -> str:
+def shown(found: PolicyRow, base: PolicyRow) -> str:
     """Format the figures of a policy, and their ratios to another one's."""
     parts = " ".join(f"{ratio:.2f}" for ratio in ratios(found, base))
     return (
@@ -103,7 +101,9 @@ def shown(found: Row, base: Row) -> str:
     )
 
 
-def verdict(tables: Mapping[tuple[str, str], Mapping[str, Row]], jobs: Mapping[str, int]) -> None:
+def verdict(
+    tables: Mapping[tuple[str, str], Mapping[str, PolicyRow]], jobs: Mapping[str, int]
+) -> None:
     """Print the medians over all loads and worlds, the aims that hold, and who is better."""
     print()
     for policy in next(iter(tables.values())):
@@ -142,9 +142,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw waste against wait")
     options = parser.parse_args()
-    loads: dict[str, Iterable[Job]] = {}
+    loads: dict[str, Iterable[TraceJob]] = {}
     for path in options.trace:
-        loads[path.name] = Trace(path) if options.full else First(Trace(path), SHORT)
+        loads[path.name] = TraceFile(path) if options.full else First(TraceFile(path), SHORT)
     if options.load or not options.trace:
         loads |= {name: LOADS[name] for name in options.load or LOADS}
     others = (*ABLATIONS, "dirac") if options.ablate else (OURS, *NAMES)
@@ -159,7 +159,7 @@ def main() -> None:
     ]
     print("load | world | policy | submissions | cancelled | a job | wasted h | mean, p95 (min)"
           " | to dirac: submissions, mean, p95, waste")  # fmt: skip
-    tables: dict[tuple[str, str], dict[str, Row]] = {}
+    tables: dict[tuple[str, str], dict[str, PolicyRow]] = {}
     held: dict[tuple[str, str], list[SimulationReport]] = {}
     seconds: dict[str, list[float]] = {}
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -12,7 +12,7 @@ import pytest
 
 from matchmaker.pilots.policy.snapshot import Decision
 from matchmaker.pilots.simulation import simulation
-from matchmaker.pilots.simulation.rules import Rule
+from matchmaker.pilots.simulation.rules import PilotRule
 from tests.cli.conftest import Run
 
 LOAD = ("--load", "jobs=60,hours=2")
@@ -70,7 +70,7 @@ def test_a_trace_from_a_file_or_standard_input(classad: Run, tmp_path: Path) -> 
 
 
 def test_jobs_without_a_pilot_are_status_one(classad: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    never = Rule("dirac", lambda snapshot, seed: Decision())
+    never = PilotRule("dirac", lambda snapshot, seed: Decision())
     monkeypatch.setattr(simulation, "named", lambda name: never)
     done = classad("pilots", "simulate", *LOAD, "--policy", "dirac")
     assert (done.status, done.err) == (1, "")

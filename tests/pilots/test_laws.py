@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from matchmaker.pilots.policy.snapshot import Decision, PilotSnapshot, PilotState, PilotSubmission
 from matchmaker.pilots.simulation import delays, rules
 from matchmaker.pilots.simulation.efficiency import gain, generic, startd
-from matchmaker.pilots.simulation.grid import Settings
-from matchmaker.pilots.simulation.loads import Load
-from matchmaker.pilots.simulation.metrics import SimulationReport
-from matchmaker.pilots.simulation.rules import Rule
+from matchmaker.pilots.simulation.grid import SimulationSettings
+from matchmaker.pilots.simulation.report import SimulationReport
+from matchmaker.pilots.simulation.rules import PilotRule
 from matchmaker.pilots.simulation.simulation import OURS, named, run, simulate
-from matchmaker.pilots.simulation.workload import Job, survey
+from matchmaker.pilots.simulation.workload import Load, TraceJob, survey
 
 loads = st.builds(
     Load,
@@ -53,7 +52,7 @@ def test_another_seed_gives_another_report() -> None:
 @settings(max_examples=20)
 @given(loads, names, assumptions, st.booleans())
 def test_nothing_is_lost(load: Load, name: str, assumption: str, at_home: bool) -> None:
-    clockwork = Settings(at_home=at_home)
+    clockwork = SimulationSettings(at_home=at_home)
     report = simulate(load, name, delays=assumption, settings=clockwork)
     jobs = list(load)
     assert report.jobs == len(jobs)
@@ -103,7 +102,7 @@ def test_what_a_rule_sees_is_true(load: Load, name: str) -> None:
     assert arrived <= report.jobs
 
 
-def keep(count: int) -> Rule:
+def keep(count: int) -> PilotRule:
     """A rule that has as many pilots as it may, while jobs wait."""
 
     def decide(snapshot: PilotSnapshot, seed: int) -> Decision:
@@ -113,14 +112,14 @@ def keep(count: int) -> Rule:
             return Decision()
         return Decision(submissions=(PilotSubmission(snapshot.queues[0].key, missing, ""),))
 
-    return Rule("keep", decide)
+    return PilotRule("keep", decide)
 
 
 def rounds_of(
-    rounds: int, slots: int, job: int, delay: int, clockwork: Settings
+    rounds: int, slots: int, job: int, delay: int, clockwork: SimulationSettings
 ) -> SimulationReport:
     """Rounds of equal jobs, which arrive together, on as many slots as a round has jobs."""
-    jobs = [Job(submit=0, run=job, wall=100_000)] * (rounds * slots)
+    jobs = [TraceJob(submit=0, run=job, wall=100_000)] * (rounds * slots)
     world = survey(jobs)
     world = attrs.evolve(world, sites=(attrs.evolve(world.sites[0], slots=slots),))
     return run(jobs, world, keep(slots), delays.fixed(delay), 7, settings=clockwork)
@@ -142,7 +141,7 @@ SHAPES = {
 def test_startd_pilots_take_as_long_as_the_model_says(
     *, rounds: int, slots: int, job: int, delay: int, startup: int, fetch: int
 ) -> None:
-    clockwork = Settings(cycle=1, startup=startup, fetch=fetch, request=0)
+    clockwork = SimulationSettings(cycle=1, startup=startup, fetch=fetch, request=0)
     report = rounds_of(rounds, slots, job, delay, clockwork)
     # The pilot script runs once; what each further job takes is fetching it.
     expected = startd(rounds, delay + startup + fetch, job, fetch=fetch)
@@ -155,7 +154,9 @@ def test_startd_pilots_take_as_long_as_the_model_says(
 def test_generic_pilots_take_as_long_as_the_model_says(
     *, rounds: int, slots: int, job: int, delay: int, startup: int, fetch: int
 ) -> None:
-    clockwork = Settings(cycle=1, startup=startup, fetch=fetch, jobs_per_pilot=1, request=0)
+    clockwork = SimulationSettings(
+        cycle=1, startup=startup, fetch=fetch, jobs_per_pilot=1, request=0
+    )
     report = rounds_of(rounds, slots, job, delay, clockwork)
     assert report.lasted == generic(rounds, delay + startup + fetch, job)
     assert report.pilots == slots * rounds
@@ -276,8 +277,8 @@ def test_policies_meet_the_same_world() -> None:
 
 def test_a_trace_is_replayed() -> None:
     waits = [30.0, 7000.0, None, 12.0]
-    jobs = [Job(submit=100 * n, run=1, site="a", wait=wait) for n, wait in enumerate(waits)]
+    jobs = [TraceJob(submit=100 * n, run=1, site="a", wait=wait) for n, wait in enumerate(waits)]
     luck = delays.replayed(jobs)("a", 7, 0.0)
     assert [luck.draw(at)[0] for at in (0, 99, 150, 250, 1e6)] == [30, 30, 7000, 7000, 12]
     with pytest.raises(ValueError, match="no waiting times"):
-        delays.replayed([Job(submit=0, run=1)])
+        delays.replayed([TraceJob(submit=0, run=1)])

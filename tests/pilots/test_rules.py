@@ -31,7 +31,7 @@ def pilots(queue: str, state: PilotState, count: int, since: float = 0.0) -> tup
 
 def submitted(name: str, *demand: Demand, supply: tuple[Pilot, ...] = ()) -> dict[str, int]:
     snapshot = PilotSnapshot(now=1000, demand=demand, queues=QUEUES, pilots=supply)
-    return {s.queue: s.count for s in rules.rule(name).decide(snapshot, 7).submissions}
+    return {s.queue: s.count for s in rules.peer_rule(name).decide(snapshot, 7).submissions}
 
 
 def test_dirac_counts_all_jobs_at_each_queue_less_the_pilots_that_wait_there() -> None:
@@ -68,12 +68,12 @@ def test_parsl_submits_tasks_less_slots_and_ends_what_is_beyond() -> None:
     assert sum(found.values()) == 10
     idle = pilots("a", PilotState.IDLE, 3) + pilots("b", PilotState.IDLE, 3, since=999)
     snapshot = PilotSnapshot(now=1000, demand=(kind(0, 1),), queues=QUEUES, pilots=idle)
-    decision = rules.rule("parsl").decide(snapshot, 7)
+    decision = rules.peer_rule("parsl").decide(snapshot, 7)
     assert {end.pilot for end in decision.ends} == {p.key for p in idle[:3]}
 
 
 def test_cobald_steps_its_demand_at_two_thresholds() -> None:
-    rule = rules.rule("cobald")
+    rule = rules.peer_rule("cobald")
     first = rule.decide(PilotSnapshot(now=0, demand=(), queues=QUEUES), 7)
     assert {s.queue: s.count for s in first.submissions} == dict.fromkeys("abc", 1)
     idle = pilots("a", PilotState.IDLE, 1) + pilots("b", PilotState.BUSY, 1)
@@ -88,7 +88,7 @@ def test_every_rule_keeps_to_limits_and_sends_nothing_where_nothing_fits(name: s
     closed = tuple(attrs.evolve(queue, closed="down") for queue in QUEUES)
     short = tuple(attrs.evolve(queue, wall=10.0) for queue in QUEUES)
     limited = tuple(attrs.evolve(queue, max_queued=2, max_pilots=1) for queue in QUEUES)
-    rule = rules.rule(name)
+    rule = rules.peer_rule(name)
     found = rule.decide(PilotSnapshot(now=0, demand=(kind(30),), queues=limited), 7)
     assert all(s.count <= 1 for s in found.submissions)
     empty = rule.decide(PilotSnapshot(now=0, demand=(kind(30),), queues=closed), 7)

@@ -12,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker._diagnostics import Diagnostic
-from matchmaker.pilots.simulation import swf
-from matchmaker.pilots.simulation.workload import Job, survey
+from matchmaker.pilots.simulation import workload
+from matchmaker.pilots.simulation.workload import (
+    MAX_SECONDS,
+    TraceError,
+    TraceFile,
+    TraceJob,
+    read_trace,
+    survey,
+)
 
 
 def line(submit: object = 0, run: object = 60, wall: object = -1, **known: object) -> str:
@@ -23,11 +30,11 @@ def line(submit: object = 0, run: object = 60, wall: object = -1, **known: objec
     return " ".join(map(str, fields)) + "\n"
 
 
-def jobs(path: Path, text: str) -> tuple[list[Job], list[str]]:
+def jobs(path: Path, text: str) -> tuple[list[TraceJob], list[str]]:
     path.write_text(text, encoding="utf-8")
     problems: list[str] = []
     return list(
-        swf.read(path, lambda found: problems.append(f"{found.line}: {found.message}"))
+        read_trace(path, lambda found: problems.append(f"{found.line}: {found.message}"))
     ), problems
 
 
@@ -38,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_line_is_a_job(path: Path) -> None:
     found, problems = jobs(path, "; Version: 2.2\n\n" + line(10, 60, 300))
-    assert found == [Job(submit=10, run=60, wall=300, group="2", site="3")]
+    assert found == [TraceJob(submit=10, run=60, wall=300, group="2", site="3")]
     assert problems == []
 
 
@@ -51,7 +58,7 @@ def test_what_is_unknown_is_taken_from_the_next_field(path: Path) -> None:
 
 def test_gzip_is_recognised_by_its_bytes(path: Path) -> None:
     path.write_bytes(gzip.compress(line(4).encode()))
-    assert [job.submit for job in swf.read(path)] == [4]
+    assert [job.submit for job in read_trace(path)] == [4]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_a_bad_line_is_left_out_and_said(path: Path, text: str, reason: str) -> 
 def test_lines_out_of_order_are_put_in_order(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, problems = jobs(path, line(5) + line(3) + line(4))
     assert ([job.submit for job in found], problems) == ([3, 4, 5], [])
-    monkeypatch.setattr(swf, "WINDOW", 2)
+    monkeypatch.setattr(workload, "WINDOW", 2)
     found, problems = jobs(path, "".join(line(n) for n in (5, 6, 7, 8, 1, 9)))
     assert [job.submit for job in found] == [5, 6, 7, 8, 9]
     assert len(problems) == 1
@@ -91,17 +98,17 @@ def test_a_cut_or_damaged_file_is_refused_with_its_place(path: Path) -> None:
     whole = gzip.compress("".join(line(n) for n in range(5000)).encode())
     for broken in (whole[: len(whole) // 2], whole[:40] + b"\xff" * 40 + whole[80:], whole[:12]):
         path.write_bytes(broken)
-        with pytest.raises(swf.TraceError, match=r"t\.swf: the gzip data is cut or damaged after"):
-            list(swf.read(path))
+        with pytest.raises(TraceError, match=r"t\.swf: the gzip data is cut or damaged after"):
+            list(read_trace(path))
 
 
 def test_a_file_of_something_else_is_refused(path: Path) -> None:
     path.write_text("hello\n" * 2000, encoding="utf-8")
-    with pytest.raises(swf.TraceError, match="line 1001: it has 1 fields"):
-        list(swf.read(path))
+    with pytest.raises(TraceError, match="line 1001: it has 1 fields"):
+        list(read_trace(path))
     path.write_bytes(b"x" * 10_000)
-    with pytest.raises(swf.TraceError, match="line 1 has more than 4096 bytes"):
-        list(swf.read(path))
+    with pytest.raises(TraceError, match="line 1 has more than 4096 bytes"):
+        list(read_trace(path))
 
 
 def test_a_bomb_is_read_as_a_stream(path: Path) -> None:
@@ -110,14 +117,14 @@ def test_a_bomb_is_read_as_a_stream(path: Path) -> None:
         for _ in range(20):
             file.write(b"\0" * (1 << 20))
     path.write_bytes(text.getvalue())
-    with pytest.raises(swf.TraceError, match="line 1 has more than 4096 bytes"):
-        list(swf.read(path))
+    with pytest.raises(TraceError, match="line 1 has more than 4096 bytes"):
+        list(read_trace(path))
 
 
 def test_a_trace_without_jobs_has_no_sites(path: Path) -> None:
     path.write_text("; nothing\n", encoding="utf-8")
     with pytest.raises(ValueError, match="the workload has no job"):
-        survey(swf.Trace(path))
+        survey(TraceFile(path))
 
 
 FIELD = st.sampled_from(["-1", "0", "7", "1e300", "nan", "-inf", "0x1", "\0", "\u0661", "x" * 30])
@@ -139,18 +146,18 @@ def test_any_bytes_give_sound_jobs_in_order_or_are_refused(
 ) -> None:
     problems: list[Diagnostic] = []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(swf, "WINDOW", window)
+        patch.setattr(workload, "WINDOW", window)
         file = Path(folder, "t.swf")
         file.write_bytes(data[:cut] if cut else data)
         try:
-            found = list(swf.read(file, problems.append))
-        except swf.TraceError as refused:
+            found = list(read_trace(file, problems.append))
+        except TraceError as refused:
             assert str(file) in str(refused)  # noqa: PT017 - either answer is right
             return
     assert [job.submit for job in found] == sorted(job.submit for job in found)
     for job in found:
-        assert 0 <= job.submit <= swf.MAX_SECONDS
-        assert 0 <= job.run <= job.wall <= swf.MAX_SECONDS
+        assert 0 <= job.submit <= MAX_SECONDS
+        assert 0 <= job.run <= job.wall <= MAX_SECONDS
         assert f"{job.group}{job.site}".isascii()
     lines = [text for text in file_lines(data[:cut] if cut else data) if text[:1] != b";"]
     assert len(found) + len(problems) == len(lines)

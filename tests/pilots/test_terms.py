@@ -10,8 +10,8 @@ import pytest
 
 from matchmaker import ClassAd
 from matchmaker.pilots import PolicyAd
-from matchmaker.pilots.policy.pairs import Pairs
-from matchmaker.pilots.policy.policy_ad import TERMS, Facts, Term, Values
+from matchmaker.pilots.policy.decision import Pairs
+from matchmaker.pilots.policy.policy_ad import TERMS, FactColumns, PolicyTerm, Values
 
 ROWS = 60
 ALL = np.ones(ROWS, np.bool_)
@@ -26,7 +26,7 @@ POLICIES = [
 ]
 
 
-def facts() -> Facts:
+def facts() -> FactColumns:
     chance = Random(1)
     small, large = ClassAd(Cpus=1), ClassAd(Cpus=8)
     columns: dict[str, list[Any]] = {
@@ -35,7 +35,7 @@ def facts() -> Facts:
         "Known": [chance.random() < 0.5 for _ in range(ROWS)],
         "Job": [chance.choice([small, large]) for _ in range(ROWS)],
     }  # fmt: skip
-    return Facts(lambda: columns)
+    return FactColumns(lambda: columns)
 
 
 @pytest.mark.parametrize("text", POLICIES)
@@ -55,7 +55,7 @@ def test_a_term_is_evaluated_once_for_equal_facts(monkeypatch: pytest.MonkeyPatc
     asked: list[ClassAd] = []
     value = PolicyAd.value
 
-    def noted(self: PolicyAd, term: Term, on: ClassAd) -> float:
+    def noted(self: PolicyAd, term: PolicyTerm, on: ClassAd) -> float:
         asked.append(on)
         return value(self, term, on)
 
@@ -68,7 +68,7 @@ def test_a_term_is_evaluated_once_for_equal_facts(monkeypatch: pytest.MonkeyPatc
 def test_pairs_are_kept_while_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ads that are there again take no room anew."""
     kinds, pilots = [ClassAd(Requirements=True) for _ in range(4)], [ClassAd() for _ in range(3)]
-    monkeypatch.setattr("matchmaker.pilots.policy.pairs.MOST", 12)
+    monkeypatch.setattr("matchmaker.pilots.policy.decision.MOST_PAIRS", 12)
     pairs = Pairs()
     first = pairs.table(kinds, pilots)
     assert pairs.table(kinds, pilots) is first

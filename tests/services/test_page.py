@@ -13,9 +13,9 @@ import attrs
 import pytest
 
 from matchmaker import Pool, parse_ad, parse_ads, read_ads
-from matchmaker.pilots.simulation.figures import html
-from matchmaker.pilots.simulation.loads import Load
+from matchmaker.pilots.simulation.report import html
 from matchmaker.pilots.simulation.simulation import simulate
+from matchmaker.pilots.simulation.workload import Load
 from tests.cli.conftest import EXAMPLES, Run, classad
 from tests.cli.test_explain import HOSTILE, hostile_files
 from tests.services.chromium import show

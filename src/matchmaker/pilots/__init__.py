@@ -21,7 +21,7 @@ from matchmaker.pilots.policy.snapshot import (
 if TYPE_CHECKING:
     from matchmaker.pilots.policy.decision import decide, rule
     from matchmaker.pilots.policy.policy_ad import PolicyAd
-    from matchmaker.pilots.simulation.metrics import SimulationReport
+    from matchmaker.pilots.simulation.report import SimulationReport
     from matchmaker.pilots.simulation.simulation import simulate
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
 
 _LATER: Final = {
     "PolicyAd": "policy.policy_ad",
-    "SimulationReport": "simulation.metrics",
+    "SimulationReport": "simulation.report",
     "connect": "wire.connect",
     "decide": "policy.decision",
     "rule": "policy.decision",

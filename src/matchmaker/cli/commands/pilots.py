@@ -19,14 +19,12 @@ from matchmaker.classad import ParseError
 from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
-from matchmaker.pilots.simulation import swf
 from matchmaker.pilots.simulation.delays import ASSUMPTIONS, SHARED
-from matchmaker.pilots.simulation.loads import Load
-from matchmaker.pilots.simulation.rules import NAMES, Rule
-from matchmaker.pilots.simulation.workload import survey
+from matchmaker.pilots.simulation.rules import NAMES, PilotRule
+from matchmaker.pilots.simulation.workload import Load, TraceFile, read_trace, survey
 
 if TYPE_CHECKING:
-    from matchmaker.pilots.simulation.metrics import SimulationReport
+    from matchmaker.pilots.simulation.report import SimulationReport
 MOST_SEEDS = 100
 SHOWN = 10
 """How many lines of a trace that are left out are said one by one."""
@@ -84,14 +82,15 @@ def simulate(
     """
     if "" in (html_file, svg_file) or "-" in (html_file, svg_file):
         raise click.UsageError("--html and --svg name a file each")
-    from matchmaker.pilots.simulation import figures, simulation
-    from matchmaker.pilots.simulation.grid import Settings
+    from matchmaker.pilots.simulation import report as reporting
+    from matchmaker.pilots.simulation import simulation
+    from matchmaker.pilots.simulation.grid import SimulationSettings
 
     rules = _swept(sweep) if sweep is not None else {}
     rules |= _policies(policies or (() if sweep is None else ("dirac", "glideinwms")))
     chosen = list(SHARED) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
     numbers = _seeds(seeds)
-    settings = Settings(cycle=cycle, at_home=at_home)
+    settings = SimulationSettings(cycle=cycle, at_home=at_home)
     with _workload(trace, load) as jobs:
         world = survey(jobs)
         reports = []
@@ -104,30 +103,30 @@ def simulate(
                             jobs, world, rules[name], ASSUMPTIONS[assumption], seed,
                             settings=settings, assumption=assumption,
                         ))  # fmt: skip
-    for path, draw in ((svg_file, figures.svg), (html_file, _page)):
+    for path, draw in ((svg_file, reporting.svg), (html_file, _page)):
         if path is not None:
             drawn = draw(reports)
             with replacing(path) as file:
                 file.write(drawn)
     if as_json:
-        print_json({"rows": list(map(attrs.asdict, figures.rows(reports))),
+        print_json({"rows": list(map(attrs.asdict, reporting.rows(reports))),
                     "simulations": list(map(_data, reports))})  # fmt: skip
     else:
         show(f"{count(world.jobs, 'job')} of {world.work / 3600:,.0f} hours at"
              f" {count(len(world.sites), 'site')};"
              f" {count(len(chosen) * len(numbers), 'simulation')} of each policy")  # fmt: skip
-        cells = map(figures.cells, figures.rows(reports))
-        show(table(figures.TITLES, cells, right=range(1, len(figures.TITLES)), whole=(0,)))
+        cells = map(reporting.cells, reporting.rows(reports))
+        show(table(reporting.TITLES, cells, right=range(1, len(reporting.TITLES)), whole=(0,)))
     return 1 if any(report.not_run for report in reports) else 0
 
 
 def _page(reports: Sequence[SimulationReport]) -> str:
-    from matchmaker.pilots.simulation import figures
+    from matchmaker.pilots.simulation import report as reporting
 
-    return figures.html(reports, "Policies side by side")
+    return reporting.html(reports, "Policies side by side")
 
 
-def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
+def _policies(names: tuple[str, ...]) -> dict[str, PilotRule]:
     """The policies by name; by default all."""
     from matchmaker.pilots.simulation import simulation
 
@@ -136,7 +135,7 @@ def _policies(names: tuple[str, ...]) -> dict[str, Rule]:
     return {name: _policy(name) for name in wanted}
 
 
-def _policy(name: str) -> Rule:
+def _policy(name: str) -> PilotRule:
     """A rule of that name, or our policy with the terms of an ad in a file."""
     from matchmaker.pilots.policy.policy_ad import PolicyAd
     from matchmaker.pilots.simulation import simulation
@@ -153,7 +152,7 @@ def _policy(name: str) -> Rule:
     return simulation.ours(policy, name)
 
 
-def _swept(text: str) -> dict[str, Rule]:
+def _swept(text: str) -> dict[str, PilotRule]:
     """Our policy with each value of a term, as in ``Copies=1,2,4``."""
     from matchmaker.pilots.policy.policy_ad import PolicyAd
     from matchmaker.pilots.simulation import simulation
@@ -190,7 +189,7 @@ def _seeds(text: str) -> list[int]:
 
 
 @contextmanager
-def _workload(trace: str | None, load: str | None) -> Iterator[swf.Trace | Load]:
+def _workload(trace: str | None, load: str | None) -> Iterator[TraceFile | Load]:
     """The jobs; what is left out of a trace is said."""
     if (trace is None) == (load is None):
         raise click.UsageError("give a TRACE or --load, one of the two")
@@ -207,7 +206,7 @@ def _workload(trace: str | None, load: str | None) -> Iterator[swf.Trace | Load]
         yield _checked(Path(trace))
 
 
-def _checked(path: Path) -> swf.Trace:
+def _checked(path: Path) -> TraceFile:
     left_out = 0
 
     def say(problem: Diagnostic) -> None:
@@ -216,11 +215,11 @@ def _checked(path: Path) -> swf.Trace:
         if left_out <= SHOWN:
             warn(f"{path.name}: line {problem.line} is left out: {problem.message}")
 
-    for _ in swf.read(path, say):
+    for _ in read_trace(path, say):
         pass
     if left_out > SHOWN:
         warn(f"{path.name}: {count(left_out, 'line')} are left out in all")
-    return swf.Trace(path)
+    return TraceFile(path)
 
 
 def _load(text: str) -> Load:

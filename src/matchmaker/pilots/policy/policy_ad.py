@@ -37,7 +37,7 @@ class Of(StrEnum):
 
 
 @attrs.frozen(slots=True)
-class Term:
+class PolicyTerm:
     """One attribute of a policy ad.
 
     Attributes:
@@ -66,35 +66,35 @@ class Term:
 CONDITION: Final = "condition"
 
 _LIST: Final = (
-    Term("Minimum", Of.POOL, "pilots", "0",
+    PolicyTerm("Minimum", Of.POOL, "pilots", "0",
          "free pilots (queued, starting or idle) that are there even if no job waits",
          "an idle pilot costs a slot: users and sites have to agree on one"),
-    Term("Everywhere", Of.KIND, "jobs", "10",
+    PolicyTerm("Everywhere", Of.KIND, "jobs", "10",
          "so many jobs without a pilot ask for one at every queue that fits",
          "nobody knows which queue starts first; a few pilots more cost little"),
-    Term("Copies", Of.KIND, "queues", "2",
+    PolicyTerm("Copies", Of.KIND, "queues", "2",
          "each further job without a pilot asks at so many queues, in shares",
          "of many pilots some start early anyway, and what is too many starts for nothing"),
-    Term("Ready", Of.KIND, "pilots", "200 * TARGET.Arrivals",
+    PolicyTerm("Ready", Of.KIND, "pilots", "200 * TARGET.Arrivals",
          "idle pilots that are kept for jobs to come; none is submitted for them",
          "one that is used within some three minutes is worth them: it saves a wait of that order"),
-    Term("Grace", Of.POOL, "seconds", "60",
+    PolicyTerm("Grace", Of.POOL, "seconds", "60",
          "idle pilots that nobody needs stay for so long, waiting ones ten times as long",
          "a minute is what another one would take to come up"),
-    Term("Weight", Of.QUEUE, "share", "1",
+    PolicyTerm("Weight", Of.QUEUE, "share", "1",
          "the share of a queue where jobs ask at some queues only",
          "past waits tell little: leaving out queues that were slow made jobs wait longer"),
-    Term("Use", Of.QUEUE, CONDITION, "true", "whether pilots may be submitted to a queue",
+    PolicyTerm("Use", Of.QUEUE, CONDITION, "true", "whether pilots may be submitted to a queue",
          "a queue that is listed is meant to be used"),
-    Term("Limit", Of.QUEUE, "pilots", "1000",
+    PolicyTerm("Limit", Of.QUEUE, "pilots", "1000",
          "pilots that may wait at a queue, beside its own limits",
          "batch systems grow slow with thousands of waiting jobs of one owner"),
-    Term("SilentHold", Of.POOL, "seconds", "1800",
+    PolicyTerm("SilentHold", Of.POOL, "seconds", "1800",
          "without an answer about demand for so long, free pilots are ended little by little",
          "a restart of the source is over by then; longer, and idle slots are wasted"),
 )  # fmt: skip
 
-TERMS: Final[Mapping[str, Term]] = {ascii_fold(term.name): term for term in _LIST}
+TERMS: Final[Mapping[str, PolicyTerm]] = {ascii_fold(term.name): term for term in _LIST}
 """The terms by their folded names."""
 
 LEND: Final = "Lend"
@@ -198,7 +198,7 @@ class PolicyAd:
         """The condition on jobs that idle pilots beyond need may take; empty if they are ended."""
         return str(self.ad.expr(LEND)) if LEND in self.ad else ""
 
-    def value(self, term: Term, facts: ClassAd) -> float:
+    def value(self, term: PolicyTerm, facts: ClassAd) -> float:
         """Return the value of a term on facts: a number of at least 0; 1 and 0 for true and false.
 
         Raises ValueError, saying what was found, for anything else.
@@ -273,7 +273,7 @@ class PolicyAd:
 
 
 @attrs.frozen(eq=False)
-class Facts:
+class FactColumns:
     """The facts of each kind or of each queue, made when an expression first refers to one."""
 
     _make: Callable[[], Mapping[str, Sequence[Any]]]
@@ -321,7 +321,7 @@ class Values:
             return _DEFAULT.value(term, facts)
 
     def each(
-        self, name: str, facts: Facts, rows: npt.NDArray[np.bool_],
+        self, name: str, facts: FactColumns, rows: npt.NDArray[np.bool_],
         unsound: Callable[[int, str], object] | None = None,
     ) -> npt.NDArray[np.float64]:  # fmt: skip
         """Return the values of a term on the marked rows of facts, 0 for the others.

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.pilots.simulation.workload import HOUR, Job
+from matchmaker.pilots.simulation.workload import HOUR, TraceJob
 
 MEDIAN: Final = 600.0
 """Seconds that a pilot waits at the median level."""
@@ -219,7 +219,7 @@ def fixed(seconds: float) -> Delays:
     return lambda site, seed, begin: Starts(lambda now, ahead: seconds, Random(seed))  # noqa: S311
 
 
-def replayed(jobs: Iterable[Job]) -> Delays:
+def replayed(jobs: Iterable[TraceJob]) -> Delays:
     """Return the assumption that a pilot waits as the trace's last job at its site did.
 
     A site without a waiting time is as ``usual``.
@@ -227,8 +227,8 @@ def replayed(jobs: Iterable[Job]) -> Delays:
     Raises:
         ValueError: no job of the trace has a waiting time.
 
-    >>> waits = replayed([Job(submit=0, run=1, site="a", wait=30), Job(submit=50, run=1, site="a")])
-    >>> waits("a", 7, 0.0).draw(40)
+    >>> jobs = [TraceJob(submit=0, run=1, wait=30), TraceJob(submit=50, run=1)]
+    >>> replayed(jobs)("", 7, 0.0).draw(40)
     (30, False)
     """
     seen: dict[str, tuple[list[float], list[float]]] = {}

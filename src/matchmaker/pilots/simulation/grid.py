@@ -20,16 +20,16 @@ from matchmaker.matching import match
 from matchmaker.pilots.policy.estimates import MOST, RECENT, PilotRecord
 from matchmaker.pilots.policy.snapshot import Pilot, PilotQueue, PilotState
 from matchmaker.pilots.simulation.delays import Starts
-from matchmaker.pilots.simulation.metrics import Tally
-from matchmaker.pilots.simulation.rules import Rule
-from matchmaker.pilots.simulation.workload import Job, Site, kind_ad, wall_class
+from matchmaker.pilots.simulation.report import RunTally
+from matchmaker.pilots.simulation.rules import PilotRule
+from matchmaker.pilots.simulation.workload import SimulatedSite, TraceJob, kind_ad, wall_class
 
 # Events, in the order in which those of one time happen.
 DONE, READY, OPEN, CONNECT, EXPIRE, ARRIVE, CYCLE = range(7)
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Settings:
+class SimulationSettings:
     """The clockwork of a simulation; times in seconds.
 
     Attributes:
@@ -56,21 +56,21 @@ class Settings:
 
 
 @attrs.define(slots=True, eq=False)
-class Kind:
+class SimulatedKind:
     """The jobs of one kind, oldest first: when each arrived and how long it runs."""
 
     key: str
     group: str
     wall: float
     ad: ClassAd
-    sites: dict[Place, None]
+    sites: dict[SimulatedQueue, None]
     jobs: deque[tuple[float, float]] = attrs.field(factory=deque)
     running: int = 0
     arrived: int = 0
 
 
 @attrs.define(slots=True, eq=False)
-class Place:
+class SimulatedQueue:
     """A site at one time, with its idle pilots by number, the longest idle first.
 
     Pilots start in the order of their submission: each brings the time at which a slot for a pilot
@@ -78,28 +78,28 @@ class Place:
     those that have passed while there was no slot or the queue did not start pilots.
     """
 
-    site: Site
+    site: SimulatedSite
     starts: Starts
     pilot: ClassAd
     queue: PilotQueue
     running: int = 0
-    idle: dict[int, Simulated] = attrs.field(factory=dict)
-    waiting: dict[int, Simulated] = attrs.field(factory=dict)
+    idle: dict[int, SimulatedPilot] = attrs.field(factory=dict)
+    waiting: dict[int, SimulatedPilot] = attrs.field(factory=dict)
     chances: list[float] = attrs.field(factory=list)
     due: int = 0
     free_from: float = -math.inf
     opening: bool = False
-    latest: deque[Simulated] = attrs.field(factory=lambda: deque(maxlen=MOST * RECENT))
+    latest: deque[SimulatedPilot] = attrs.field(factory=lambda: deque(maxlen=MOST * RECENT))
     estimated: float = -math.inf
     settled: int = 0
 
 
 @attrs.define(slots=True, eq=False)
-class Simulated:
+class SimulatedPilot:
     """A pilot of the simulation: number, place, state, and what became of it so far."""
 
     number: int
-    place: Place
+    place: SimulatedQueue
     since: float
     record: PilotRecord
     state: PilotState = PilotState.QUEUED
@@ -108,26 +108,26 @@ class Simulated:
     jobs: int = 0
     until: float = -math.inf
     lost: bool = False
-    kind: Kind | None = None
+    kind: SimulatedKind | None = None
 
 
 @attrs.define(slots=True, eq=False)
 class Grid:
     """The whole simulated world at one time."""
 
-    settings: Settings
-    rule: Rule
-    places: dict[str, Place]
-    tally: Tally
+    settings: SimulationSettings
+    rule: PilotRule
+    places: dict[str, SimulatedQueue]
+    tally: RunTally
     now: float = 0.0
     events: list[tuple[float, int, int, Any]] = attrs.field(factory=list)
     sequence: int = 0
-    kinds: dict[tuple[str, float, str | None], Kind] = attrs.field(factory=dict)
-    waiting: dict[str, Kind] = attrs.field(factory=dict)
-    lively: dict[str, Kind] = attrs.field(factory=dict)
-    pilots: dict[int, Simulated] = attrs.field(factory=dict)
+    kinds: dict[tuple[str, float, str | None], SimulatedKind] = attrs.field(factory=dict)
+    waiting: dict[str, SimulatedKind] = attrs.field(factory=dict)
+    lively: dict[str, SimulatedKind] = attrs.field(factory=dict)
+    pilots: dict[int, SimulatedPilot] = attrs.field(factory=dict)
     views: dict[int, Pilot] = attrs.field(factory=dict)
-    changed: dict[int, Simulated] = attrs.field(factory=dict)
+    changed: dict[int, SimulatedPilot] = attrs.field(factory=dict)
     counts: dict[PilotState, int] = attrs.field(factory=lambda: dict.fromkeys(PilotState, 0))
     memory: Mapping[str, object] = attrs.field(factory=dict)
 
@@ -140,14 +140,14 @@ class Grid:
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-def _kind(grid: Grid, job: Job) -> Kind:
+def _kind(grid: Grid, job: TraceJob) -> SimulatedKind:
     wall = wall_class(max(job.wall, job.run))
     home = job.site if grid.settings.at_home else None
     key = job.group, wall, home
     found = grid.kinds.get(key)
     if found is None:
         ad = kind_ad(job.group, wall, home)
-        found = grid.kinds[key] = Kind(
+        found = grid.kinds[key] = SimulatedKind(
             key="/".join((job.group, f"{wall:g}", *(() if home is None else (home,)))),
             group=job.group,
             wall=wall,
@@ -161,13 +161,13 @@ def _kind(grid: Grid, job: Job) -> Kind:
     return found
 
 
-def arrive(grid: Grid, job: Job) -> None:
+def arrive(grid: Grid, job: TraceJob) -> None:
     """Gives a job to the pilot that has been idle longest of those that fit; or it waits."""
     grid.tally.jobs += 1
     kind = _kind(grid, job)
     kind.arrived += 1
     grid.lively[kind.key] = kind
-    best: Simulated | None = None
+    best: SimulatedPilot | None = None
     if not kind.jobs:
         until = grid.now + grid.settings.fetch + kind.wall
         for place in kind.sites:
@@ -185,7 +185,9 @@ def arrive(grid: Grid, job: Job) -> None:
         _work(grid, best, kind, job.submit, job.run)
 
 
-def _work(grid: Grid, pilot: Simulated, kind: Kind, submit: float, run: float) -> None:
+def _work(
+    grid: Grid, pilot: SimulatedPilot, kind: SimulatedKind, submit: float, run: float
+) -> None:
     pilot.jobs += 1
     pilot.kind = kind
     kind.running += 1
@@ -200,7 +202,7 @@ def _work(grid: Grid, pilot: Simulated, kind: Kind, submit: float, run: float) -
 # --- pilots ---------------------------------------------------------------------------------------
 
 
-def _become(grid: Grid, pilot: Simulated, what: PilotState) -> None:
+def _become(grid: Grid, pilot: SimulatedPilot, what: PilotState) -> None:
     grid.counts[pilot.state] -= 1
     grid.counts[what] += 1
     pilot.state = what
@@ -208,11 +210,11 @@ def _become(grid: Grid, pilot: Simulated, what: PilotState) -> None:
     grid.changed[pilot.number] = pilot
 
 
-def submit(grid: Grid, place: Place) -> None:
+def submit(grid: Grid, place: SimulatedQueue) -> None:
     """Queue a pilot at a place, behind the requests that its batch system has to do first."""
     tally = grid.tally
     tally.pilots += 1
-    pilot = Simulated(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))
+    pilot = SimulatedPilot(tally.pilots, place, grid.now, PilotRecord(submitted=grid.now))
     grid.pilots[pilot.number] = pilot
     grid.changed[pilot.number] = pilot
     grid.counts[PilotState.QUEUED] += 1
@@ -224,13 +226,13 @@ def submit(grid: Grid, place: Place) -> None:
     grid.at(submitted + delay, READY, place)
 
 
-def _request(grid: Grid, place: Place) -> float:
+def _request(grid: Grid, place: SimulatedQueue) -> float:
     """Return the time at which a request is done: a batch system does one after another."""
     place.free_from = max(place.free_from, grid.now) + grid.settings.request
     return place.free_from
 
 
-def _ready(grid: Grid, place: Place) -> None:
+def _ready(grid: Grid, place: SimulatedQueue) -> None:
     # The last chance goes with a pilot that is cancelled: its event finds none.
     if place.chances and place.chances[0] <= grid.now:
         place.chances.pop(0)
@@ -238,7 +240,7 @@ def _ready(grid: Grid, place: Place) -> None:
         _fill(grid, place)
 
 
-def _fill(grid: Grid, place: Place) -> None:
+def _fill(grid: Grid, place: SimulatedQueue) -> None:
     """Start pilots of a site while it is open and has free slots, the oldest first."""
     while place.due and place.running < place.site.slots:
         opens = place.starts.open_from(grid.now)
@@ -251,12 +253,12 @@ def _fill(grid: Grid, place: Place) -> None:
         _start(grid, place.waiting.pop(next(iter(place.waiting))))
 
 
-def _open(grid: Grid, place: Place) -> None:
+def _open(grid: Grid, place: SimulatedQueue) -> None:
     place.opening = False
     _fill(grid, place)
 
 
-def _start(grid: Grid, pilot: Simulated) -> None:
+def _start(grid: Grid, pilot: SimulatedPilot) -> None:
     pilot.place.running += 1
     pilot.place.settled += 1
     pilot.started = grid.now
@@ -266,7 +268,7 @@ def _start(grid: Grid, pilot: Simulated) -> None:
     grid.at(grid.now + grid.settings.startup, CONNECT, pilot)
 
 
-def _connect(grid: Grid, pilot: Simulated) -> None:
+def _connect(grid: Grid, pilot: SimulatedPilot) -> None:
     if pilot.number not in grid.pilots:
         return
     if pilot.lost:
@@ -278,7 +280,7 @@ def _connect(grid: Grid, pilot: Simulated) -> None:
         _free(grid, pilot)
 
 
-def _done(grid: Grid, pilot: Simulated) -> None:
+def _done(grid: Grid, pilot: SimulatedPilot) -> None:
     if pilot.kind is not None:
         pilot.kind.running -= 1
         pilot.kind = None
@@ -288,9 +290,9 @@ def _done(grid: Grid, pilot: Simulated) -> None:
         _free(grid, pilot)
 
 
-def _free(grid: Grid, pilot: Simulated) -> None:
+def _free(grid: Grid, pilot: SimulatedPilot) -> None:
     """Gives a pilot the job that has waited longest of those that fit; or it is idle."""
-    best: Kind | None = None
+    best: SimulatedKind | None = None
     left = pilot.ends - grid.now - grid.settings.fetch
     for kind in grid.waiting.values():
         if (
@@ -310,13 +312,13 @@ def _free(grid: Grid, pilot: Simulated) -> None:
     grid.at(min(grid.now + grid.rule.idle, pilot.ends), EXPIRE, (pilot, grid.now))
 
 
-def _expire(grid: Grid, about: tuple[Simulated, float]) -> None:
+def _expire(grid: Grid, about: tuple[SimulatedPilot, float]) -> None:
     pilot, since = about
     if pilot.state is PilotState.IDLE and pilot.since == since and pilot.number in grid.pilots:
         end(grid, pilot)
 
 
-def end(grid: Grid, pilot: Simulated) -> None:
+def end(grid: Grid, pilot: SimulatedPilot) -> None:
     """Ends a pilot that runs no job; its slot goes to the next that is ready."""
     tally, place = grid.tally, pilot.place
     grid.counts[pilot.state] -= 1

@@ -37,18 +37,16 @@ from matchmaker.pilots.simulation.grid import (
     DONE,
     HAPPEN,
     Grid,
-    Place,
-    Settings,
+    SimulatedQueue,
+    SimulationSettings,
     arrive,
     close,
     end,
     submit,
 )
-from matchmaker.pilots.simulation.metrics import Moment, SimulationReport, Tally
-from matchmaker.pilots.simulation.rules import NAMES, Decide, Rule
-from matchmaker.pilots.simulation.rules import rule as rule_named
-from matchmaker.pilots.simulation.swf import Trace
-from matchmaker.pilots.simulation.workload import Job, World, survey
+from matchmaker.pilots.simulation.report import Moment, RunTally, SimulationReport
+from matchmaker.pilots.simulation.rules import NAMES, Decide, PilotRule, peer_rule
+from matchmaker.pilots.simulation.workload import TraceFile, TraceJob, World, survey
 
 OURS = "matchmaker"
 """What our own policy with its defaults is called."""
@@ -74,12 +72,12 @@ class RuleError(ValueError):
 
 
 def simulate(
-    trace: str | PathLike[str] | Iterable[Job],
-    policy: str | PolicyAd | Rule | Decide = OURS,
+    trace: str | PathLike[str] | Iterable[TraceJob],
+    policy: str | PolicyAd | PilotRule | Decide = OURS,
     seed: int = 7,
     *,
     delays: str = "usual",
-    settings: Settings | None = None,
+    settings: SimulationSettings | None = None,
 ) -> SimulationReport:
     """Simulates a policy on a workload, on the sites that the workload shows.
 
@@ -98,12 +96,14 @@ def simulate(
         RuleError: a decision cannot be carried out.
         OSError: the file cannot be opened.
 
-    >>> jobs = [Job(submit=0, run=600), Job(submit=60, run=600)]
+    >>> jobs = [TraceJob(submit=0, run=600), TraceJob(submit=60, run=600)]
     >>> report = simulate(jobs, "dirac")
     >>> report.not_run, report.busy_hours * 3600
     (0, 1200.0)
     """
-    jobs: Iterable[Job] = Trace(Path(trace)) if isinstance(trace, (str, PathLike)) else trace
+    jobs: Iterable[TraceJob] = (
+        TraceFile(Path(trace)) if isinstance(trace, (str, PathLike)) else trace
+    )
     if delays not in ASSUMPTIONS:
         raise ValueError(f"no assumption on delays {delays!r}; there are {', '.join(ASSUMPTIONS)}")
     return run(
@@ -117,15 +117,15 @@ def simulate(
     )
 
 
-def _rule(policy: str | PolicyAd | Rule | Decide) -> Rule:
-    if isinstance(policy, Rule):
+def _rule(policy: str | PolicyAd | PilotRule | Decide) -> PilotRule:
+    if isinstance(policy, PilotRule):
         return policy
     if isinstance(policy, PolicyAd):
         return ours(policy, "policy")
-    return named(policy) if isinstance(policy, str) else Rule("policy", policy, SAFETY)
+    return named(policy) if isinstance(policy, str) else PilotRule("policy", policy, SAFETY)
 
 
-def named(name: str) -> Rule:
+def named(name: str) -> PilotRule:
     """Our policy with its defaults, or a peer's rule.
 
     Raises:
@@ -135,26 +135,26 @@ def named(name: str) -> Rule:
         return ours()
     if name not in NAMES:
         raise ValueError(f"no policy {name!r}; there are {', '.join((OURS, *NAMES))}")
-    return rule_named(name)
+    return peer_rule(name)
 
 
-def ours(policy: PolicyAd | None = None, name: str = OURS) -> Rule:
+def ours(policy: PolicyAd | None = None, name: str = OURS) -> PilotRule:
     """Our own policy as a rule, with the defaults or a policy ad.
 
     >>> ours().name
     'matchmaker'
     """
-    return Rule(name, own_rule(policy), SAFETY)
+    return PilotRule(name, own_rule(policy), SAFETY)
 
 
 def run(
-    jobs: Iterable[Job],
+    jobs: Iterable[TraceJob],
     world: World,
-    rule: Rule,
+    rule: PilotRule,
     delays: Delays,
     seed: int,
     *,
-    settings: Settings | None = None,
+    settings: SimulationSettings | None = None,
     assumption: str = "",
 ) -> SimulationReport:
     """Simulates one policy on one workload.
@@ -181,11 +181,11 @@ def run(
             f"the jobs arrive in {years:,.0f} years, and at most 30 are simulated; look for submit"
             " times that are no seconds since the first"
         )
-    settings = settings or Settings()
+    settings = settings or SimulationSettings()
     places = {}
     for site in world.sites:
         pilot = site.pilot()
-        places[site.key] = Place(
+        places[site.key] = SimulatedQueue(
             site=site,
             starts=delays(site.key, seed, world.first),
             pilot=pilot,
@@ -193,7 +193,7 @@ def run(
                 key=site.key, pilot=pilot, wall=site.wall, max_queued=settings.max_queued
             ),
         )
-    grid = Grid(settings, rule, places, Tally(begin=world.first), now=world.first)
+    grid = Grid(settings, rule, places, RunTally(begin=world.first), now=world.first)
     arrivals = iter(jobs)
     arriving = _next_arrival(grid, arrivals)
     grid.at(world.first, CYCLE, None)
@@ -237,7 +237,7 @@ def run(
 _OF_JOBS = (ARRIVE, DONE)
 
 
-def _next_arrival(grid: Grid, arrivals: Iterator[Job]) -> bool:
+def _next_arrival(grid: Grid, arrivals: Iterator[TraceJob]) -> bool:
     job = next(arrivals, None)
     if job is not None:
         grid.at(job.submit, ARRIVE, job)
@@ -292,7 +292,7 @@ def _snapshot(grid: Grid) -> PilotSnapshot:
     )
 
 
-def _queue(grid: Grid, place: Place) -> PilotQueue:
+def _queue(grid: Grid, place: SimulatedQueue) -> PilotQueue:
     """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts.
 
     It changes only with starts and with the time that queued pilots wait.
