@@ -13,8 +13,7 @@ from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError, NotTakenError
 from matchmaker.batch.flags import Fit, Strictness, Submission, flags
 from matchmaker.batch.inventory import Certificate
-from matchmaker.batch.loading import known_lrms, load_mapping, same_system
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping, same_system
 from matchmaker.batch.request import QueueLimits, Resources, Submitter
 from matchmaker.batch.rules import Rule
 

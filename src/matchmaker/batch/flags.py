@@ -18,9 +18,8 @@ from matchmaker.batch import blah, expression, planner, selection
 from matchmaker.batch.clauses import Dropped, as_host_attribute, shown
 from matchmaker.batch.description.units import seconds
 from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError
-from matchmaker.batch.forms import Form
 from matchmaker.batch.inventory import AVAILABLE, Certificate, Inventory, survey
-from matchmaker.batch.loading import load_mapping
+from matchmaker.batch.mapping import Form, load_mapping
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.planner import FlagPlan
 from matchmaker.batch.render import check_once, directive, parts, written

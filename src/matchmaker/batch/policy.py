@@ -19,8 +19,7 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoFlagsError
 from matchmaker.batch.flags import Submission
-from matchmaker.batch.loading import load_mapping
-from matchmaker.batch.mapping import Mapping
+from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled

@@ -12,8 +12,7 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.errors import MappingError, TooManyError
-from matchmaker.batch.forms import chosen
-from matchmaker.batch.mapping import FEATURES, Mapping, Syntax
+from matchmaker.batch.mapping import FEATURES, Mapping, Syntax, chosen
 from matchmaker.batch.request import QUEUE, Item, Requested
 from matchmaker.batch.templates import assigned, fill, filled, slot_of
 from matchmaker.batch.terms import Group, Term

@@ -19,7 +19,7 @@ from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, NotTakenError
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.request_rules import RESOURCES, TEXT_SIGNS, Request
+from matchmaker.batch.rules import RESOURCES, TEXT_SIGNS, Request
 from matchmaker.batch.templates import assigned, safe, slot_of
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal

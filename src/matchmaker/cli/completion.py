@@ -54,7 +54,7 @@ def offered(parameter: click.Parameter, ctx: click.Context, word: str) -> list[C
 
 
 def _systems() -> list[str]:
-    from matchmaker.batch.loading import known_lrms
+    from matchmaker.batch.mapping import known_lrms
 
     return list(known_lrms())
 

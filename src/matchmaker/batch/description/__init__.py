@@ -26,7 +26,7 @@ from matchmaker.batch.description import (
 )
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text
-from matchmaker.batch.loading import unknown
+from matchmaker.batch.mapping import unknown
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.classad import ClassAd
 

@@ -10,7 +10,7 @@ import click
 
 from matchmaker import batch, broker, glue
 from matchmaker.batch.check import check
-from matchmaker.batch.loading import packaged_text, replaceable
+from matchmaker.batch.mapping import packaged_text, replaceable
 from matchmaker.batch.policy import carry, required_policy
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import inputs, queues, reports, submission
