@@ -8,7 +8,7 @@ import pytest
 
 from matchmaker import ClassAd, batch, parse_ad, reduce
 from matchmaker.batch import Fit, MappingError, NoFlagsError, Submission, load_mapping
-from matchmaker.batch.request import Submitter
+from matchmaker.batch.flags.requests import Submitter
 from matchmaker.classad.walks import conjuncts
 
 GPU = """

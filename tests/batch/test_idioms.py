@@ -13,7 +13,7 @@ import pytest
 
 from matchmaker import ClassAd, reduce
 from matchmaker.batch import flags, load_mapping
-from matchmaker.batch.request import Submitter
+from matchmaker.batch.flags.requests import Submitter
 from tests.cli.conftest import run_here
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scripts.md"

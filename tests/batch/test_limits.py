@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Reduction, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import MappingError, NoFlagsError, Resources, load_mapping
+from matchmaker.batch.flags.render import directive
 from matchmaker.batch.policy import carry
-from matchmaker.batch.render import directive
 from tests.reduction.test_limits import calls
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from matchmaker import parse_ad, reduce
 from matchmaker.batch import flags, load_mapping
-from matchmaker.batch.scripts import contradictions
+from matchmaker.batch.flags.submission import contradictions
 
 JOB = "[ RequestMemory = 2000; MaxWallTime = 90 ]"
 

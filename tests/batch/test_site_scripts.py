@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from matchmaker.batch import Fit, Submission
-from matchmaker.batch.request import Submitter
+from matchmaker.batch.flags.requests import Submitter
 from tests.batch.test_forms import planned
 
 SUBMITTER: Final = Submitter("ada", ("cms", "dteam"))

@@ -18,7 +18,7 @@ from matchmaker.batch import (
     Strictness,
     Submission,
 )
-from matchmaker.batch.expression import submit_text
+from matchmaker.batch.flags.expression import submit_text
 from matchmaker.classad.walks import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
 

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from matchmaker.classad.limits import LIMITS
 
 from matchmaker import ClassAd, batch
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.batch import Fit, MappingError, NoFlagsError
-from matchmaker.batch.request import Submitter, request_names
+from matchmaker.batch.flags.requests import Submitter, request_names
 from tests.batch.test_forms import planned, reasons
 
 NICE = "[requests.nice]\nvalue = '100 - MY.Priority'\nflag = '--nice={value}'\n"

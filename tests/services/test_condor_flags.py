@@ -10,8 +10,8 @@ import pytest
 
 from matchmaker import ClassAd, batch, parse_ad, parse_ads, parse_expr, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, Submission
+from matchmaker.batch.flags.render import refusal
 from matchmaker.batch.policy import carry, decoded
-from matchmaker.batch.render import refusal
 from matchmaker.broker import grid_lines
 from matchmaker.broker.submit_file import read_submit_file
 from matchmaker.classad.formats.old import old_text

@@ -10,8 +10,8 @@ import pytest
 
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, Submission
+from matchmaker.batch.flags.render import directive, refusal
 from matchmaker.batch.policy import carry, decoded
-from matchmaker.batch.render import directive, refusal
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, OS, RAM, SI00, TAGS, random_nodes
 from tests.services.gridengine import Complex, GridEngine, QueueOf, RefusedError

@@ -10,8 +10,8 @@ import pytest
 
 from matchmaker import ClassAd, batch, glue, parse_expr, reduce
 from matchmaker.batch import Fit
+from matchmaker.batch.flags.render import directive, refusal
 from matchmaker.batch.policy import carry, decoded, of_queued
-from matchmaker.batch.render import directive, refusal
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, OS, RAM
 from tests.services.daemons import ServiceUnavailable

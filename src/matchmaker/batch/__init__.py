@@ -1,6 +1,5 @@
 """Batch systems: descriptions of their nodes and queues, and submit flags for jobs."""
 
-from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.description import (
     Description,
@@ -11,10 +10,11 @@ from matchmaker.batch.description import (
 )
 from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError, NotTakenError
-from matchmaker.batch.flags import Fit, Strictness, Submission, flags
-from matchmaker.batch.inventory import Certificate
+from matchmaker.batch.flags.choose import Dropped
+from matchmaker.batch.flags.inventory import Certificate
+from matchmaker.batch.flags.requests import QueueLimits, Resources, Submitter
+from matchmaker.batch.flags.submission import Fit, Strictness, Submission, flags
 from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping, same_system
-from matchmaker.batch.request import QueueLimits, Resources, Submitter
 from matchmaker.batch.rules import Rule
 
 __all__ = [

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.inventory import node_name
+from matchmaker.batch.flags.inventory import node_name
+from matchmaker.batch.flags.terms import is_feature
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import Rule
 from matchmaker.batch.templates import filled
-from matchmaker.batch.terms import is_feature
 from matchmaker.classad import ClassAd
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold

@@ -14,13 +14,13 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.clauses import Clause, Dropped, clauses_of, shown, unproven
 from matchmaker.batch.constraints import PLAIN_TEXT, Constraint, constraint, has_variable
 from matchmaker.batch.errors import NoHostError
-from matchmaker.batch.expression import check_possible, of_clauses
+from matchmaker.batch.flags.choose import Clause, Dropped, clauses_of, shown, unproven
+from matchmaker.batch.flags.expression import check_possible, of_clauses
+from matchmaker.batch.flags.plan import FlagPlan
+from matchmaker.batch.flags.requests import Requested
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.planner import FlagPlan
-from matchmaker.batch.request import Requested
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.unparse import unparse

@@ -13,11 +13,11 @@ from typing import Final
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.backwards import CARRIED, features_of, some, with_attributes
-from matchmaker.batch.inventory import node_name
+from matchmaker.batch.flags.inventory import node_name
+from matchmaker.batch.flags.terms import is_feature, names_of, values_of
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.rules import Rule, alike
 from matchmaker.batch.templates import assigned
-from matchmaker.batch.terms import is_feature, names_of, values_of
 from matchmaker.classad import ClassAd
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold

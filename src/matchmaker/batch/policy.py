@@ -18,10 +18,10 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoFlagsError
-from matchmaker.batch.flags import Submission
+from matchmaker.batch.flags.render import directive
+from matchmaker.batch.flags.submission import Submission
 from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
-from matchmaker.batch.render import directive
 from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, Subscript, scope_of

@@ -21,9 +21,9 @@ from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import programs
 from matchmaker.batch.constraints import Constraint, constraint, variables
 from matchmaker.batch.errors import MappingError, NoFlagsError
+from matchmaker.batch.flags.render import Flag
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.programs import ProgramError
-from matchmaker.batch.render import Flag
 from matchmaker.reduction.domains import Box
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")

@@ -13,8 +13,8 @@ import click
 
 from matchmaker import ClassAd, glue
 from matchmaker.batch import NoFlagsError, Submission
+from matchmaker.batch.flags.submission import lacking
 from matchmaker.batch.policy import required_policy
-from matchmaker.batch.scripts import lacking
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import reports, transfers
 from matchmaker.cli.options import gathered

@@ -299,7 +299,7 @@ def _holds_ads(document: object, form: str, data: bytes) -> bool:
 
 def no_match_hint(job: ClassAd, found: Queues, hosts: Hosts) -> str:
     """Advise on names of the job that no queue has and no schema gives to hosts."""
-    from matchmaker.batch.clauses import as_host_attribute
+    from matchmaker.batch.flags.choose import as_host_attribute
 
     requirements = job.expr("Requirements", None)
     named = () if requirements is None else requirements.references().target

@@ -9,7 +9,7 @@ import click
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import Mapping, Submission, Submitter
-from matchmaker.batch.scripts import contradictions
+from matchmaker.batch.flags.submission import contradictions
 from matchmaker.cli import output
 from matchmaker.cli.options import together
 

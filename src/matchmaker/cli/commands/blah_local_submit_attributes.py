@@ -10,8 +10,8 @@ import click
 from matchmaker import ClassAd, batch, reduce
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.blah_variables import demands, plain_variables, read_variables
-from matchmaker.batch.render import refusal
-from matchmaker.batch.request import request_names
+from matchmaker.batch.flags.render import refusal
+from matchmaker.batch.flags.requests import request_names
 from matchmaker.cli import submission
 from matchmaker.cli.output import print_json, warn
 

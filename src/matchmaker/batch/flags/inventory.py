@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.clauses import shown
 from matchmaker.batch.errors import NoHostError
+from matchmaker.batch.flags.choose import shown
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.classad.operators import ascii_fold, truth

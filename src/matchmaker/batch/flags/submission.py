@@ -1,29 +1,32 @@
 """Submit flags for a residual: a plan is made, changed by an inventory, and written as words.
 
 A flag is words of an argument vector. Text of an ad gets into flags only as numbers, as names from
-the mapping, and as names of nodes that are plain.
+the mapping, and as names of nodes that are plain. ``contradictions`` compares the directives of a
+job script with the flags that it is submitted with.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from matchmaker.batch import blah, expression, planner, selection
-from matchmaker.batch.clauses import Dropped, as_host_attribute, shown
+from matchmaker._limits import BATCH_LIMITS as LIMITS
+from matchmaker.batch import blah
 from matchmaker.batch.description.units import seconds
 from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError
-from matchmaker.batch.inventory import AVAILABLE, Certificate, Inventory, survey
-from matchmaker.batch.mapping import Form, load_mapping
-from matchmaker.batch.mapping import Mapping as Table
-from matchmaker.batch.planner import FlagPlan
-from matchmaker.batch.render import check_once, directive, parts, written
-from matchmaker.batch.request import (
+from matchmaker.batch.flags import expression
+from matchmaker.batch.flags import plan as planner
+from matchmaker.batch.flags.choose import Dropped, as_host_attribute, shown
+from matchmaker.batch.flags.inventory import AVAILABLE, Certificate, Inventory, survey
+from matchmaker.batch.flags.plan import FlagPlan
+from matchmaker.batch.flags.render import check_once, directive, parts, written
+from matchmaker.batch.flags.requests import (
     NO_LIMITS,
     QueueLimits,
     Requested,
@@ -32,7 +35,9 @@ from matchmaker.batch.request import (
     limited,
     requested,
 )
-from matchmaker.batch.templates import assigned
+from matchmaker.batch.mapping import Form, load_mapping
+from matchmaker.batch.mapping import Mapping as Table
+from matchmaker.batch.templates import REPEATED, assigned
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr
@@ -238,7 +243,7 @@ def _submit_lines(plan: FlagPlan) -> _Words:
 
 
 _STYLES: Final[Mapping[str, _Style]] = {
-    "flags": _Style(planner.plan, selection.select, _options),
+    "flags": _Style(planner.plan, planner.select, _options),
     "classad": _Style(expression.plan, expression.select, _submit_lines),
     "blah": _Style(blah.plan, expression.select, lambda plan: ((), tuple(blah.lines(plan)), ())),
 }
@@ -359,3 +364,70 @@ def _else(path: str) -> str:
     scope, _, rest = path.partition(".")
     name = rest.partition(".")[0]
     return f": {as_host_attribute(name)}" if name and scope.lower() in TARGET_SCOPES else ""
+
+
+def contradictions(script: str, submission: Submission, table: Table) -> list[str]:
+    r"""The directives of a script that contradict the flags, and the lines that it lacks.
+
+    A batch system takes the option on the command line and ignores the one in the script.
+
+    >>> from matchmaker import parse_ad, reduce
+    >>> from matchmaker.batch import flags, load_mapping
+    >>> anywhere = reduce(parse_ad("[]"), parse_ad("[]"), lambda name: "host")
+    >>> made = flags(anywhere, "slurm", queue="long")
+    >>> contradictions("#!/bin/sh\n#SBATCH -p short\n", made, load_mapping("slurm"))
+    ['line 2 has -p short, and the flags --partition=long']
+    """
+    ours = {name: text for name, _, text in _script_options(submission.argv, table.letters)}
+    values = {name: value for name, value, _ in _script_options(submission.argv, table.letters)}
+    prefix = table.directive.replace("{flag}", "")
+    found: list[str] = []
+    lines = script[: LIMITS.script].splitlines()
+    for number, line in enumerate(lines, 1):
+        if not prefix or not line.startswith(prefix):
+            continue
+        try:
+            words = shlex.split(line[len(prefix) :], comments=True)
+        except ValueError:
+            continue
+        for name, value, text in _script_options(words, table.letters):
+            if values.get(name, value) != value and name not in REPEATED:
+                found.append(f"line {number} has {text}, and the flags {ours[name]}")
+    return [*found, *lacking(script, submission)]
+
+
+def lacking(script: str, submission: Submission) -> list[str]:
+    r"""Name the lines that the script lacks, such as ``module load`` for a feature.
+
+    >>> import attrs
+    >>> from matchmaker import parse_ad, reduce
+    >>> from matchmaker.batch import flags
+    >>> made = flags(reduce(parse_ad("[]"), parse_ad("[]"), lambda name: "host"), "slurm")
+    >>> lacking("#!/bin/sh\n", attrs.evolve(made, lines=("module load gcc",)))
+    ['it lacks the line module load gcc']
+    """
+    known = {line.strip() for line in script[: LIMITS.script].splitlines()}
+    return [f"it lacks the line {line}" for line in submission.lines if line not in known]
+
+
+def _script_options(
+    words: Iterable[str], letters: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """The long name of each option or resource, its value, and the words for both."""
+    parts: list[list[str]] = []
+    for word in words:
+        if word.startswith("-") or not parts:
+            parts.append([word])
+        else:
+            parts[-1].append(word)
+    for option, *values in parts:
+        name, equals, value = option.partition("=")
+        if not equals and option[:2] in letters and len(option) > 2:
+            name, value = option[:2], option[2:]
+        text = " ".join([option, *values])
+        if name == "-l":
+            for each in ",".join(values).split(","):
+                resource, _, amount = each.partition("=")
+                yield resource, amount, f"-l {each}"
+        else:
+            yield letters.get(name, name), " ".join([*([value] if value else []), *values]), text

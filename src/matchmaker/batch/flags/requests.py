@@ -16,8 +16,8 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.clauses import Dropped, shown
 from matchmaker.batch.errors import NoFlagsError, NotTakenError
+from matchmaker.batch.flags.choose import Dropped, shown
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.rules import RESOURCES, TEXT_SIGNS, Request
 from matchmaker.batch.templates import assigned, safe, slot_of

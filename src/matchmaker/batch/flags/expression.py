@@ -12,13 +12,13 @@ from typing import Final
 
 import attrs
 
-from matchmaker.batch.clauses import Dropped, is_possible, shown
 from matchmaker.batch.errors import NoFlagsError, NoHostError
-from matchmaker.batch.inventory import Inventory, NodeClass, is_willing
+from matchmaker.batch.flags.choose import Dropped, is_possible, shown
+from matchmaker.batch.flags.inventory import Inventory, NodeClass, is_willing
+from matchmaker.batch.flags.plan import FlagPlan
+from matchmaker.batch.flags.render import expressed, written
+from matchmaker.batch.flags.requests import Requested
 from matchmaker.batch.mapping import Mapping
-from matchmaker.batch.planner import FlagPlan
-from matchmaker.batch.render import expressed, written
-from matchmaker.batch.request import Requested
 from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr, Expr, scope_of

@@ -10,12 +10,12 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.clauses import Dropped
 from matchmaker.batch.errors import MappingError, TooManyError
+from matchmaker.batch.flags.choose import Dropped
+from matchmaker.batch.flags.requests import QUEUE, Item, Requested
+from matchmaker.batch.flags.terms import Group, Term
 from matchmaker.batch.mapping import FEATURES, Mapping, Syntax, chosen
-from matchmaker.batch.request import QUEUE, Item, Requested
 from matchmaker.batch.templates import assigned, fill, filled, slot_of
-from matchmaker.batch.terms import Group, Term
 
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
