@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, batch, parse_ad, reduce
 from matchmaker.batch import Fit, Mapping, load_mapping
-from matchmaker.batch.backwards import with_attributes
-from matchmaker.batch.check import check
+from matchmaker.batch.check import check, with_attributes
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal
 from matchmaker.classad.values import UNDEFINED
 

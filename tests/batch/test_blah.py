@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import NoHostError
-from matchmaker.batch.blah import ce_requirements, submit_text
-from matchmaker.batch.blah_variables import Demands, Value, demands, read_variables
-from matchmaker.batch.constraints import Constraint
-from matchmaker.batch.constraints import variables as environment
+from matchmaker.batch.blah import (
+    Demands,
+    Value,
+    ce_requirements,
+    demands,
+    read_variables,
+    submit_text,
+)
 from matchmaker.batch.flags.choose import Dropped
+from matchmaker.batch.site_code import Constraint
+from matchmaker.batch.site_code import variables as environment
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.walks import conjuncts, disjuncts

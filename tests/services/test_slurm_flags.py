@@ -14,8 +14,7 @@ import pytest
 
 from matchmaker import ClassAd, Expr, batch, broker, glue, parse_ad, parse_expr, read_ads, reduce
 from matchmaker.batch import Fit, NoFlagsError, NoHostError, NotTakenError, Submission
-from matchmaker.batch.backwards import with_attributes
-from matchmaker.batch.check import check
+from matchmaker.batch.check import check, with_attributes
 from matchmaker.classad.operators import truth
 from tests.batch.farm import CPUS, RAM, SI00, TAGS, random_nodes
 from tests.services.slurm import SlurmNode, SlurmOracle

@@ -1,14 +1,14 @@
 """Batch systems: descriptions of their nodes and queues, and submit flags for jobs."""
 
-from matchmaker.batch.constraints import Constraint
 from matchmaker.batch.description import (
+    Change,
     Description,
     DescriptionError,
+    changes,
     describable,
     describe,
     read_description,
 )
-from matchmaker.batch.description.changes import Change, changes
 from matchmaker.batch.errors import MappingError, NoFlagsError, NoHostError, NotTakenError
 from matchmaker.batch.flags.choose import Dropped
 from matchmaker.batch.flags.inventory import Certificate
@@ -16,6 +16,7 @@ from matchmaker.batch.flags.requests import QueueLimits, Resources, Submitter
 from matchmaker.batch.flags.submission import Fit, Strictness, Submission, flags
 from matchmaker.batch.mapping import Mapping, known_lrms, load_mapping, same_system
 from matchmaker.batch.rules import Rule
+from matchmaker.batch.site_code import Constraint
 
 __all__ = [
     "Certificate",

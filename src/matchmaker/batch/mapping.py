@@ -1,8 +1,8 @@
 """Mappings: for each batch system a table of its flags, and for each host attribute a rule.
 
 ``load_mapping`` reads the package's table in ``systems`` and lays a site's own file over it. A flag
-may have several forms: the first form whose slots are all filled is written. A form without slots is
-a constant, or a default at the end of a list; ``with`` names slots that must be filled, too.
+may have several forms: the first form whose slots are all filled is written. A form without slots
+is a constant, or a default at the end of a list; ``with`` names slots that must be filled, too.
 docs/mappings.md explains the entries.
 """
 

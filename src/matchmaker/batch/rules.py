@@ -1,7 +1,8 @@
 """The rules of a mapping: how to ask for an attribute of hosts, and for a request of a job.
 
 ``Section`` reads one table of a TOML file; every error names file, table, key and what was found.
-``read_rule`` and ``read_requests`` make rules of such tables. docs/mappings.md explains the entries.
+``read_rule`` and ``read_requests`` make rules of such tables; docs/mappings.md explains the
+entries.
 """
 
 from __future__ import annotations

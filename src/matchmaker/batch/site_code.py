@@ -7,6 +7,7 @@ and output.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -19,12 +20,131 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import programs
-from matchmaker.batch.constraints import Constraint, constraint, variables
 from matchmaker.batch.errors import MappingError, NoFlagsError
 from matchmaker.batch.flags.render import Flag
 from matchmaker.batch.mapping import Mapping as Table
 from matchmaker.batch.programs import ProgramError
-from matchmaker.reduction.domains import Box
+from matchmaker.reduction.domains import LISTS, TEXTS, Box, Domain
+
+# A value that a script may use unquoted.
+PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_.+:/@=-]*(?: [A-Za-z0-9_.+:/@=-]+)*")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Variables of the shell, of the loader and of BLAH's scripts, which a bound must not replace.
+_TAKEN: Final = re.compile(
+    r"_|BASH\w*|CDPATH|CHILD_MAX|COLUMNS|COMP\w*|COPROC|DIRSTACK|E?UID|ENV|EPOCH\w+|EXECIGNORE"
+    r"|FCEDIT|FIGNORE|FUNCNAME|FUNCNEST|GLOBIGNORE|GROUPS|HIST\w+|HOME|HOST\w+|IFS|IGNOREEOF"
+    r"|INPUTRC|LANG|LC_\w+|LD_\w+|LINENO|LINES|MACHTYPE|MAIL\w*|MAPFILE|OLDPWD|OPT(ARG|ERR|IND)"
+    r"|OSTYPE|PATH|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_\w+|PS[0-4]|PWD|PYTHON\w+|RANDOM"
+    r"|READLINE\w+|REPLY|SECONDS|SHELL\w*|SHLVL|SRANDOM|TERM|TIMEFORMAT|TMOUT|TMPDIR"
+    r"|(bls|blah|BLAH|GLITE)\w*|auto_resume|histchars"
+)
+
+
+def has_variable(name: str) -> bool:
+    """Whether BLAH's variables for an attribute stand for nothing else.
+
+    ``A_Min`` is the least value of ``A``; and a name such as ``PATH`` is a shell's.
+
+    >>> [has_variable(name) for name in ("SI00", "SI00_Min", "PATH", "a b")]
+    [True, False, False, False]
+    """
+    plain = _PLAIN_NAME.fullmatch(name) and not name.endswith(("_Min", "_Max"))
+    return bool(plain) and not _TAKEN.fullmatch(name)
+
+
+@attrs.frozen(slots=True)
+class Constraint:
+    """What is demanded of one attribute of a host.
+
+    Attributes:
+        attribute: the name of the attribute, as the mapping spells it.
+        least: the least integer, or None.
+        greatest: the greatest integer, or None.
+        texts: the folded texts that it may equal, or None for any.
+        has: texts that its list must hold.
+        lacks: texts that its list must not hold.
+        exact: whether nothing else is demanded.
+    """
+
+    attribute: str
+    least: int | None = None
+    greatest: int | None = None
+    texts: tuple[str, ...] | None = None
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    exact: bool = True
+
+
+def constraint(attribute: str, name: str, box: Box) -> Constraint:
+    """What a box demands of the attribute with a folded name.
+
+    >>> from matchmaker import parse_expr
+    >>> from matchmaker.reduction import bounds
+    >>> box = bounds(parse_expr("other.SI00 > 500 && other.SI00 <= 900")).boxes[0]
+    >>> constraint("SI00", "si00", box)
+    Constraint(attribute='SI00', least=501, greatest=900, texts=None, has=(), lacks=(), exact=True)
+    """
+    domain = box.domains.get(name, LISTS)
+    tags = sorted(tag for tag in box.tags if tag.attribute == name)
+    has = tuple(tag.text for tag in tags if tag.has)
+    lacks = tuple(tag.text for tag in tags if not tag.has)
+    texts = None
+    if domain.texts and domain <= TEXTS and not domain.but:
+        texts = tuple(sorted(domain.texts))
+    least, greatest, whole = _ends(domain)
+    if least is not None and greatest is not None and least > greatest:
+        # No integer satisfies it, which bounds cannot say.
+        least, greatest, whole = None, None, False
+    exact = texts is not None or whole or (bool(tags) and domain <= LISTS)
+    return Constraint(attribute, least, greatest, texts, has, lacks, exact)
+
+
+def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
+    """The least and the greatest integer, and whether the domain is exactly these and all between.
+
+    A domain that also allows a missing attribute, a text or a list has no bounds.
+    """
+    spans = domain.spans
+    if not spans or Domain(domain.cuts, nan=domain.nan) != domain:
+        return None, None, False
+    (low, after), (high, through) = spans[0][0], spans[-1][1]
+    least = None if math.isinf(low) else math.floor(low) + 1 if after else math.ceil(low)
+    greatest = None if math.isinf(high) else math.floor(high) if through else math.ceil(high) - 1
+    return least, greatest, len(spans) == 1
+
+
+def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
+    """BLAH's variables for constraints: ``A_Min``, ``A_Max``, ``A`` and ``A_0``, ``A_1`` and so on.
+
+    An environment has no arrays, so the texts of a list are numbered. Raises ValueError for a
+    constraint that is not exact, or whose names or values are not plain.
+
+    >>> variables([Constraint("SI00", least=501)])
+    {'SI00_Min': '501'}
+    """
+    found: dict[str, str] = {}
+    for each in demanded:
+        name = each.attribute
+        many = each.texts is not None and len(each.texts) > 1
+        if not each.exact or each.lacks or many or not has_variable(name):
+            raise ValueError(f"BLAH has no variables for what is demanded of {name}")
+        own: dict[str, str] = {}
+        if each.least is not None and each.least == each.greatest:
+            own[name] = str(each.least)
+        else:
+            own |= {f"{name}_Min": str(each.least)} if each.least is not None else {}
+            own |= {f"{name}_Max": str(each.greatest)} if each.greatest is not None else {}
+        texts = {name: each.texts[0]} if each.texts else {}
+        texts |= {f"{name}_{number}": text for number, text in enumerate(each.has)}
+        for key, text in texts.items():
+            if not PLAIN_TEXT.fullmatch(text):
+                raise ValueError(f"{text!r} is no plain value for {name}")
+            own[key] = f'"{text}"'
+        for twice in own.keys() & found.keys():
+            raise ValueError(f"two attributes have the variable {twice}")
+        found |= own
+    return found
+
 
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 

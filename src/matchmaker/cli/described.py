@@ -19,9 +19,8 @@ from matchmaker.batch import (
     load_mapping,
     read_description,
 )
-from matchmaker.batch.backwards import with_attributes
-from matchmaker.batch.description import spoken
-from matchmaker.batch.description.changes import Change, changes
+from matchmaker.batch.check import with_attributes
+from matchmaker.batch.description import Change, changes, spoken
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import inputs
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn

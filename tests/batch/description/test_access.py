@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import glue
-from matchmaker.batch.description.access import Access, both, either
-from matchmaker.batch.description.records import Queue
+from matchmaker.batch.description.records import Access, Queue, both, either
 
 NAMES = st.sampled_from("abc")
 LISTS = st.dictionaries(

@@ -1,4 +1,4 @@
-"""Descriptions of batch systems: their worker nodes and queues as ads.
+"""Descriptions of batch systems: their worker nodes and queues as ads, and the changes between two.
 
 ``describe`` runs the batch system's own commands, ``read_description`` reads saved output. Each
 batch system has a module that reads its output; ``records`` has what they share.
@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import attrs
 
 from matchmaker._diagnostics import Diagnostic
-from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.description import (
-    gridengine,
-    htcondor,
-    htcondor_ce,
-    lsf,
-    pbs,
-    slurm,
-    torque,
-)
+from matchmaker.batch.description import gridengine, htcondor, htcondor_ce, lsf, pbs, slurm, torque
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text
 from matchmaker.batch.mapping import unknown
@@ -222,10 +213,63 @@ def _system(lrms: str) -> _Reader:
     return _SYSTEMS[lrms]
 
 
+@attrs.frozen(slots=True)
+class Change:
+    """A node or queue that is new (``before`` is None), gone (``after`` is None) or changed."""
+
+    name: str
+    before: ClassAd | None
+    after: ClassAd | None
+
+    def attributes(self) -> list[str]:
+        """The attributes that changed, in the order of the ads, without nested ads.
+
+        >>> before, after = ClassAd({"Name": "n", "FreeCpus": 4}), ClassAd({"Name": "n", "Free": 4})
+        >>> Change("n", before, after).attributes()
+        ['FreeCpus', 'Free']
+        """
+        if self.before is None or self.after is None:
+            return []
+        names = dict.fromkeys([*self.before, *self.after])
+        return [
+            name
+            for name in names
+            if self.before.get(name) != self.after.get(name)
+            and not isinstance(self.before.eval(name), ClassAd)
+        ]
+
+
+def changes(before: Iterable[ClassAd], after: Iterable[ClassAd]) -> Iterator[Change]:
+    """The changes from one set of ads to another; ads are compared by their ``Name``.
+
+    >>> from matchmaker import Pool
+    >>> old = [ClassAd({"Name": "a"}), ClassAd({"Name": "b"})]
+    >>> new = [ClassAd({"Name": "b"}), ClassAd({"Name": "c", "Cpus": 2})]
+    >>> pool = Pool(old)
+    >>> for change in changes(old, new):
+    ...     print(change.name, "gone" if change.after is None else "here")
+    ...     pool.remove(change.name) if change.after is None else pool.update(change.after)
+    c here
+    a gone
+    >>> sorted(pool.keys())
+    ['b', 'c']
+    """
+    left = {str(ad.eval("Name")): ad for ad in before}
+    for ad in after:
+        name = str(ad.eval("Name"))
+        known = left.pop(name, None)
+        if known is None or known != ad:
+            yield Change(name, known, ad)
+    for name, ad in left.items():
+        yield Change(name, ad, None)
+
+
 __all__ = [
+    "Change",
     "Description",
     "DescriptionError",
     "Format",
+    "changes",
     "commands",
     "describable",
     "describe",

@@ -13,10 +13,24 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from matchmaker.batch.description.access import EVERYBODY, NOBODY, Access, both, names_in
-from matchmaker.batch.description.records import Node, Queue, by_queue, greatest, model, status
-from matchmaker.batch.description.texts import FactReader, Format, Text, as_xml
-from matchmaker.batch.description.units import (
+from matchmaker.batch.description.records import (
+    EVERYBODY,
+    NOBODY,
+    Access,
+    Node,
+    Queue,
+    both,
+    by_queue,
+    greatest,
+    model,
+    names_in,
+    status,
+)
+from matchmaker.batch.description.texts import (
+    FactReader,
+    Format,
+    Text,
+    as_xml,
     first,
     limit,
     operating_system,

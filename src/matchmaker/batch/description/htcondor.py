@@ -14,8 +14,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.batch.description.records import PRODUCTION, Queue
-from matchmaker.batch.description.texts import Format, Text, as_json
-from matchmaker.batch.description.units import whole
+from matchmaker.batch.description.texts import Format, Text, as_json, whole
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
 from matchmaker.classad.formats.json import marked, settled
 from matchmaker.classad.values import is_integer

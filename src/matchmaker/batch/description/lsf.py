@@ -13,25 +13,31 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.description.access import NOBODY, Access, names_in
-from matchmaker.batch.description.hosts import has, terms
-from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, status
+from matchmaker.batch.description.records import (
+    NOBODY,
+    Access,
+    Node,
+    Queue,
+    by_queue,
+    cpus,
+    names_in,
+    status,
+)
 from matchmaker.batch.description.texts import (
+    UNLIMITED,
     FactReader,
     Format,
     Text,
     as_object,
     flat,
+    has,
     join,
-    listed,
-)
-from matchmaker.batch.description.units import (
-    UNLIMITED,
     less,
+    listed,
     operating_system,
     platform,
     real,
+    terms,
     words,
 )
 

@@ -13,16 +13,21 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.description.access import (
+from matchmaker.batch.description.records import (
     EVERYBODY,
     NOBODY,
     Access,
     Lists,
+    Node,
+    Queue,
     both,
+    by_queue,
+    cpus,
     either,
+    model,
     names_in,
+    status,
 )
-from matchmaker.batch.description.records import Node, Queue, by_queue, cpus, model, status
 from matchmaker.batch.description.texts import (
     Block,
     FactReader,
@@ -30,11 +35,9 @@ from matchmaker.batch.description.texts import (
     Text,
     as_object,
     blocks,
-    flat,
-)
-from matchmaker.batch.description.units import (
     count,
     first,
+    flat,
     less,
     platform,
     seconds,

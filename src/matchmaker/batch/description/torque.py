@@ -11,8 +11,16 @@ from typing import Final
 
 from matchmaker.batch.description import pbs
 from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import FactReader, Format, Text, as_xml
-from matchmaker.batch.description.units import less, platform, whole, words
+from matchmaker.batch.description.texts import (
+    FactReader,
+    Format,
+    Text,
+    as_xml,
+    less,
+    platform,
+    whole,
+    words,
+)
 
 LRMS: Final = "torque"
 

@@ -1,4 +1,4 @@
-"""The plan: everything decided about one job's flags; a plan by terms, and the plan for an inventory.
+"""The plan: everything decided about one job's flags, by terms and then by an inventory.
 
 A plan is made from a residual (``plan``), changed by an inventory (``select``: terms that all
 accepted nodes have, and nodes by name), and written as words (``render``). Each step returns a new

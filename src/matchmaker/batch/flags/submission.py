@@ -18,7 +18,7 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import blah
-from matchmaker.batch.description.units import seconds
+from matchmaker.batch.description.texts import seconds
 from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError
 from matchmaker.batch.flags import expression
 from matchmaker.batch.flags import plan as planner
