@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from matchmaker.classad.limits import LIMITS
 
 from matchmaker import ClassAd, batch
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Final
 
 from matchmaker._diagnostics import Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.flags.inventory import node_name
 from matchmaker.batch.flags.terms import is_feature, names_of, values_of
 from matchmaker.batch.mapping import Mapping, load_mapping

@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from matchmaker._diagnostics import Diagnostic
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description import gridengine, htcondor, htcondor_ce, lsf, pbs, slurm, torque
 from matchmaker.batch.description.records import Node, Queue
 from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text

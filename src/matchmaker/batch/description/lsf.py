@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description.records import (
     NOBODY,
     Access,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from matchmaker import ClassAd, batch, reduce
+from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.blah import demands, plain_variables, read_variables
 from matchmaker.batch.flags.render import refusal
 from matchmaker.batch.flags.requests import request_names
