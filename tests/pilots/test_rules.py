@@ -8,7 +8,14 @@ import attrs
 import pytest
 
 from matchmaker import ClassAd
-from matchmaker.pilots.policy.snapshot import Demand, Pilot, PilotQueue, PilotSnapshot, PilotState
+from matchmaker.pilots.policy.snapshot import (
+    Decision,
+    Demand,
+    Pilot,
+    PilotQueue,
+    PilotSnapshot,
+    PilotState,
+)
 from matchmaker.pilots.simulation import rules
 
 NONE: Mapping[str, object] = {}
@@ -49,10 +56,16 @@ def test_glideinwms_asks_for_a_third_of_a_sites_share_and_at_least_one() -> None
     assert submitted("glideinwms", kind(27), supply=queued) == {"a": 1, "b": 3, "c": 3}
 
 
-def test_hyperqueue_keeps_a_backlog_at_each_queue() -> None:
+def test_hyperqueue_shares_tasks_among_queues_with_a_backlog_each() -> None:
+    """A task is placed once; no queue holds more than its backlog."""
+    assert sum(submitted("hyperqueue", kind(2)).values()) == 2
+    assert submitted("hyperqueue", kind(500)) == dict.fromkeys("abc", 10)
     supply = pilots("a", PilotState.QUEUED, 4) + pilots("b", PilotState.BUSY, 50)
-    assert submitted("hyperqueue", kind(30), supply=supply) == {"a": 6, "b": 10, "c": 10}
-    assert submitted("hyperqueue", kind(2)) == dict.fromkeys("abc", 2)
+    assert submitted("hyperqueue", kind(500), supply=supply) == {"a": 6, "b": 10, "c": 10}
+    # The next cycle finds the same queues, so that a task which waits gets no further pilot.
+    first = submitted("hyperqueue", kind(7))
+    queued = tuple(p for key, n in first.items() for p in pilots(key, PilotState.QUEUED, n))
+    assert submitted("hyperqueue", kind(7), supply=queued) == {}
 
 
 def test_taskvine_lets_few_workers_wait_to_connect() -> None:
@@ -70,6 +83,25 @@ def test_parsl_submits_tasks_less_slots_and_ends_what_is_beyond() -> None:
     snapshot = PilotSnapshot(now=1000, demand=(kind(0, 1),), queues=QUEUES, pilots=idle)
     decision = rules.peer_rule("parsl").decide(snapshot, 7)
     assert {end.pilot for end in decision.ends} == {p.key for p in idle[:3]}
+
+
+def test_parsl_ends_all_blocks_after_two_minutes_without_a_task() -> None:
+    supply = pilots("a", PilotState.QUEUED, 2) + pilots("b", PilotState.IDLE, 1, since=1000)
+    rule = rules.peer_rule("parsl")
+
+    def at(now: float, memory: Mapping[str, object], *demand: Demand) -> Decision:
+        return rule.decide(
+            PilotSnapshot(now=now, demand=demand, queues=QUEUES, pilots=supply, memory=memory), 7
+        )
+
+    first = at(1000, {})
+    assert not first.ends
+    assert not at(1110, first.memory).ends
+    assert {end.pilot for end in at(1130, first.memory).ends} == {p.key for p in supply}
+    # A task in between begins the time anew.
+    assert not at(1130, at(1060, first.memory, kind(1)).memory).ends
+    # With fewer tasks than slots only blocks that were idle for as long end.
+    assert [end.pilot for end in at(1130, {}, kind(1)).ends] == ["bidle0"]
 
 
 def test_cobald_steps_its_demand_at_two_thresholds() -> None:

@@ -191,13 +191,18 @@ no site would run so."""
 
 
 def backlog(counts: PoolCounts, seed: int) -> Decision:
-    """Keep up to ten pilots queued at each queue while jobs wait that fit.
+    """Share the waiting jobs among the queues, each with a backlog of pilots that may wait.
 
-    So says ``docs/deployment/allocation.md``: as many allocations as the waiting tasks need, and
-    never more than ``--backlog`` of them queued. The pause of a queue after three allocations that
+    So do ``perform_submits`` and ``compute_submission_permit`` of
+    ``crates/hyperqueue/src/server/autoalloc/process.rs``: the scheduler is asked which it would use
+    of as many imagined workers as ``backlog`` at every queue
+    (``crates/tako/src/internal/scheduler/query.rs``), so a task counts at one queue. The
+    allocations that wait there are subtracted. Among equal workers its solver may choose any; here
+    the choice is by lot, the same in each cycle. The pause of a queue after three allocations that
     fail, and the rate limits, are left out.
     """
-    missing = np.minimum(counts.waiting @ counts.fits, BACKLOG) - counts.queued
+    wanted = counts.drawn(int(counts.waiting.sum()), BACKLOG, Random(0))  # noqa: S311
+    missing = np.array(wanted) - counts.queued
     return Decision(submissions=counts.submitting(missing, "the backlog is not full"))
 
 
@@ -236,24 +241,34 @@ def simple(counts: PoolCounts, seed: int) -> Decision:
 
     So does ``_general_strategy`` of ``parsl/jobs/strategy.py`` with ``htex_auto_scale``: if slots,
     pending and running, over active tasks are below ``parallelism``, 1 by default, it scales out by
-    the difference. With more slots than tasks it ends blocks that were idle for ``max_idletime``.
-    An executor has one provider;
+    the difference. With more slots than tasks it ends blocks that were idle for ``max_idletime``;
+    without a task for as long it ends all blocks, pending ones too. An executor has one provider;
     here it has all sites, and a missing slot goes to a random one that fits a random waiting job,
     which is how Parsl gives tasks to executors. ``max_blocks`` is left out.
     """
     snapshot = counts.snapshot
-    excess = int(counts.waiting.sum() + counts.running.sum() - counts.pilots.sum())
+    now = snapshot.now
+    tasks = int(counts.waiting.sum() + counts.running.sum())
+    excess = tasks - int(counts.pilots.sum())
+    past = snapshot.memory.get("idle since")
+    since = float(past) if isinstance(past, (int, float)) else now
+    memory = {} if tasks else {"idle since": since}
     if excess >= 0:
         wanted = counts.drawn(excess, float("inf"), Random(seed))  # noqa: S311 - a simulation
-        return Decision(submissions=counts.submitting(wanted, "more tasks than slots"))
+        submissions = counts.submitting(wanted, "more tasks than slots")
+        return Decision(submissions=submissions, memory=memory)
     found = [
         pilot
         for pilot in snapshot.pilots
-        if pilot.state is PilotState.IDLE and snapshot.now - pilot.since >= MAX_IDLE
+        if (
+            pilot.state is PilotState.IDLE and now - pilot.since >= MAX_IDLE
+            if tasks
+            else now - since > MAX_IDLE
+        )
     ]
     found.sort(key=lambda pilot: pilot.since)
     ends = tuple(End(pilot.key, "more slots than tasks") for pilot in found[:-excess])
-    return Decision(ends=ends)
+    return Decision(ends=ends, memory=memory)
 
 
 # --- COBalD's linear controller -------------------------------------------------------------------
