@@ -17,7 +17,7 @@ from statistics import median, quantiles
 
 import matchmaker as mm
 from matchmaker.pilots.binder.exchange import pair
-from matchmaker.pilots.binder.relay import End, join
+from matchmaker.pilots.binder.relay import RelayEnd, join_ends
 
 PILOTS = 10_000
 WANTED = 2_000
@@ -104,9 +104,9 @@ def by_proxy(total: int) -> float:
     up = threading.Event()
 
     async def serve() -> None:
-        loop, ends = asyncio.get_running_loop(), asyncio.Queue[End]()
+        loop, ends = asyncio.get_running_loop(), asyncio.Queue[RelayEnd]()
 
-        class Arriving(End):
+        class Arriving(RelayEnd):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
                 ends.put_nowait(self)
@@ -115,7 +115,7 @@ def by_proxy(total: int) -> float:
         ready.append(server.sockets[0].getsockname()[1])
         up.set()
         one, two = await ends.get(), await ends.get()
-        join(one, two)
+        join_ends(one, two)
         await asyncio.gather(one.over, two.over)
         server.close()
 

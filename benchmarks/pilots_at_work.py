@@ -22,19 +22,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots.binder.admission import own_key
+from matchmaker.pilots.binder.admission import load_key
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import Connection, Stream, dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Scope, Token, sign
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.connection import Connection, PairStream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Token, TokenScope, sign
 
 APPLICATIONS = 20
 
 
-def token(folder: str, scope: Scope) -> str:
+def token(folder: str, scope: TokenScope) -> str:
     """A token of the binder in a folder."""
     made = Token(subject=f"bench-{scope}", scope=scope, pool="binder", ends=time.time() + 86_400)
-    return sign(own_key(Path(folder) / "key"), made)
+    return sign(load_key(Path(folder) / "key"), made)
 
 
 def as_many_files() -> None:
@@ -87,7 +87,7 @@ def pilots(address: str, folder: str, count: int, ready: Pipe) -> None:
             paired = await connection.expect(FrameKind.PAIRED)
             said = {"job": paired["job"], "epoch": paired["epoch"]}
             connection.send(FrameKind.ACCEPTED, **said)
-            stream = Stream()
+            stream = PairStream()
             stream.data_received(connection.hand_over(stream))
             with contextlib.suppress(ConnectionError):
                 while part := await stream.read():
@@ -100,7 +100,7 @@ def pilots(address: str, folder: str, count: int, ready: Pipe) -> None:
         tasks = []
         for number in range(count):
             if number % 100 == 0:
-                control = await dial(address, token(folder, Scope.PILOT), Role.PILOT)
+                control = await dial(address, token(folder, TokenScope.PILOT), Role.PILOT)
                 control.send(
                     FrameKind.REGISTER, ad="[]", session="", running={}, mixed=True, served=""
                 )
@@ -135,7 +135,7 @@ def process(target: Any, *words: object) -> Iterator[tuple[Any, Any]]:
         started.join()
 
 
-async def first_byte(place: Place, number: int) -> float:
+async def first_byte(place: BinderAddress, number: int) -> float:
     """Seconds from a client's call to the first byte of a pilot."""
     ad = parse_ad(client_ad(number))
     begun = time.perf_counter()
@@ -145,7 +145,7 @@ async def first_byte(place: Place, number: int) -> float:
         return time.perf_counter() - begun
 
 
-async def first_bytes(place: Place, count: int, pause: float) -> list[float]:
+async def first_bytes(place: BinderAddress, count: int, pause: float) -> list[float]:
     """The same for several clients, one after another, in order of their times."""
     took = []
     for number in range(count):
@@ -160,7 +160,7 @@ def memory(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-async def many(place: Place, count: int) -> list[Connection]:
+async def many(place: BinderAddress, count: int) -> list[Connection]:
     """Connections that stay open."""
     return [await dial(place.address, place.token, Role.CLIENT) for _ in range(count)]
 
@@ -171,7 +171,7 @@ def main() -> None:
     waiting, calls, open_ = (200, 200, 500) if quick else (1000, 2000, 5000)
     as_many_files()
     with TemporaryDirectory() as folder, binder(Path(folder)) as (server, address):
-        place = Place(address=address, token=token(folder, Scope.CLIENT))
+        place = BinderAddress(address=address, token=token(folder, TokenScope.CLIENT))
         with process(pilots, address, folder, waiting):
             took = asyncio.run(first_bytes(place, calls, 0.005))
             shares = [took[int(len(took) * share)] * 1000 for share in (0.5, 0.99, 0.999)]

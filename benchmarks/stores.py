@@ -18,8 +18,8 @@ from typing import Any
 
 from matchmaker.pilots.store import protocol
 from matchmaker.pilots.store.backends import Directory
-from matchmaker.pilots.store.plan import Plan, standing
-from matchmaker.pilots.store.protocol import Outcome, Own, Pause, Tally, Work
+from matchmaker.pilots.store.plan import StorePlan, input_state
+from matchmaker.pilots.store.protocol import OwnTime, Pause, RunCommand, RunOutcome, WorkerTally
 from matchmaker.pilots.store.status import status
 
 CLASSAD = [sys.executable, "-c", "from matchmaker.cli import main; main()"]
@@ -87,7 +87,7 @@ def claims(store: Path) -> list[str]:
 
 def many(folder: Path, parameters: int) -> None:
     """A folder with very many results."""
-    plan = Plan(command=("f",), parameters=tuple(map(str, range(parameters))))
+    plan = StorePlan(command=("f",), parameters=tuple(map(str, range(parameters))))
     (folder / "work" / "input").mkdir(parents=True)
     for number in range(parameters - DONE):
         (folder / "work" / "input" / plan.result_of(str(number))).touch()
@@ -95,7 +95,7 @@ def many(folder: Path, parameters: int) -> None:
     began = time.perf_counter()
     entries = store.listing("input") or []
     listed = time.perf_counter()
-    assert len(standing(plan, entries).done) == parameters - DONE
+    assert len(input_state(plan, entries).done) == parameters - DONE
     read = time.perf_counter()
     status(store, plan)
     shown = time.perf_counter()
@@ -110,26 +110,26 @@ def many(folder: Path, parameters: int) -> None:
           " without the time of the programs")  # fmt: skip
 
 
-def together(store: Directory, plan: Plan, folder: Path, pilots: int) -> list[Tally]:
+def together(store: Directory, plan: StorePlan, folder: Path, pilots: int) -> list[WorkerTally]:
     """Pilots whose programs take no time, one step of each after the other."""
     result = folder / "result"
     result.write_text("votes")
-    tallies = [Tally() for _ in range(pilots)]
+    tallies = [WorkerTally() for _ in range(pilots)]
     steps: dict[str, Any] = {}
     waits: dict[str, Any] = {}
     for number, tally in enumerate(tallies):
-        me = protocol.Pilot(nonce=str(number), label=f"pilot {number}", pause=0.0)
+        me = protocol.StorePilot(nonce=str(number), label=f"pilot {number}", pause=0.0)
         steps[me.nonce] = protocol.pilot(plan, me, Random(number), tally)
         waits[me.nonce] = next(steps[me.nonce])
     while steps:
         for nonce, pilot in list(steps.items()):
             match waits[nonce]:
-                case Own():
+                case OwnTime():
                     answer: Any = time.monotonic()
                 case Pause():
                     answer = True
-                case Work():
-                    answer = Outcome(result=result)
+                case RunCommand():
+                    answer = RunOutcome(result=result)
                 case operation:
                     answer = operation(store)
             try:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from matchmaker import ClassAd
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connect import Place
+from matchmaker.pilots.wire.connect import BinderAddress
 
 CLASSAD = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 COUNT = "import time\nfor n in range(40): print(time.time(), flush=True); time.sleep(0.05)"
 
 
-async def both(place: Place) -> tuple[ClassAd, ClassAd]:
+async def both(place: BinderAddress) -> tuple[ClassAd, ClassAd]:
     """Runs both jobs; gives their results."""
     slow = ClassAd(Cmd=sys.executable, Arguments=["-c", COUNT], Requirements=True)
     fast = ClassAd(
@@ -58,7 +58,7 @@ def main() -> None:
                  "--slots", "1", "--foreground", "1"],
                 env={**os.environ, "CLASSAD_BINDER": address}, stdout=subprocess.DEVNULL,
             )  # fmt: skip
-            fast, slow = asyncio.run(both(Place(address=address, token=token)))
+            fast, slow = asyncio.run(both(BinderAddress(address=address, token=token)))
             times = [float(line) for line in str(slow.eval("Out")).split()]
             still = max(after - before for before, after in pairwise(times))
             print(f"the short job ended with status {fast.eval('ExitCode')}")

@@ -22,14 +22,14 @@ from statistics import median
 
 from matchmaker import ClassAd
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import Stream
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.connection import PairStream
 
 CLASSAD = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 HERE = Path(__file__).resolve()
 
 
-async def answer(stream: Stream, _: ClassAd) -> None:
+async def answer(stream: PairStream, _: ClassAd) -> None:
     """The application: the volume of a sphere for each radius, a line each."""
     while line := await stream.read():
         radius = float(line)
@@ -50,7 +50,7 @@ def running(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
             process.terminate()
 
 
-async def ask(place: Place, times: int) -> list[float]:
+async def ask(place: BinderAddress, times: int) -> list[float]:
     """Seconds from each call to its answer; each call has a pilot for itself."""
     took = []
     for radius in range(1, times + 1):
@@ -93,7 +93,9 @@ def main() -> None:
                 for number in (1, 2)
             ]  # fmt: skip
             with running(*pilots[0]), running(*pilots[1]):
-                place = Place(address=address, token=(folder / "client").read_text().strip())
+                place = BinderAddress(
+                    address=address, token=(folder / "client").read_text().strip()
+                )
                 first, *others = asyncio.run(ask(place, 50))
                 print(f"the first answer, pilots just started: {first:.2f} s")
                 print(f"from pilots that wait: {median(others) * 1000:.1f} ms")

@@ -39,27 +39,27 @@ from matchmaker.linting.model import place_ad, place_expr
 from matchmaker.matching.trace import trace
 from matchmaker.pilots.wire.protocol import (
     MOST_BYTES,
-    Decoder,
     Frame,
+    FrameDecoder,
     FrameError,
     FrameKind,
-    RefusedError,
+    PeerRefusedError,
     Role,
-    Scope,
     Token,
     TokenError,
-    answered,
+    TokenScope,
+    answer_challenge,
     challenge,
+    check_proof,
     hello,
-    parted,
-    proven,
     read_token,
     sign,
+    split_token,
 )  # fmt: skip
 from matchmaker.pilots.wire.protocol import canonical as canonical_json
 from matchmaker.pilots.wire.protocol import decode as decode_frame
 from matchmaker.pilots.wire.protocol import encode as encode_frame
-from matchmaker.pilots.wire.protocol import signed as signed_by
+from matchmaker.pilots.wire.protocol import signature_of as signed_by
 from matchmaker.reduction import ReductionError, reduce
 from tests.canonical import canonical
 
@@ -351,7 +351,7 @@ def scope(name: str) -> str:
 
 def frames(data: bytes) -> None:
     """Frames of the pilot protocol: the same from any cut, and what is read can be sent again."""
-    whole, cut = Decoder(MOST_BYTES), Decoder(MOST_BYTES)
+    whole, cut = FrameDecoder(MOST_BYTES), FrameDecoder(MOST_BYTES)
     whole.feed(data)
     place = crc32(data) % (len(data) + 1)
     cut.feed(data[:place])
@@ -366,7 +366,7 @@ def frames(data: bytes) -> None:
             assert decode_frame(encode_frame(frame.kind, **frame.fields)[4:]) == frame
 
 
-def _frames(decoder: Decoder) -> list[Frame | None]:
+def _frames(decoder: FrameDecoder) -> list[Frame | None]:
     """The frames that are whole; None last where what follows is no frame."""
     came: list[Frame | None] = []
     try:
@@ -380,11 +380,11 @@ def _frames(decoder: Decoder) -> list[Frame | None]:
 def greeting(data: bytes) -> None:
     """The greeting: who does not know a token's signature is refused, whatever it says."""
     key = b"k" * 32
-    token = Token(subject="a", scope=Scope.CLIENT, pool="p", id="1", ends=1e11)
+    token = Token(subject="a", scope=TokenScope.CLIENT, pool="p", id="1", ends=1e11)
     signed = sign(key, token)
     for text in (decoded(data), signed[: len(data)] + decoded(data)):
         try:
-            said, signature = parted(text)
+            said, signature = split_token(text)
             assert read_token(said) is not None
             assert signature != signed_by(key, said) or text.strip() == signed
         except TokenError:
@@ -395,24 +395,24 @@ def greeting(data: bytes) -> None:
         return
     fields = dict(frame.fields)
     if frame.kind is FrameKind.HELLO:
-        for token_text in (fields["token"], parted(signed)[0]):
+        for token_text in (fields["token"], split_token(signed)[0]):
             said_now = {**fields, "token": token_text}
             try:
                 answer, greeted = challenge(
                     said_now, key, "m" * 32, pool="p", now=0.0, revoked=frozenset()
                 )
-            except (RefusedError, FrameError):
+            except (PeerRefusedError, FrameError):
                 continue
             assert greeted.version in said_now["versions"]
             try:
-                proven(greeted, str(fields.get("proof", answer["proof"])))
-            except RefusedError:
+                check_proof(greeted, str(fields.get("proof", answer["proof"])))
+            except PeerRefusedError:
                 continue
             raise AssertionError("who knows no signature was let in")
     elif frame.kind is FrameKind.CHALLENGE:
         try:
-            answered(signed, hello(signed, Role.CLIENT, "n" * 32), frame)
-        except RefusedError:
+            answer_challenge(signed, hello(signed, Role.CLIENT, "n" * 32), frame)
+        except PeerRefusedError:
             return
         raise AssertionError("who knows no signature was taken for the binder")
 

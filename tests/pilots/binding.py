@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots.binder.admission import Settings
+from matchmaker.pilots.binder.admission import BinderSettings
 from matchmaker.pilots.binder.server import serve
 from matchmaker.pilots.binder.tables import Tables
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Scope, Token, sign
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Role, Token, TokenScope, sign
 
 KEY = b"k" * 32
 ANY = '[ Name = "s"; Applications = { "echo" }; Requirements = true ]'
 
 
-def token(scope: Scope, subject: str = "ana", **changed: Any) -> str:
+def token(scope: TokenScope, subject: str = "ana", **changed: Any) -> str:
     plain = {"pool": "test", "ends": time.time() + 600, **changed}
     return sign(KEY, Token(subject=subject, scope=scope, **plain))
 
@@ -32,7 +32,7 @@ async def binding(folder: Path, **changed: Any) -> AsyncIterator[str]:
     tables = Tables(folder / "binder.db")
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    settings = Settings(**{"name": "test", "key": KEY, "lease": 5.0, **changed})
+    settings = BinderSettings(**{"name": "test", "key": KEY, "lease": 5.0, **changed})
     task = asyncio.create_task(serve(settings, tables, ready=address.set_result, stop=stop))
     task.add_done_callback(lambda _: address.done() or address.cancel())
     try:
@@ -47,8 +47,10 @@ async def binding(folder: Path, **changed: Any) -> AsyncIterator[str]:
         tables.close()
 
 
-def place(address: str, subject: str = "ana", scope: Scope = Scope.CLIENT, **how: Any) -> Place:
-    return Place(address=address, token=token(scope, subject), **how)
+def place(
+    address: str, subject: str = "ana", scope: TokenScope = TokenScope.CLIENT, **how: Any
+) -> BinderAddress:
+    return BinderAddress(address=address, token=token(scope, subject), **how)
 
 
 class Pilot:
@@ -58,7 +60,7 @@ class Pilot:
         self, address: str, subject: str = "pilot", *, mixed: bool = True, nonce: str = ""
     ) -> None:
         self.address = address
-        self.token = token(Scope.PILOT, subject)
+        self.token = token(TokenScope.PILOT, subject)
         self.session = ""
         self.mixed = mixed
         self.nonce = nonce
@@ -116,7 +118,7 @@ async def echo(pilot: Pilot, slot: Connection) -> None:
     with suppress(ClosedError):
         paired = await slot.expect(FrameKind.PAIRED)
         pilot.accept(slot, paired)
-        stream = Stream()
+        stream = PairStream()
         stream.data_received(slot.hand_over(stream))
         while part := await stream.read():
             await stream.write(part)

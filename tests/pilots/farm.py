@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.pilot import Pilot
-from matchmaker.pilots.node.slots import Node, Resources
-from matchmaker.pilots.node.works import Settings
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import Stream
+from matchmaker.pilots.node.pilot import PilotAgent
+from matchmaker.pilots.node.slots import NodeResources, NodeState
+from matchmaker.pilots.node.works import PilotSettings
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.connection import PairStream
 
 CPUS = 4
 
 
-async def echo(stream: Stream, ad: ClassAd) -> None:
+async def echo(stream: PairStream, ad: ClassAd) -> None:
     """Sends its name before anything was asked, then what comes."""
     await stream.write(f"{ad.eval('Name')}:".encode())
     while part := await stream.read():
@@ -32,10 +32,11 @@ async def run(address: str, folder: Path, tokens: list[str]) -> None:
     stop = asyncio.Event()
     program = 'printf %s: "$0"; exec cat'
     pilots = [
-        Pilot(
-            Settings(
-                place=Place(address=address, token=token), directory=folder / f"work{number}",
-                node=Node(total=Resources(cpus=CPUS, memory=4000), most=CPUS),
+        PilotAgent(
+            PilotSettings(
+                place=BinderAddress(address=address, token=token),
+                directory=folder / f"work{number}",
+                node=NodeState(total=NodeResources(cpus=CPUS, memory=4000), most=CPUS),
                 machine=ClassAd(Machine=f"node{number}", Applications=["echo", "program"]),
                 applications={
                     "echo": ("handler:tests.pilots.farm:echo",),

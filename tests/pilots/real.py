@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from matchmaker.pilots.binder.admission import own_key
+from matchmaker.pilots.binder.admission import load_key
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.protocol import Scope, Token, sign
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.protocol import Token, TokenScope, sign
 
 COMMAND = (sys.executable, "-c", "from matchmaker.cli import main; main()")
 
@@ -48,23 +48,23 @@ class Grid:
         self.running: dict[str, subprocess.Popen[str]] = {}
         self.logs = folder / "logs"
         self.logs.mkdir()
-        for scope in (Scope.CLIENT, Scope.ADMIN, Scope.FACTORY):
+        for scope in (TokenScope.CLIENT, TokenScope.ADMIN, TokenScope.FACTORY):
             (folder / f"{scope}.token").write_text(self.token(scope))
 
-    def token(self, scope: Scope, **more: Any) -> str:
+    def token(self, scope: TokenScope, **more: Any) -> str:
         """The text of a new token."""
         plain = {"subject": str(scope), "pool": "binder", "ends": time.time() + 86_400, **more}
-        return sign(own_key(self.folder / "key"), Token(scope=scope, **plain))
+        return sign(load_key(self.folder / "key"), Token(scope=scope, **plain))
 
     def pilot_token(self, **more: Any) -> Path:
         """A new file with the token of one pilot, which removes it."""
         file = self.folder / f"pilot.{secrets.token_hex(4)}.token"
-        file.write_text(self.token(Scope.PILOT, **more))
+        file.write_text(self.token(TokenScope.PILOT, **more))
         return file
 
-    def place(self, scope: Scope = Scope.CLIENT) -> Place:
+    def place(self, scope: TokenScope = TokenScope.CLIENT) -> BinderAddress:
         token = (self.folder / f"{scope}.token").read_text()
-        return Place(address=self.address, token=token)
+        return BinderAddress(address=self.address, token=token)
 
     def start(self, name: str, *words: object, **environment: str) -> subprocess.Popen[str]:
         """Starts ``classad`` with words, under a name."""

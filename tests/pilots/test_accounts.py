@@ -20,10 +20,10 @@ from matchmaker.pilots.node import keeper
 from matchmaker.pilots.node.isolation import Accounts, own_directory
 from matchmaker.pilots.node.keeper import processes_of, remove
 from matchmaker.pilots.node.running import run
-from matchmaker.pilots.node.task import Result, Task
+from matchmaker.pilots.node.task import Task, TaskResult
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import JobFacts
-from matchmaker.pilots.wire.protocol import Scope
+from matchmaker.pilots.wire.protocol import TokenScope
 from tests.pilots.real import Grid, grid
 
 as_root = pytest.mark.skipif(
@@ -54,7 +54,7 @@ def pool() -> Iterator[Accounts]:
     made.close()
 
 
-def script(made: Accounts, text: str, home: Path, **more: Any) -> tuple[Result, str]:
+def script(made: Accounts, text: str, home: Path, **more: Any) -> tuple[TaskResult, str]:
     """Runs a script under an account; what became of it, and why the account is not clear."""
     account = made.take()
     assert account is not None
@@ -141,7 +141,8 @@ def test_accounts_that_are_not_for_jobs_alone_are_refused(tmp_path: Path) -> Non
 def test_an_account_that_cannot_be_cleared_gets_no_other_job(
     pool: Accounts, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts_, "vacate", lambda *_: "its processes could not be ended: [7]")
+    why = "its processes could not be ended: [7]"
+    monkeypatch.setattr(accounts_, "end_processes_of", lambda *_: why)
     _, problem = script(pool, "true", home)
     assert problem == "games: its processes could not be ended: [7]"
     taken = pool.take()
@@ -242,9 +243,9 @@ def test_a_job_of_one_owner_gets_nothing_of_the_pilot_or_of_another(home: Path) 
     shared.chmod(0o777)
     said = str(shared / "said")
 
-    def place(made: Grid, subject: str) -> connect.Place:
-        text = made.token(Scope.CLIENT, subject=subject)
-        return connect.Place(address=made.address, token=text)
+    def place(made: Grid, subject: str) -> connect.BinderAddress:
+        text = made.token(TokenScope.CLIENT, subject=subject)
+        return connect.BinderAddress(address=made.address, token=text)
 
     async def submitted(made: Grid, owner: str, text: str) -> JobFacts:
         ad = ClassAd(Cmd=PYTHON, Arguments=["-c", text], Requirements=True)

@@ -17,13 +17,20 @@ from matchmaker.classad import parse_ad
 from matchmaker.classad.nodes import ListExpr, Literal
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.pilots.binder import tables
-from matchmaker.pilots.binder.admission import MATCHING, MOST_SYNTAX, Pace, a_slot, an_ad, reported
-from matchmaker.pilots.binder.exchange import Turns, pair, why_waiting
-from matchmaker.pilots.binder.state import Change, Job, Word
-from matchmaker.pilots.binder.tables import Storing, Tables
+from matchmaker.pilots.binder.admission import (
+    MATCHING,
+    MOST_SYNTAX,
+    RateLimit,
+    checked_result,
+    parse_job_ad,
+    parse_slot_ad,
+)
+from matchmaker.pilots.binder.exchange import FairShare, pair, why_waiting
+from matchmaker.pilots.binder.state import BinderChange, BinderJob, BinderMessage
+from matchmaker.pilots.binder.tables import PendingChanges, Tables
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role, Scope
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError, Role, TokenScope
 from tests.pilots.binding import Pilot, binding, echo, place, token
 from tests.pilots.test_binder_server import ECHO, JOB, run
 
@@ -43,7 +50,7 @@ async def ready(folder: Path, **changed: Any) -> AsyncIterator[tuple[str, Pilot]
 
 async def answered(address: str, kind: FrameKind, subject: str = "bad", **fields: Any) -> str:
     """The reason with which a client is refused."""
-    client = await dial(address, token(Scope.CLIENT, subject), Role.CLIENT)
+    client = await dial(address, token(TokenScope.CLIENT, subject), Role.CLIENT)
     client.send(kind, **fields)
     while (frame := await client.receive(20)).kind is not FrameKind.FAILED:
         assert frame.kind is FrameKind.WAITING
@@ -89,7 +96,7 @@ def test_a_slots_policy_has_less_room(tmp_path: Path) -> None:
 
 def test_a_slot_may_have_many_literals() -> None:
     names = ", ".join(f'"application {number}"' for number in range(500))
-    assert "A" in a_slot(f"[ Requirements = true; A = {{ {names} }} ]")
+    assert "A" in parse_slot_ad(f"[ Requirements = true; A = {{ {names} }} ]")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,7 @@ def test_a_slot_may_have_many_literals() -> None:
     ],
 )
 def test_long_strings_are_taken(text: str) -> None:
-    assert "A" in an_ad(text)
+    assert "A" in parse_job_ad(text)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +121,12 @@ def test_long_strings_are_taken(text: str) -> None:
 )
 def test_no_quote_hides_syntax(text: str) -> None:
     with pytest.raises(ValueError, match="outside of strings"):
-        an_ad(text)
+        parse_job_ad(text)
 
 
 def test_quotes_without_an_end_are_gone_through_once() -> None:
     with pytest.raises(ValueError, match="cannot be read"):
-        an_ad('[ a = "' + '\\"' * 30_000)
+        parse_job_ad('[ a = "' + '\\"' * 30_000)
 
 
 def test_an_ad_that_takes_too_many_steps_is_refused_and_the_next_one_is_paired(
@@ -152,7 +159,7 @@ def test_a_slots_greed_refuses_no_client() -> None:
 
 def test_who_takes_long_waits_for_itself_alone() -> None:
     # Each look at an ad of the bad owner takes a hundred times as long as a good one's.
-    turns, now = Turns(), [0.0]
+    turns, now = FairShare(), [0.0]
     for number in range(500):
         turns.enter("bad", f"bad{number}", mm.ClassAd())
     seen = []
@@ -168,7 +175,7 @@ def test_who_takes_long_waits_for_itself_alone() -> None:
 
 
 def test_who_comes_back_again_and_again_gets_no_more_turns() -> None:
-    turns, now = Turns(), [0.0]
+    turns, now = FairShare(), [0.0]
     seen = {"bad": 0, "good": 0}
     turns.enter("good", "good", mm.ClassAd())
     for number in range(200):
@@ -183,22 +190,22 @@ def test_who_comes_back_again_and_again_gets_no_more_turns() -> None:
 
 
 def test_those_who_wait_are_looked_at_again_in_their_order() -> None:
-    turns = Turns()
+    turns = FairShare()
     for id_ in "123":
         turns.enter("ana", id_, mm.ClassAd())
     assert [id_ for id_, _ in turns.turn(lambda: 0.0, 1.0)] == ["1", "2", "3"]
     assert not turns.due
-    turns.all_again()
+    turns.match_all_again()
     turns.leave("ana", "2")
     turns.enter("ana", "4", mm.ClassAd())
     assert [id_ for id_, _ in turns.turn(lambda: 0.0, 1.0)] == ["4", "1", "3", "4"]
-    turns.all_again()
+    turns.match_all_again()
     turns.none()
     assert not turns.due
 
 
 def test_owners_that_come_and_go_leave_nothing_behind() -> None:
-    turns = Turns()
+    turns = FairShare()
     for number in range(5_000):
         turns.enter(f"o{number}", "1", mm.ClassAd())
         assert len(list(turns.turn(lambda: 0.0, 1.0))) == 1
@@ -266,7 +273,7 @@ def test_nothing_is_given_while_nothing_can_be_stored(tmp_path: Path, full: list
             # The end of this one is what cannot be stored.
             await answered(address, FrameKind.CONNECT, ad="[ Requirements = false ]", seconds=0)
             await asyncio.sleep(1.5)
-            client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            client = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
             client.send(FrameKind.CONNECT, ad=str(ECHO), seconds=30)
             with pytest.raises(TimeoutError):
                 await slot.receive(1.5)
@@ -310,14 +317,14 @@ def test_what_waits_for_the_storage_is_bounded(
 
 def test_what_is_said_again_and_again_waits_once(tmp_path: Path) -> None:
     async def case() -> None:
-        said: list[Word] = []
+        said: list[BinderMessage] = []
         tables = Tables(tmp_path / "binder.db")
         tables.read()
-        waiting = Storing(tables, said.extend)
-        word = Word(FrameKind.KILL, "s", "j", 1)
+        waiting = PendingChanges(tables, said.extend)
+        word = BinderMessage(FrameKind.KILL, "s", "j", 1)
         for number in range(1000):
-            job = Job(id="j", owner="o", key="k", ad="[]", epoch=number)
-            waiting.add(Change(jobs=(job,), words=(word,)))
+            job = BinderJob(id="j", owner="o", key="k", ad="[]", epoch=number)
+            waiting.add(BinderChange(jobs=(job,), words=(word,)))
         await waiting.step()
         assert said == [word]
         assert [job.epoch for job in tables.read()[0]] == [999]
@@ -339,7 +346,7 @@ def test_the_bytes_of_a_clients_open_jobs_are_bounded(tmp_path: Path) -> None:
         ):
             for number in range(3):
                 await binder.submit(ad, str(number))
-            with pytest.raises(RefusedError, match="more than the 35000 that they may"):
+            with pytest.raises(PeerRefusedError, match="more than the 35000 that they may"):
                 await binder.submit(ad, "3")
             ((first, *_),) = [[each async for each in binder.jobs()]]
             assert (await binder.cancel(first.id)).over
@@ -360,7 +367,7 @@ def test_a_long_frame_counts_as_several(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(asyncio, "sleep", sleep)
 
     async def case(size: int) -> float:
-        pace = Pace()
+        pace = RateLimit()
         for _ in range(50):
             await pace.step(Frame(FrameKind.BEAT, size=size))
         return waited[-1]
@@ -376,15 +383,15 @@ def test_connections_of_pairs_count(tmp_path: Path) -> None:
             async with connect.paired(place(address), ECHO) as stream:
                 await stream.write(b"x")
                 assert await stream.read() == b"x"
-                with pytest.raises((RefusedError, ConnectionError)):
-                    await dial(address, token(Scope.CLIENT), Role.CLIENT)
+                with pytest.raises((PeerRefusedError, ConnectionError)):
+                    await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
             await serving
             async with asyncio.timeout(10):
                 while True:
                     try:
-                        (await dial(address, token(Scope.CLIENT), Role.CLIENT)).close("")
+                        (await dial(address, token(TokenScope.CLIENT), Role.CLIENT)).close("")
                         break
-                    except (RefusedError, ConnectionError):
+                    except (PeerRefusedError, ConnectionError):
                         await asyncio.sleep(0.05)
 
     run(case())
@@ -425,7 +432,7 @@ def test_a_result_of_other_things_than_literals_is_refused(tmp_path: Path, resul
     )
 )  # fmt: skip
 def test_whatever_is_reported_nothing_of_it_is_evaluated(text: str) -> None:
-    ad = parse_ad(reported(text))
+    ad = parse_ad(checked_result(text))
     for name in ad:
         node = ad.expr(name)
         parts = node.items if isinstance(node, ListExpr) else (node,)
@@ -434,7 +441,7 @@ def test_whatever_is_reported_nothing_of_it_is_evaluated(text: str) -> None:
 
 def test_a_result_of_literals_is_kept_as_it_is() -> None:
     text = '[ A = -1; B = 1.5; C = "x\\"y"; D = true; E = { -1, "b", false }; F = {  } ]'
-    assert reported(text) == text
+    assert checked_result(text) == text
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from matchmaker.classad import ClassAd
 from matchmaker.pilots.binder import exchange as room
 from matchmaker.pilots.binder import state
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.relay import Offer
-from matchmaker.pilots.binder.state import Job, Session
+from matchmaker.pilots.binder.relay import SlotOffer
+from matchmaker.pilots.binder.state import BinderJob, PilotSession
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.protocol import FrameKind
@@ -48,7 +48,7 @@ class Life:
         self.clock = clock
         self.chance = random.Random(5)
         self.pilots: dict[str, tuple[Heard, Heard]] = {}
-        self.offers: dict[str, Offer] = {}
+        self.offers: dict[str, SlotOffer] = {}
         self.number = 0
         self.ended = 0
 
@@ -59,7 +59,7 @@ class Life:
             await self.pilot_comes()
         for _ in range(chance.randint(0, 8)):
             self.number += 1
-            job = Job(
+            job = BinderJob(
                 id=f"j{self.number}", owner=f"o{self.number % 7}", key=f"k{self.number}",
                 ad=f"[ Requirements = true; Number = {self.number} ]",
                 detached=chance.random() < 0.7,
@@ -81,7 +81,7 @@ class Life:
         self.number += 1
         name = f"s{self.number}"
         control, slot = Heard(), Heard()
-        session = Session(
+        session = PilotSession(
             name=name, subject="p", ad="[]", heard=self.clock[0], mixed=True
         )  # fmt: skip
         await self.binder.settle(state.begin(session))
@@ -90,7 +90,7 @@ class Life:
         self.offer(name, slot)
 
     def offer(self, name: str, slot: Heard) -> None:
-        self.offers[name] = Offer(name, "any", slot, ClassAd(Requirements=True))
+        self.offers[name] = SlotOffer(name, "any", slot, ClassAd(Requirements=True))
         self.binder.offer(self.offers[name])
 
     async def pilot_lives(self, name: str, control: Heard, slot: Heard) -> None:
@@ -100,15 +100,15 @@ class Life:
         if fate < 0.1 or name not in binder.book.sessions:
             # Killed: its connections end, its lease runs out.
             del self.pilots[name]
-            binder.gone(name, control)
-            binder.unheard(self.offers.pop(name))
+            binder.pilot_lost(name, control)
+            binder.slot_lost(self.offers.pop(name))
             return
         binder.post(state.hear(binder.book, name, self.clock[0]))
         if fate < 0.2:
             await binder.settle(state.leave(binder.book, name, "idle"))
             del self.pilots[name]
-            binder.gone(name, control)
-            binder.unheard(self.offers.pop(name))
+            binder.pilot_lost(name, control)
+            binder.slot_lost(self.offers.pop(name))
             return
         for kind, fields in said:
             assert kind is FrameKind.PAIRED
@@ -131,12 +131,12 @@ def blocks() -> int:
 def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST_ENDED", KEPT)
     # Connections without a peer carry no bytes.
-    monkeypatch.setattr(room, "joined", lambda *_: None)
+    monkeypatch.setattr(room, "join_pair", lambda *_: None)
 
     async def case() -> tuple[int, int, Exchange]:
         clock = [0.0]
         binder = Exchange(tables, lease=LEASE, clock=lambda: clock[0])
-        tasks = [asyncio.create_task(each) for each in (binder.store(), binder.bring_together())]
+        tasks = [asyncio.create_task(each) for each in (binder.store(), binder.match_jobs())]
         life = Life(binder, clock)
         for _ in range(MINUTES // 2):
             await life.minute()
@@ -147,7 +147,7 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
         # The day is over: all that is left is cancelled, and all pilots leave.
         for name, (control, _) in life.pilots.items():
             await binder.settle(state.leave(binder.book, name, "night"))
-            binder.gone(name, control)
+            binder.pilot_lost(name, control)
         clock[0] += 3600
         binder.post(state.expire(binder.book, clock[0], LEASE))
         for job in list(binder.book.jobs.values()):
@@ -171,7 +171,7 @@ def test_a_day_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(binder.slots) == 0
     for table in ("_offers", "_given", "_clients", "_endings", "open"):
         assert not getattr(binder, table), table
-    assert not binder._turns._owners
+    assert not binder._waiting._owners
     assert len(binder.book.keys) == len(binder.book.jobs)
     assert not any(binder.book.held.values())
     assert len(binder.book.held) <= 1, "a session that is over leaves nothing"

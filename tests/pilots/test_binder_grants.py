@@ -14,9 +14,9 @@ import pytest
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.binder import admission
 from matchmaker.pilots.wire import connect, protocol
-from matchmaker.pilots.wire.connect import Place
+from matchmaker.pilots.wire.connect import BinderAddress
 from matchmaker.pilots.wire.connection import dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role, Scope
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError, Role, TokenScope
 from tests.pilots.binding import Pilot, binding, place, token
 from tests.pilots.real import grid
 from tests.pilots.test_binder_server import JOB, run
@@ -32,8 +32,8 @@ async def given(folder: Path, ad: ClassAd, **how: Any) -> AsyncIterator[tuple[st
         pilot = Pilot(address)
         await pilot.register()
         slot = await pilot.slot()
-        mine = token(Scope.CLIENT, **how)
-        async with connect.binder(Place(address=address, token=mine)) as binder:
+        mine = token(TokenScope.CLIENT, **how)
+        async with connect.binder(BinderAddress(address=address, token=mine)) as binder:
             await binder.submit(ad, "k")
         paired = await slot.expect(FrameKind.PAIRED, 10)
         pilot.accept(slot, paired)
@@ -44,8 +44,8 @@ async def given(folder: Path, ad: ClassAd, **how: Any) -> AsyncIterator[tuple[st
 
 async def refused(address: str, text: str) -> str:
     """Why a token is refused at once."""
-    with pytest.raises(RefusedError) as error:
-        async with connect.binder(Place(address=address, token=text)) as binder:
+    with pytest.raises(PeerRefusedError) as error:
+        async with connect.binder(BinderAddress(address=address, token=text)) as binder:
             await binder.submit(JOB, "more")
     return str(error.value)
 
@@ -56,14 +56,14 @@ def test_a_job_gets_no_more_than_its_submitter_has(tmp_path: Path) -> None:
     async def case() -> None:
         async with given(tmp_path, MAY, ends=ends) as (address, pilot, paired):
             text = paired["grant"]
-            said = protocol.read_token(protocol.parted(text)[0])
-            assert (said.subject, said.scope, said.ends) == ("ana", Scope.CLIENT, ends)
-            with pytest.raises(RefusedError, match="does not allow"):
+            said = protocol.read_token(protocol.split_token(text)[0])
+            assert (said.subject, said.scope, said.ends) == ("ana", TokenScope.CLIENT, ends)
+            with pytest.raises(PeerRefusedError, match="does not allow"):
                 await dial(address, text, Role.ADMIN)
-            async with connect.binder(Place(address=address, token=text)) as binder:
+            async with connect.binder(BinderAddress(address=address, token=text)) as binder:
                 more = await binder.submit(JOB, "more")
                 assert more.owner == "ana"
-                with pytest.raises(RefusedError, match="own token may connect"):
+                with pytest.raises(PeerRefusedError, match="own token may connect"):
                     await binder.submit(MAY, "and so on")
             pilot.ended(paired)
             await pilot.hear(FrameKind.ACKNOWLEDGE)
@@ -88,7 +88,7 @@ def test_whoever_says_so_in_the_ad_is_not_believed(tmp_path: Path) -> None:
     async def case() -> None:
         ad = parse_ad(f'{str(MAY)[:-1]}; SubmitTokenEnds = 9e9; SubmitToken = "x" ]')
         async with given(tmp_path, ad) as (_, _, paired):
-            said = protocol.read_token(protocol.parted(paired["grant"])[0])
+            said = protocol.read_token(protocol.split_token(paired["grant"])[0])
             assert said.ends < time.time() + 601
 
     run(case())
@@ -98,9 +98,9 @@ def test_an_admins_job_gets_none(tmp_path: Path) -> None:
     async def case() -> None:
         async with (
             binding(tmp_path) as address,
-            connect.binder(place(address, scope=Scope.ADMIN)) as binder,
+            connect.binder(place(address, scope=TokenScope.ADMIN)) as binder,
         ):
-            with pytest.raises(RefusedError, match="own token may connect"):
+            with pytest.raises(PeerRefusedError, match="own token may connect"):
                 await binder.submit(MAY, "k")
 
     run(case())
@@ -109,12 +109,14 @@ def test_an_admins_job_gets_none(tmp_path: Path) -> None:
 def test_a_revoked_token_takes_those_of_its_jobs_along(tmp_path: Path) -> None:
     async def case() -> None:
         async with given(tmp_path, MAY, id="7") as (address, _, paired):
-            async with connect.binder(Place(address=address, token=paired["grant"])) as binder:
+            async with connect.binder(
+                BinderAddress(address=address, token=paired["grant"])
+            ) as binder:
                 await binder.submit(JOB, "1")
-                async with connect.admin(place(address, scope=Scope.ADMIN)) as admin:
+                async with connect.admin(place(address, scope=TokenScope.ADMIN)) as admin:
                     await admin.revoke("7", time.time() + 600)
                 # On a connection that was there before, too.
-                with pytest.raises(RefusedError, match="was revoked"):
+                with pytest.raises(PeerRefusedError, match="was revoked"):
                     await binder.submit(JOB, "2")
             assert "was revoked" in await refused(address, paired["grant"])
 
@@ -130,7 +132,9 @@ def test_a_job_that_is_given_again_has_another_token(tmp_path: Path) -> None:
             again = await slot.expect(FrameKind.PAIRED, 10)
             assert again["job"] == paired["job"]
             assert "does not run any more" in await refused(address, paired["grant"])
-            async with connect.binder(Place(address=address, token=again["grant"])) as binder:
+            async with connect.binder(
+                BinderAddress(address=address, token=again["grant"])
+            ) as binder:
                 await binder.submit(JOB, "more")
 
     run(case())
@@ -155,10 +159,12 @@ def test_a_job_has_few_open_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def case() -> None:
         async with given(tmp_path, MAY) as (address, _, paired):
-            async with connect.binder(Place(address=address, token=paired["grant"])) as binder:
+            async with connect.binder(
+                BinderAddress(address=address, token=paired["grant"])
+            ) as binder:
                 first = await binder.submit(NEVER, "1")
                 await binder.submit(NEVER, "2")
-                with pytest.raises(RefusedError, match="this job has 2 open jobs"):
+                with pytest.raises(PeerRefusedError, match="this job has 2 open jobs"):
                     await binder.submit(NEVER, "3")
                 await binder.cancel(first.id)
                 await binder.submit(NEVER, "3")
@@ -177,7 +183,7 @@ def test_the_same_key_with_another_token_is_the_same_job(tmp_path: Path) -> None
                     ids.add((await binder.submit(MAY, "k")).id)
             assert len(ids) == 1
             async with connect.binder(place(address)) as binder:
-                with pytest.raises(RefusedError, match="another ad"):
+                with pytest.raises(PeerRefusedError, match="another ad"):
                     await binder.submit(JOB, "k")
 
     run(case())
@@ -218,8 +224,8 @@ def test_a_running_job_asks_for_a_pilot(tmp_path: Path) -> None:
             assert ended.result is not None, ended
             assert ended.result.eval("Out") == "0o600 True\nFROM WITHIN\n", str(ended.result)
         text = kept.read_text().strip()
-        with pytest.raises(RefusedError, match="does not run any more"):
-            async with connect.binder(Place(address=made.address, token=text)) as binder:
+        with pytest.raises(PeerRefusedError, match="does not run any more"):
+            async with connect.binder(BinderAddress(address=made.address, token=text)) as binder:
                 await binder.job(job.id)
 
     with grid(tmp_path) as made:

@@ -13,7 +13,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.pilots.binder import relay
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError
-from matchmaker.pilots.wire.protocol import RefusedError
+from matchmaker.pilots.wire.protocol import PeerRefusedError
 from tests.pilots.binding import Pilot, binding, echo, place
 from tests.pilots.real import with_text
 
@@ -105,7 +105,7 @@ def test_a_handler_that_fails_harms_no_other(
     async def fails(address: str, pilot: Pilot, application: str) -> None:
         slot = await pilot.slot()
         serving = asyncio.create_task(echo(pilot, slot))
-        with pytest.raises((ConnectionError, RefusedError, ClosedError, TimeoutError)):
+        with pytest.raises((ConnectionError, PeerRefusedError, ClosedError, TimeoutError)):
             async with asyncio.timeout(5):
                 await asked(address, application, b"a")
         serving.cancel()

@@ -18,16 +18,27 @@ from typing import Any
 import pytest
 
 from matchmaker.classad import parse_ad
-from matchmaker.pilots.binder.admission import own_key
+from matchmaker.pilots.binder.admission import load_key
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role, Scope, Token, sign
+from matchmaker.pilots.wire.protocol import (
+    FrameKind,
+    PeerRefusedError,
+    Role,
+    Token,
+    TokenScope,
+    sign,
+)
 from tests.pilots.real import Grid, grid
 
 LIES = int(os.environ.get("BINDER_LIES", "3000"))
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 JOBS = 10
-LIARS = {Role.CLIENT: Scope.CLIENT, Role.PILOT: Scope.PILOT, Role.SLOT: Scope.SESSION}
+LIARS = {
+    Role.CLIENT: TokenScope.CLIENT,
+    Role.PILOT: TokenScope.PILOT,
+    Role.SLOT: TokenScope.SESSION,
+}
 ADS = (
     "", "[", "[]", "[ Requirements = true ]", "[ Requirements = TARGET.Cpus > 0; Rank = Rank ]",
     '[ Cmd = "/nowhere"; Requirements = true ]', "[ Requirements = Requirements ]",
@@ -43,7 +54,7 @@ NUMBERS = (-1, 0, 1, 2, 1 << 31, 1 << 63, -(1 << 70), 10**30)
 class Liar:
     """One peer: it says anything, and what it heard of jobs and sessions it says again."""
 
-    def __init__(self, place: connect.Place, role: Role, chance: random.Random) -> None:
+    def __init__(self, place: connect.BinderAddress, role: Role, chance: random.Random) -> None:
         self.place, self.role, self.chance = place, role, chance
         self.heard: list[str] = ["", "x", "\u202e", "é" * 300, "0" * 16]
         self.connection: Connection | None = None
@@ -81,9 +92,11 @@ class Liar:
         del self.heard[60:]
 
 
-def place(made: Grid, scope: Scope, subject: str) -> connect.Place:
+def place(made: Grid, scope: TokenScope, subject: str) -> connect.BinderAddress:
     token = Token(subject=subject, scope=scope, pool="binder", ends=time.time() + 86_400)
-    return connect.Place(address=made.address, token=sign(own_key(made.folder / "key"), token))
+    return connect.BinderAddress(
+        address=made.address, token=sign(load_key(made.folder / "key"), token)
+    )
 
 
 async def lies(made: Grid, chance: random.Random, count: int) -> None:
@@ -95,7 +108,7 @@ async def lies(made: Grid, chance: random.Random, count: int) -> None:
         for _ in left:
             try:
                 await liar.lie()
-            except (RefusedError, ClosedError, TimeoutError, OSError):
+            except (PeerRefusedError, ClosedError, TimeoutError, OSError):
                 liar.connection = None
         if liar.connection is not None:
             liar.connection.abort("")
@@ -105,7 +118,7 @@ async def lies(made: Grid, chance: random.Random, count: int) -> None:
 
 async def honest(made: Grid, ran: Path) -> list[connect.JobFacts]:
     """Jobs of another client, while the others lie."""
-    async with connect.binder(place(made, Scope.CLIENT, "ana")) as binder:
+    async with connect.binder(place(made, TokenScope.CLIENT, "ana")) as binder:
         jobs = []
         for number in range(JOBS):
             ad = parse_ad(

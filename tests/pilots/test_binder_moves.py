@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from matchmaker.pilots.binder import state
-from matchmaker.pilots.binder.state import Book, Job, Session, Stage, apply
+from matchmaker.pilots.binder.state import BinderJob, Book, JobStage, PilotSession, apply_change
 from matchmaker.pilots.wire.protocol import FrameKind
 
 
 def test_a_job_that_ends_its_pilots_is_lost_at_last() -> None:
     book, now, lives = Book(), 0.0, 0
-    apply(book, state.submit(book, Job(id="j", owner="ana", key="k", ad="[]"))[1])
+    apply_change(book, state.submit(book, BinderJob(id="j", owner="ana", key="k", ad="[]"))[1])
     while book.jobs["j"].stage.open:
         lives += 1
-        session = Session(name=f"s{lives}", subject="site", ad="[]", heard=now)
-        apply(book, state.begin(session))
-        apply(book, state.give(book, "j", session.name))
+        session = PilotSession(name=f"s{lives}", subject="site", ad="[]", heard=now)
+        apply_change(book, state.begin(session))
+        apply_change(book, state.give(book, "j", session.name))
         now += 11.0
-        apply(book, state.expire(book, now, 10.0))
+        apply_change(book, state.expire(book, now, 10.0))
     assert lives == state.MOST_GIVINGS
-    assert book.jobs["j"].stage is Stage.LOST
+    assert book.jobs["j"].stage is JobStage.LOST
     assert "it may be what ends its pilots" in book.jobs["j"].reason
 
 
 def test_a_cancelled_job_whose_pilot_accepts_it_late_is_ended() -> None:
     book = Book()
-    apply(book, state.submit(book, Job(id="j", owner="ana", key="k", ad="[]"))[1])
-    apply(book, state.begin(Session(name="s", subject="site", ad="[]", heard=0.0)))
-    apply(book, state.give(book, "j", "s"))
-    apply(book, state.cancel(book, "j", "asked for"))
+    apply_change(book, state.submit(book, BinderJob(id="j", owner="ana", key="k", ad="[]"))[1])
+    apply_change(book, state.begin(PilotSession(name="s", subject="site", ad="[]", heard=0.0)))
+    apply_change(book, state.give(book, "j", "s"))
+    apply_change(book, state.cancel(book, "j", "asked for"))
     late = state.accepted(book, "s", "j", 1)
     assert [word.kind for word in late.words] == [FrameKind.KILL]
-    apply(book, late)
-    apply(book, state.declined(book, "s", "j", 1, "ended"))
-    assert book.jobs["j"].stage is Stage.CANCELLED
+    apply_change(book, late)
+    apply_change(book, state.declined(book, "s", "j", 1, "ended"))
+    assert book.jobs["j"].stage is JobStage.CANCELLED
 
 
 def test_a_stranger_to_a_job_changes_nothing() -> None:
     book = Book()
-    apply(book, state.submit(book, Job(id="j", owner="ana", key="k", ad="[]"))[1])
+    apply_change(book, state.submit(book, BinderJob(id="j", owner="ana", key="k", ad="[]"))[1])
     for name in ("s", "liar"):
-        apply(book, state.begin(Session(name=name, subject="site", ad="[]", heard=0.0)))
-    apply(book, state.give(book, "j", "s"))
+        apply_change(book, state.begin(PilotSession(name=name, subject="site", ad="[]", heard=0.0)))
+    apply_change(book, state.give(book, "j", "s"))
     for name, epoch in (("liar", 1), ("s", 0), ("s", 2)):
         assert not state.ended(book, name, "j", epoch, "[]").jobs
         assert not state.declined(book, name, "j", epoch, "full").jobs

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from matchmaker.pilots.binder.relay import HIGH, End, join
+from matchmaker.pilots.binder.relay import HIGH, RelayEnd, join_ends
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def paired(pairs: int = 1) -> AsyncIterator[list[tuple[Stream, Stream, End, End]]]:
+async def paired(pairs: int = 1) -> AsyncIterator[list[tuple[Stream, Stream, RelayEnd, RelayEnd]]]:
     """Pairs of clients of a proxy; all connections of a pair are real."""
     loop = asyncio.get_running_loop()
-    ends: asyncio.Queue[End] = asyncio.Queue()
+    ends: asyncio.Queue[RelayEnd] = asyncio.Queue()
 
-    class Arriving(End):
+    class Arriving(RelayEnd):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
             ends.put_nowait(self)
@@ -35,7 +35,7 @@ async def paired(pairs: int = 1) -> AsyncIterator[list[tuple[Stream, Stream, End
         first = await ends.get()
         two = await asyncio.open_connection("127.0.0.1", port)
         second = await ends.get()
-        join(first, second)
+        join_ends(first, second)
         made.append((one, two, first, second))
     try:
         yield made
@@ -111,6 +111,6 @@ async def test_a_slow_end_holds_a_bounded_amount_and_slows_no_other_pair() -> No
 def test_only_connected_ends_become_a_pair() -> None:
     async def run() -> None:
         with pytest.raises(ValueError, match="connected"):
-            join(End(), End())
+            join_ends(RelayEnd(), RelayEnd())
 
     asyncio.run(run())

@@ -18,11 +18,11 @@ from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import exchange as exchange_module
 from matchmaker.pilots.binder import state
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.state import Change, Job
+from matchmaker.pilots.binder.state import BinderChange, BinderJob
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connection import ClosedError, dial
-from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role, Scope
+from matchmaker.pilots.wire.protocol import FrameKind, PeerRefusedError, Role, TokenScope
 from tests.pilots.binding import ANY, Pilot, binding, echo, place, token
 from tests.services.slapd import make_certificate
 
@@ -72,7 +72,7 @@ def test_a_job_goes_on_without_its_client(tmp_path: Path) -> None:
                 first = await binder.submit(JOB, "k1")
                 again = await binder.submit(JOB, "k1")
                 assert (first.id, first.stage) == (again.id, "queued")
-                with pytest.raises(RefusedError, match="which has another ad"):
+                with pytest.raises(PeerRefusedError, match="which has another ad"):
                     await binder.submit(ECHO, "k1")
             pilot = Pilot(address)
             await pilot.register()
@@ -186,17 +186,19 @@ def test_a_client_that_waits_is_told_why(tmp_path: Path) -> None:
     async def case() -> None:
         said: list[str] = []
         async with binding(tmp_path) as address:
-            with pytest.raises(RefusedError, match=r"no slot came in 1.2 s: no pilot is connected"):
+            with pytest.raises(
+                PeerRefusedError, match=r"no slot came in 1.2 s: no pilot is connected"
+            ):
                 async with connect.paired(place(address), ECHO, seconds=1.2, waiting=said.append):
                     pass
             pilot = Pilot(address)
             await pilot.register()
             await pilot.slot()
             blast = parse_ad('[ Application = "blast"; Requirements = false ]')
-            with pytest.raises(RefusedError, match="no pilot has the application blast"):
+            with pytest.raises(PeerRefusedError, match="no pilot has the application blast"):
                 async with connect.paired(place(address), blast, seconds=1.2):
                     pass
-            async with connect.admin(place(address, scope=Scope.ADMIN)) as admin:
+            async with connect.admin(place(address, scope=TokenScope.ADMIN)) as admin:
                 status = await admin.status()
                 assert status["jobs"]["cancelled"] == 2
                 assert (status["pilots"], status["slots"]) == (1, 1)
@@ -212,20 +214,20 @@ def test_clients_see_and_end_their_own_jobs_alone(tmp_path: Path) -> None:
             async with connect.binder(place(address, "ana")) as ana:
                 job = await ana.submit(JOB, "k")
                 await ana.submit(JOB, "k2")
-                with pytest.raises(RefusedError, match="2 open jobs"):
+                with pytest.raises(PeerRefusedError, match="2 open jobs"):
                     await ana.submit(JOB, "k3")
-                with pytest.raises(RefusedError, match="1 to 128 printable"):
+                with pytest.raises(PeerRefusedError, match="1 to 128 printable"):
                     await ana.submit(JOB, "k\n")
                 assert (await ana.submit(JOB, "k")).id == job.id
             async with connect.binder(place(address, "eve")) as eve:
-                with pytest.raises(RefusedError, match="no job"):
+                with pytest.raises(PeerRefusedError, match="no job"):
                     await eve.job(job.id)
-                with pytest.raises(RefusedError, match="no job"):
+                with pytest.raises(PeerRefusedError, match="no job"):
                     await eve.cancel(job.id)
                 assert [each async for each in eve.jobs()] == []
-                with pytest.raises(RefusedError, match="may not say status"):
+                with pytest.raises(PeerRefusedError, match="may not say status"):
                     await eve.status()
-            async with connect.admin(place(address, scope=Scope.ADMIN)) as admin:
+            async with connect.admin(place(address, scope=TokenScope.ADMIN)) as admin:
                 assert (await admin.cancel(job.id, "enough")).reason == "enough"
                 assert len([each async for each in admin.jobs()]) == 2
 
@@ -243,15 +245,15 @@ def test_lists_come_in_parts(tmp_path: Path) -> None:
 
 def test_a_revoked_token_is_refused_also_after_a_restart(tmp_path: Path) -> None:
     async def case() -> None:
-        text = token(Scope.CLIENT, id="t7")
+        text = token(TokenScope.CLIENT, id="t7")
         async with binding(tmp_path) as address:
             (await dial(address, text, Role.CLIENT)).close("")
-            async with connect.admin(place(address, scope=Scope.ADMIN)) as admin:
+            async with connect.admin(place(address, scope=TokenScope.ADMIN)) as admin:
                 await admin.revoke("t7", time.time() + 100)
-            with pytest.raises(RefusedError, match="revoked"):
+            with pytest.raises(PeerRefusedError, match="revoked"):
                 await dial(address, text, Role.CLIENT)
         async with binding(tmp_path) as address:
-            with pytest.raises(RefusedError, match="revoked"):
+            with pytest.raises(PeerRefusedError, match="revoked"):
                 await dial(address, text, Role.CLIENT)
 
     run(case())
@@ -274,13 +276,17 @@ def test_what_a_peer_may_not_say_is_refused_in_words(
     tmp_path: Path, role: Role, frames: list[tuple[FrameKind, dict[str, Any]]]
 ) -> None:
     async def case() -> None:
-        scopes = {Role.CLIENT: Scope.CLIENT, Role.PILOT: Scope.PILOT, Role.SLOT: Scope.SESSION}
+        scopes = {
+            Role.CLIENT: TokenScope.CLIENT,
+            Role.PILOT: TokenScope.PILOT,
+            Role.SLOT: TokenScope.SESSION,
+        }
         scope = scopes[role]
         async with binding(tmp_path) as address:
             connection = await dial(address, token(scope), role)
             for kind, fields in frames:
                 connection.send(kind, **fields)
-            with pytest.raises(RefusedError):
+            with pytest.raises(PeerRefusedError):
                 await connection.expect(FrameKind.ALIVE, 10)
 
     run(case())
@@ -296,7 +302,7 @@ def test_a_session_belongs_to_the_token_that_began_it(tmp_path: Path) -> None:
             thief.session = pilot.session
             assert (await thief.register()).kind is FrameKind.OVER
             slot = await thief.slot()
-            with pytest.raises(RefusedError, match="session is over"):
+            with pytest.raises(PeerRefusedError, match="session is over"):
                 await slot.expect(FrameKind.PAIRED, 10)
             pilot.close()
 
@@ -306,7 +312,10 @@ def test_a_session_belongs_to_the_token_that_began_it(tmp_path: Path) -> None:
 def test_a_peer_that_floods_or_is_silent_slows_nobody(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
-            flooding, silent = Pilot(address), await dial(address, token(Scope.PILOT), Role.PILOT)
+            flooding, silent = (
+                Pilot(address),
+                await dial(address, token(TokenScope.PILOT), Role.PILOT),
+            )
             await flooding.register()
 
             async def flood() -> None:
@@ -336,7 +345,7 @@ def test_a_peer_that_floods_or_is_silent_slows_nobody(tmp_path: Path) -> None:
 def test_a_client_that_leaves_while_it_waits_takes_no_slot(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
-            connection = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            connection = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
             connection.send(FrameKind.CONNECT, ad=str(ECHO), seconds=60)
             async with connect.binder(place(address)) as binder:
                 jobs: list[connect.JobFacts] = []
@@ -381,7 +390,7 @@ def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
     server.load_cert_chain(own.certificate, own.key)
 
     async def case() -> None:
-        tls = connect.authorities([str(own.certificate)])
+        tls = connect.tls_context([str(own.certificate)])
         async with binding(tmp_path, tls=server) as address:
             pilot = Pilot(address)
             pilot.tls = tls
@@ -397,11 +406,11 @@ def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
             await serving
             with pytest.raises(ssl.SSLCertVerificationError):
                 await dial(
-                    address, token(Scope.CLIENT), Role.CLIENT,
-                    connect.authorities([str(other.certificate)]),
+                    address, token(TokenScope.CLIENT), Role.CLIENT,
+                    connect.tls_context([str(other.certificate)]),
                 )  # fmt: skip
             with pytest.raises((ClosedError, TimeoutError, OSError)):
-                await dial(address, token(Scope.CLIENT), Role.CLIENT)
+                await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
             pilot.close()
 
     run(case())
@@ -423,7 +432,7 @@ def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.Mo
         async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
             monkeypatch.setattr(Tables, "write", write)
             submitted = asyncio.create_task(binder.submit(JOB, "k"))
-            async with connect.admin(place(address, scope=Scope.ADMIN)) as admin:
+            async with connect.admin(place(address, scope=TokenScope.ADMIN)) as admin:
                 while "disk is full" not in (await admin.status())["trouble"]:
                     assert not submitted.done()
             assert not submitted.done()
@@ -442,7 +451,7 @@ def test_an_ad_that_grows_as_it_is_written_anew_is_refused(tmp_path: Path, attac
             pilot = Pilot(address)
             await pilot.register()
             await pilot.slot()
-            client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+            client = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
             if attached:
                 client.send(FrameKind.CONNECT, ad=text, seconds=5)
             else:
@@ -457,9 +466,9 @@ def test_an_ad_that_grows_as_it_is_written_anew_is_refused(tmp_path: Path, attac
 
 def test_a_job_that_is_too_long_to_be_given_harms_no_other(tmp_path: Path) -> None:
     async def case() -> None:
-        stored = Job(id="long", owner="ana", key="long", ad=f'[ A = "{"x" * 270_000}" ]')
+        stored = BinderJob(id="long", owner="ana", key="long", ad=f'[ A = "{"x" * 270_000}" ]')
         tables = Tables(tmp_path / "binder.db")
-        tables.write(Change(jobs=(stored,)))
+        tables.write(BinderChange(jobs=(stored,)))
         tables.close()
         async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
             pilot = Pilot(address)
@@ -496,7 +505,9 @@ def test_who_asks_again_and_again_leaves_nothing_behind(tmp_path: Path) -> None:
     async def case() -> None:
         tables = Tables(tmp_path / "binder.db")
         exchange = Exchange(tables, lease=5.0, clock=time.monotonic)
-        exchange.post(state.submit(exchange.book, Job(id="1", owner="ana", key="1", ad="[]"))[1])
+        exchange.post(
+            state.submit(exchange.book, BinderJob(id="1", owner="ana", key="1", ad="[]"))[1]
+        )
         for _ in range(10):
             await exchange.all_ended(["1"], 0.001)
         await asyncio.sleep(0)
@@ -573,7 +584,7 @@ def test_reasons_that_take_long_keep_no_job_from_the_storage(
         async with binding(tmp_path) as address, connect.binder(place(address)) as binder:
             waiting = []
             for _ in range(40):
-                client = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+                client = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
                 client.send(FrameKind.CONNECT, ad=str(JOB), seconds=0)
                 waiting.append(client)
             try:

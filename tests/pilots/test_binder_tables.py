@@ -16,7 +16,14 @@ from matchmaker.delegation import LedgerError
 from matchmaker.delegation.database import TakenError
 from matchmaker.delegation.errors import DamagedError
 from matchmaker.pilots.binder import state, tables
-from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.binder.state import (
+    BinderChange,
+    BinderJob,
+    Book,
+    JobStage,
+    PilotSession,
+    apply_change,
+)
 from matchmaker.pilots.binder.tables import SupersededError, Tables
 from tests.delegation.postgres import postgres
 from tests.services.daemons import ServiceUnavailable
@@ -54,12 +61,12 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         each.close()
 
 
-def job(id_: str = "j", **changed: Any) -> Job:
-    plain = Job(id=id_, owner="ana", key=id_, ad='[ a = "é\\n" ]')
+def job(id_: str = "j", **changed: Any) -> BinderJob:
+    plain = BinderJob(id=id_, owner="ana", key=id_, ad='[ a = "é\\n" ]')
     return attrs.evolve(plain, **changed)
 
 
-SESSION = Session(name="s", subject="site", ad="[ Cpus = 4 ]", owners="ana ben", heard=7.0)
+SESSION = PilotSession(name="s", subject="site", ad="[ Cpus = 4 ]", owners="ana ben", heard=7.0)
 
 
 def test_a_restart_goes_on_from_what_was_stored(again: Open) -> None:
@@ -70,30 +77,30 @@ def test_a_restart_goes_on_from_what_was_stored(again: Open) -> None:
         state.submit(book, job("b"))[1],
         state.submit(book, job("c", detached=False))[1],
     ):
-        apply(book, change)
+        apply_change(book, change)
         stored.write(change)
     for id_ in ("a", "c"):
         change = state.give(book, id_, "s")
-        apply(book, change)
+        apply_change(book, change)
         stored.write(change)
-    later, lost = state.restored(*again().read(), now=100.0)
+    later, lost = state.restore(*again().read(), now=100.0)
     assert later.jobs == book.jobs
     assert later.sessions == {"s": attrs.evolve(SESSION, heard=100.0)}
     assert [each.id for each in lost.jobs] == ["c"]
     assert not state.expire(later, 109.0, 10.0)
     again_queued = state.expire(later, 111.0, 10.0)
-    assert {each.id: each.stage for each in again_queued.jobs}["a"] is Stage.QUEUED
+    assert {each.id: each.stage for each in again_queued.jobs}["a"] is JobStage.QUEUED
 
 
 def test_a_session_that_was_soon_over_is_not_kept(again: Open) -> None:
-    again().write(Change(jobs=(job(),), begun=(SESSION,), over=("s",)))
+    again().write(BinderChange(jobs=(job(),), begun=(SESSION,), over=("s",)))
     assert again().read() == ([job()], [])
 
 
 def test_many_jobs_are_stored_at_once(again: Open) -> None:
     many = tuple(job(f"j{n:04}") for n in range(1200))
-    again().write(Change(jobs=many))
-    again().write(Change(jobs=tuple(attrs.evolve(each, epoch=1) for each in many)))
+    again().write(BinderChange(jobs=many))
+    again().write(BinderChange(jobs=tuple(attrs.evolve(each, epoch=1) for each in many)))
     found, _ = again().read()
     assert {each.epoch for each in found} == {1}
     again().forget([each.id for each in many[1:]])
@@ -102,9 +109,9 @@ def test_many_jobs_are_stored_at_once(again: Open) -> None:
 
 def test_one_owner_has_one_job_of_a_key(again: Open) -> None:
     stored = again()
-    stored.write(Change(jobs=(job("a", key="k"),)))
+    stored.write(BinderChange(jobs=(job("a", key="k"),)))
     with pytest.raises(TakenError):
-        stored.write(Change(jobs=(job("b", key="k"), job("c"))))
+        stored.write(BinderChange(jobs=(job("b", key="k"), job("c"))))
     assert [each.id for each in stored.read()[0]] == ["a"]
 
 
@@ -168,7 +175,7 @@ def test_a_token_is_used_once(again: Open) -> None:
 )
 def test_damaged_rows_are_named(tmp_path: Path, column: str, value: str) -> None:
     stored = Tables(tmp_path / "b.db")
-    stored.write(Change(jobs=(job(),)))
+    stored.write(BinderChange(jobs=(job(),)))
     with sqlite3.connect(tmp_path / "b.db") as raw:
         raw.execute(f"UPDATE binder_jobs SET {column} = {value}")  # noqa: S608 - ours
     with pytest.raises(DamagedError, match="a row of the binder is damaged"):
@@ -186,18 +193,18 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 def test_only_the_binder_that_read_last_can_write(again: Open) -> None:
     first, second = again(), again()
     first.read()
-    first.write(Change(jobs=(job("a"),)))
+    first.write(BinderChange(jobs=(job("a"),)))
     second.read()
     with pytest.raises(SupersededError, match="another binder"):
-        first.write(Change(jobs=(job("b"),)))
-    second.write(Change(jobs=(job("c"),)))
+        first.write(BinderChange(jobs=(job("b"),)))
+    second.write(BinderChange(jobs=(job("c"),)))
     assert sorted(each.id for each in second.read()[0]) == ["a", "c"]
 
 
 def test_a_change_may_be_stored_twice(again: Open) -> None:
     table = again()
-    session = Session(name="s", subject="p", ad="[]", heard=1.0)
-    change = Change(jobs=(job("a"),), begun=(session,))
+    session = PilotSession(name="s", subject="p", ad="[]", heard=1.0)
+    change = BinderChange(jobs=(job("a"),), begun=(session,))
     table.write(change)
     table.write(change)
     assert [each.id for each in table.read()[0]] == ["a"]

@@ -16,22 +16,22 @@ import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.binder import admission
-from matchmaker.pilots.binder.admission import own_key
-from matchmaker.pilots.node.pilot import Pilot as NodePilot
-from matchmaker.pilots.node.slots import Node, Resources
-from matchmaker.pilots.node.works import Settings
+from matchmaker.pilots.binder.admission import load_key
+from matchmaker.pilots.node.pilot import PilotAgent as NodePilot
+from matchmaker.pilots.node.slots import NodeResources, NodeState
+from matchmaker.pilots.node.works import PilotSettings
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connect import Place
+from matchmaker.pilots.wire.connect import BinderAddress
 from matchmaker.pilots.wire.connection import ClosedError, dial
 from matchmaker.pilots.wire.protocol import (
     FrameKind,
-    RefusedError,
+    PeerRefusedError,
     Role,
-    Scope,
     TokenError,
-    parted,
+    TokenScope,
     read_token,
-    signed,
+    signature_of,
+    split_token,
 )
 from tests.pilots.binding import Pilot, binding, place, token
 from tests.pilots.real import COMMAND, Grid, grid
@@ -60,7 +60,7 @@ async def stage(address: str, owner: str, id_: str) -> str:
 
 def test_a_token_buys_one_registration(tmp_path: Path) -> None:
     async def case() -> None:
-        bought = token(Scope.PILOT)
+        bought = token(TokenScope.PILOT)
         async with binding(tmp_path) as address:
             first, second = Pilot(address), Pilot(address)
             first.token = second.token = bought
@@ -71,7 +71,7 @@ def test_a_token_buys_one_registration(tmp_path: Path) -> None:
             # Nor does it allow to come back as that pilot, or to offer its slots.
             second.session = first.session
             assert (await second.register()).kind is FrameKind.OVER
-            with pytest.raises(RefusedError, match="scope pilot does not allow 'slot'"):
+            with pytest.raises(PeerRefusedError, match="scope pilot does not allow 'slot'"):
                 await dial(address, bought, Role.SLOT)
             # With what it bought, the pilot does both.
             assert (await first.register()).kind is FrameKind.REGISTERED
@@ -91,7 +91,7 @@ def test_a_token_buys_one_registration(tmp_path: Path) -> None:
 
 def test_a_pilot_whose_answer_was_lost_registers_again(tmp_path: Path) -> None:
     async def case() -> None:
-        bought = token(Scope.PILOT)
+        bought = token(TokenScope.PILOT)
         async with binding(tmp_path) as address:
             pilot = Pilot(address, nonce="of its memory")
             pilot.token = bought
@@ -122,10 +122,10 @@ def test_a_revoked_token_ends_what_it_bought(tmp_path: Path) -> None:
         async with binding(tmp_path) as address:
             pilot = Pilot(address)
             await pilot.register()
-            id_ = read_token(parted(pilot.token)[0]).id
-            async with connect.admin(place(address, "boss", Scope.ADMIN)) as admin:
+            id_ = read_token(split_token(pilot.token)[0]).id
+            async with connect.admin(place(address, "boss", TokenScope.ADMIN)) as admin:
                 await admin.revoke(id_, 9e9)
-            with pytest.raises(RefusedError, match="revoked"):
+            with pytest.raises(PeerRefusedError, match="revoked"):
                 await dial(address, pilot.token, Role.SLOT)
 
     run(case())
@@ -135,18 +135,18 @@ def test_a_revoked_token_ends_the_connections_that_it_has(tmp_path: Path) -> Non
     """Of whoever stole it, too, who would never let go."""
 
     async def case() -> None:
-        stolen = token(Scope.CLIENT)
+        stolen = token(TokenScope.CLIENT)
         async with binding(tmp_path) as address:
             pilot = Pilot(address)
             await pilot.register()
             slot = await pilot.slot()
             client = await dial(address, stolen, Role.CLIENT)
-            other = await dial(address, token(Scope.CLIENT), Role.CLIENT)
-            async with connect.admin(place(address, "boss", Scope.ADMIN)) as admin:
+            other = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
+            async with connect.admin(place(address, "boss", TokenScope.ADMIN)) as admin:
                 for each in (pilot.token, stolen):
-                    await admin.revoke(read_token(parted(each)[0]).id, 9e9)
+                    await admin.revoke(read_token(split_token(each)[0]).id, 9e9)
             for connection in (pilot.control, slot, client):
-                with pytest.raises(RefusedError, match="revoked"):
+                with pytest.raises(PeerRefusedError, match="revoked"):
                     await connection.expect(FrameKind.DONE, 10)
             other.send(FrameKind.ASK, jobs=[], seconds=0)
             await other.expect(FrameKind.JOBS, 10)
@@ -160,13 +160,13 @@ def test_a_slot_with_a_target_of_its_own_is_refused(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
             pilot = Pilot(address)
-            pilot.token = token(Scope.PILOT, owners=("ana",))
+            pilot.token = token(TokenScope.PILOT, owners=("ana",))
             await pilot.register()
             id_ = await submitted(address, "ben", "k")
             slot = await dial(address, pilot.token, Role.SLOT)
             ad = '[ TARGET = [ Owner = "ana" ]; Requirements = true ]'
             slot.send(FrameKind.OFFER, session=pilot.session, slot="s", ad=ad)
-            with pytest.raises(RefusedError, match="jobs of others than the pilot's owners"):
+            with pytest.raises(PeerRefusedError, match="jobs of others than the pilot's owners"):
                 await slot.expect(FrameKind.PAIRED, 10)
             assert await stage(address, "ben", id_) == "queued"
 
@@ -177,7 +177,7 @@ def test_a_pilot_with_owners_gets_nobody_elses_jobs(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
             pilot = Pilot(address)
-            pilot.token = token(Scope.PILOT, owners=("ana", "ben"))
+            pilot.token = token(TokenScope.PILOT, owners=("ana", "ben"))
             await pilot.register()
             others = [await submitted(address, owner, "k") for owner in ("eve", "Ana", "an")]
             slot = await pilot.slot()
@@ -255,25 +255,27 @@ def test_two_owners_at_once_do_not_share_a_pilot(tmp_path: Path) -> None:
 def test_a_factory_gets_tokens_of_pilots_and_nothing_else(tmp_path: Path) -> None:
     async def case() -> None:
         async with binding(tmp_path) as address:
-            secret = token(Scope.FACTORY, "factory", owners=("ana", "ben"))
-            where = Place(address=address, token=secret)
+            secret = token(TokenScope.FACTORY, "factory", owners=("ana", "ben"))
+            where = BinderAddress(address=address, token=secret)
             async with connect.factory(where) as binder:
                 made = await binder.pilot_token("p1", owners=["ana"], seconds=60)
-                said = read_token(parted(made)[0])
-                assert (said.scope, said.subject, said.owners) == (Scope.PILOT, "p1", ("ana",))
+                said = read_token(split_token(made)[0])
+                assert (said.scope, said.subject, said.owners) == (TokenScope.PILOT, "p1", ("ana",))
                 both = await binder.pilot_token("p2", seconds=60)
-                assert read_token(parted(both)[0]).owners == ("ana", "ben")
-                assert read_token(parted(both)[0]).id != said.id
-                with pytest.raises(RefusedError, match="eve is no owner of this factory's"):
+                assert read_token(split_token(both)[0]).owners == ("ana", "ben")
+                assert read_token(split_token(both)[0]).id != said.id
+                with pytest.raises(PeerRefusedError, match="eve is no owner of this factory's"):
                     await binder.pilot_token("p1", owners=["eve"], seconds=60)
-                with pytest.raises(RefusedError, match="seconds: above 0"):
+                with pytest.raises(PeerRefusedError, match="seconds: above 0"):
                     await binder.pilot_token("p1", seconds=1e9)
-                with pytest.raises((RefusedError, ClosedError), match="factory may not say submit"):
+                with pytest.raises(
+                    (PeerRefusedError, ClosedError), match="factory may not say submit"
+                ):
                     await binder.submit(JOB, "k")
             pilot = Pilot(address)
             pilot.token = made
             assert (await pilot.register()).kind is FrameKind.REGISTERED
-            with pytest.raises(RefusedError, match="does not allow"):
+            with pytest.raises(PeerRefusedError, match="does not allow"):
                 await dial(address, secret, Role.PILOT)
 
     run(case())
@@ -381,7 +383,7 @@ async def searched(made: Grid, folder: Path, canary: str) -> dict[str, Any]:
         Cmd=sys.executable, Arguments=["-c", SEARCH, made.address, str(folder)],
         Env=ClassAd(PYTHONPATH=os.pathsep.join(sys.path), CANARY=canary), Requirements=True,
     )  # fmt: skip
-    where = Place(address=made.address, token=made.token(Scope.CLIENT, subject="eve"))
+    where = BinderAddress(address=made.address, token=made.token(TokenScope.CLIENT, subject="eve"))
     async with connect.binder(where) as binder:
         job = await binder.submit(ad, "k")
         job = await binder.job(job.id, seconds=100)
@@ -397,7 +399,7 @@ def test_a_job_finds_no_token_and_no_session(tmp_path: Path) -> None:
         bought = made.pilot_token()
         secret = bought.read_text()
         # A token that somebody of this account left where anybody of it may read it.
-        canary = made.token(Scope.CLIENT, subject="canary")
+        canary = made.token(TokenScope.CLIENT, subject="canary")
         work = tmp_path / "work"
         work.mkdir()
         (work / "left").write_text("a file of somebody")
@@ -423,7 +425,7 @@ def test_a_job_finds_no_token_and_no_session(tmp_path: Path) -> None:
     # It looks well: it finds what lies open.
     assert {"command lines", "environment", "memory", "files"} <= set(found["looked"])
     # Other tests have binders on this machine; the tokens of this one are signed with its key.
-    key = own_key(tmp_path / "key")
+    key = load_key(tmp_path / "key")
     ours = [text for text in found["tokens"] if sealed(key, text)]
     assert ours == [canary]
     assert found["tokens"][canary] == ["RefusedError", "RefusedError"]
@@ -434,14 +436,14 @@ def test_a_job_finds_no_token_and_no_session(tmp_path: Path) -> None:
 
 def sealed(key: bytes, text: str) -> bool:
     try:
-        said, seal = parted(text)
+        said, seal = split_token(text)
     except TokenError:
         return False
-    return signed(key, said) == seal
+    return signature_of(key, said) == seal
 
 
 async def ran(made: Grid, owner: str) -> None:
-    where = Place(address=made.address, token=made.token(Scope.CLIENT, subject=owner))
+    where = BinderAddress(address=made.address, token=made.token(TokenScope.CLIENT, subject=owner))
     async with connect.binder(where) as binder:
         job = await binder.submit(JOB, "k")
         assert (await binder.job(job.id, seconds=60)).stage == "ended"
@@ -473,10 +475,10 @@ def test_a_pilot_renews_what_its_token_bought(
 
     async def case() -> None:
         async with binding(tmp_path, lease=1.0) as address:
-            where = Place(address=address, token=token(Scope.PILOT))
+            where = BinderAddress(address=address, token=token(TokenScope.PILOT))
             stop = asyncio.Event()
-            node = Node(total=Resources(cpus=1, memory=100), most=1)
-            how = Settings(place=where, directory=tmp_path, node=node, machine=ClassAd())
+            node = NodeState(total=NodeResources(cpus=1, memory=100), most=1)
+            how = PilotSettings(place=where, directory=tmp_path, node=node, machine=ClassAd())
             living = asyncio.create_task(NodePilot(how, print).live(stop))
             await asyncio.sleep(6)
             async with connect.binder(place(address)) as binder:

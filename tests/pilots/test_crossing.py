@@ -12,7 +12,7 @@ from pathlib import Path
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.protocol import Scope
+from matchmaker.pilots.wire.protocol import TokenScope
 from tests.pilots.binding import binding, place, token
 
 PAIRS = int(os.environ.get("PAIRS", "300"))
@@ -55,7 +55,7 @@ def test_pairs_under_load_get_their_own_bytes_and_no_other(tmp_path: Path) -> No
 
     async def case() -> None:
         async with binding(tmp_path, lease=300.0) as address:
-            tokens = [token(Scope.PILOT, f"p{number}") for number in range(PILOTS)]
+            tokens = [token(TokenScope.PILOT, f"p{number}") for number in range(PILOTS)]
             words = (sys.executable, "-m", "tests.pilots.farm", address, str(tmp_path), *tokens)
             farm = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE)
             assert farm.stdin is not None

@@ -525,7 +525,7 @@ def test_each_pilot_gets_a_token_which_the_factory_removes_again(
             return f"token of {key} for {seconds:.0f}"
 
     @contextlib.asynccontextmanager
-    async def answers(place: connect.Place) -> AsyncIterator[Answers]:
+    async def answers(place: connect.BinderAddress) -> AsyncIterator[Answers]:
         assert (place.address, place.token) == ("localhost:1", "secret")
         yield Answers()
 

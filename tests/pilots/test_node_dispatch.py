@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.node.running import converse
-from matchmaker.pilots.node.task import Result, Task, TaskError, TaskLimits, task
+from matchmaker.pilots.node.running import run_with_client
+from matchmaker.pilots.node.task import Task, TaskError, TaskLimits, TaskResult, task_of_ad
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.connection import Stream
+from matchmaker.pilots.wire.connection import PairStream
 from tests.pilots.real import grid
 
 
@@ -23,8 +23,8 @@ def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
 ) -> None:
     floods = Task(id="t", argv=("/usr/bin/yes",), limits=TaskLimits(seconds=1.5))
 
-    async def case() -> Result:
-        stream = Stream()
+    async def case() -> TaskResult:
+        stream = PairStream()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: stream, "127.0.0.1", 0)
         with socket.create_connection(server.sockets[0].getsockname()) as client:
@@ -33,7 +33,7 @@ def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
             async with asyncio.timeout(30):
                 while stream._transport is None:  # noqa: ASYNC110 - a stream says nothing of it
                     await asyncio.sleep(0.01)
-                found = await converse(floods, tmp_path, stream, parse_ad("[]"), started=id)
+                found = await run_with_client(floods, tmp_path, stream, parse_ad("[]"), started=id)
             server.close()
             return found
 
@@ -44,20 +44,20 @@ def test_a_client_that_never_reads_keeps_no_slot_beyond_its_time(
 @pytest.mark.parametrize("word", ["handler:os:abort", "handler:unittest.__main__:main"])
 def test_a_client_names_no_handler(word: str) -> None:
     with pytest.raises(TaskError, match="site"):
-        task("t", parse_ad(f'[ Cmd = "{word}" ]'), {})
+        task_of_ad("t", parse_ad(f'[ Cmd = "{word}" ]'), {})
 
 
 def test_what_is_checked_is_what_runs() -> None:
     ad = parse_ad('[ Cmd = ifThenElse(random(2) == 0, "/bin/true", "handler:os:abort") ]')
     for _ in range(100):
         with suppress(TaskError):
-            assert task("t", ad, {}).argv == ("/bin/true",)
+            assert task_of_ad("t", ad, {}).argv == ("/bin/true",)
 
 
 @pytest.mark.parametrize("env", ["3", '"A=b"', '{ "A=b" }', "undefined", "[ A = 3 ]", "error"])
 def test_an_environment_is_an_ad_of_strings(env: str) -> None:
     with pytest.raises(TaskError, match="Env"):
-        task("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})
+        task_of_ad("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})
 
 
 # The pilot that loads it waits for less long than half a minute for what cannot be ended.

@@ -17,8 +17,14 @@ import pytest
 
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.isolation import Group, dividing, group_of, limit, own_group
-from matchmaker.pilots.node.keeper import account, ungroup
+from matchmaker.pilots.node.isolation import (
+    ControlGroup,
+    dividing_group,
+    group_of,
+    limit_memory,
+    own_group,
+)
+from matchmaker.pilots.node.keeper import group_usage, remove_group
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import TaskLimits
 from matchmaker.pilots.wire import connect
@@ -54,7 +60,7 @@ def group() -> Iterator[Path]:
             pytest.skip("this kernel ends no control groups")
         yield made
     finally:
-        ungroup(made)
+        remove_group(made)
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -92,7 +98,7 @@ def test_who_flees_is_frozen_goes_on_and_is_killed(tmp_path: Path, group: Path) 
         found = await started.result()
         assert found.reason == "enough"
 
-    with dividing(group):
+    with dividing_group(group):
         bounded(case())
     assert not named(str(counter))
     assert tasks(group) == []
@@ -105,7 +111,7 @@ def test_a_task_that_leaves_its_keepers_family_is_killed_by_its_group(group: Pat
     with subprocess.Popen(["/bin/sh", "-c", ENTERS, "sh", str(group), *words]) as process:
         until(lambda: named(f"{mark}-fled"))
         # No process has this number: no signal reaches anybody.
-        family = Group((1 << 22) + 1, group)
+        family = ControlGroup((1 << 22) + 1, group)
         assert family.members() == []
         family.kill()
         assert process.wait(20) == -signal.SIGKILL
@@ -116,7 +122,7 @@ def test_processor_time_is_the_groups(tmp_path: Path, group: Path) -> None:
     burns = "import os, time\nif os.fork(): os._exit(0)\nwhile time.process_time() < 0.3: pass"
     waits = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]]);"
     waits += "import time; time.sleep(0.8)"
-    with dividing(group):
+    with dividing_group(group):
         found = bounded(run(python(waits, burns), tmp_path))
     assert found.exit == 0
     assert found.cpu >= 0.3
@@ -124,7 +130,7 @@ def test_processor_time_is_the_groups(tmp_path: Path, group: Path) -> None:
 
 
 def test_a_program_that_cannot_run_leaves_no_group(tmp_path: Path, group: Path) -> None:
-    with dividing(group):
+    with dividing_group(group):
         assert "No such file" in bounded(run(task("/no/x"), tmp_path)).reason
         missing = python("", files={"a": tmp_path / "missing"})
         assert "could not be started" in bounded(run(missing, tmp_path)).reason
@@ -140,7 +146,7 @@ def test_groups_that_a_task_makes_in_its_own_go_too(tmp_path: Path, group: Path)
         "process = subprocess.Popen(['sleep', '600'])\n"
         "(mine / 'a' / 'b' / 'cgroup.procs').write_text(str(process.pid))\n"
     )
-    with dividing(group):
+    with dividing_group(group):
         assert bounded(run(python(text), tmp_path)).exit == 0
     assert tasks(group) == []
 
@@ -149,8 +155,8 @@ PILOT = """
 import asyncio, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
-from matchmaker.pilots.node.isolation import dividing
-from matchmaker.pilots.node.isolation import adopting
+from matchmaker.pilots.node.isolation import dividing_group
+from matchmaker.pilots.node.isolation import adopting_orphans
 from matchmaker.pilots.node.task import Task
 async def main():
     given = Task(id="t", argv=(sys.executable, "-c", sys.argv[2], sys.argv[3]))
@@ -159,7 +165,7 @@ async def main():
     started.suspend()
     print(started._keeper.pid, flush=True)
     print((await started.result()).reason, flush=True)
-with adopting(), dividing(Path(sys.argv[4])):
+with adopting_orphans(), dividing_group(Path(sys.argv[4])):
     asyncio.run(main())
 """
 
@@ -221,22 +227,22 @@ def test_memory_is_bounded_and_counted_where_the_kernel_does(tmp_path: Path) -> 
         ("cpu.stat", "usage_usec 2500000\nuser_usec 1\n"),
     ):  # fmt: skip
         (tmp_path / name).write_text(text)
-    limit(tmp_path, None)
+    limit_memory(tmp_path, None)
     assert (tmp_path / "memory.max").read_text() == "max\n"
-    limit(tmp_path, 1 << 20)
+    limit_memory(tmp_path, 1 << 20)
     assert (tmp_path / "memory.max").read_text().startswith("1048576")
     assert (tmp_path / "memory.oom.group").read_text().startswith("1")
-    assert Group(1 << 22, tmp_path).memory() == 4096
-    assert account(tmp_path) == {"cpu": 2.5, "memory": 8192, "starved": 2}
+    assert ControlGroup(1 << 22, tmp_path).memory() == 4096
+    assert group_usage(tmp_path) == {"cpu": 2.5, "memory": 8192, "starved": 2}
     (tmp_path / "memory.current").unlink()
     with subprocess.Popen(["sleep", "60"]) as childless:
-        assert Group(childless.pid, tmp_path).memory() == 0
+        assert ControlGroup(childless.pid, tmp_path).memory() == 0
         childless.kill()
 
 
 def test_a_limit_of_memory_is_kept_in_a_group_too(tmp_path: Path, group: Path) -> None:
     text = "x = bytes(b'x' * (300 << 20)); import time; time.sleep(600)"
-    with dividing(group):
+    with dividing_group(group):
         found = bounded(run(python(text, limits=TaskLimits(memory=100 << 20)), tmp_path))
     assert "memory" in found.reason
     assert found.exit is None

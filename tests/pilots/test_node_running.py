@@ -18,8 +18,8 @@ import pytest
 
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.keeper import processes
-from matchmaker.pilots.node.running import Running, run
-from matchmaker.pilots.node.task import Result, Task, TaskLimits
+from matchmaker.pilots.node.running import RunningTask, run
+from matchmaker.pilots.node.task import Task, TaskLimits, TaskResult
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ def test_a_missing_file_or_a_full_disk_gives_a_reason(
 def test_processes_that_flee_are_ended_with_the_task(tmp_path: Path, seconds: str) -> None:
     mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
 
-    def soon(started: Running) -> None:
+    def soon(started: RunningTask) -> None:
         asyncio.get_running_loop().call_later(1.0, started.end, "enough", 0.3)
 
     found = bounded(run(python(FLEES, mark, seconds), tmp_path, started=soon))
@@ -165,7 +165,7 @@ def test_a_program_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     began = time.monotonic()
     given = python(text + "time.sleep(600)", limits=TaskLimits(seconds=0.5))
 
-    def soon(started: Running) -> None:
+    def soon(started: RunningTask) -> None:
         asyncio.get_running_loop().call_later(0.5, started.end, "enough", 0.2)
 
     found = bounded(run(given, tmp_path, started=soon))
@@ -239,7 +239,7 @@ for number in range(10_000): print(number, flush=True); time.sleep(0.01)
 
 
 def test_a_suspended_task_can_be_ended(tmp_path: Path) -> None:
-    async def case() -> Result:
+    async def case() -> TaskResult:
         started = await running.start(task("/bin/sleep", "600"), tmp_path)
         started.suspend()
         started.end("enough", 5.0)
@@ -266,7 +266,7 @@ import asyncio, os, sys
 from pathlib import Path
 from matchmaker.pilots.node import running
 from matchmaker.pilots.node.keeper import processes
-from matchmaker.pilots.node.isolation import adopting
+from matchmaker.pilots.node.isolation import adopting_orphans
 from matchmaker.pilots.node.task import TaskLimits, Task
 async def main():
     limits = TaskLimits(seconds=float(sys.argv[4]) if len(sys.argv) > 4 else None)
@@ -277,7 +277,7 @@ async def main():
     found = await started.result()
     print(found.reason, flush=True)
     print("over", flush=True)
-with adopting():
+with adopting_orphans():
     asyncio.run(main())
 """
 

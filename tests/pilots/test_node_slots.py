@@ -14,10 +14,10 @@ from matchmaker.classad import ClassAd, parse_ad, parse_expr
 from matchmaker.matching.pair import match
 from matchmaker.pilots.node.slots import (
     FOREGROUND,
-    Node,
-    Policy,
-    Resources,
-    judge,
+    NodeResources,
+    NodeState,
+    SitePolicy,
+    apply_policy,
     leave,
     offers,
     request,
@@ -41,9 +41,10 @@ JOBS = st.fixed_dictionaries(
 class Slots(RuleBasedStateMachine):
     @initialize(cpus=st.integers(1, 6), most=st.integers(1, 4), reserved=st.integers(0, 2))
     def begins(self, cpus: int, most: int, reserved: int) -> None:
-        self.node = Node(
-            total=Resources(cpus=cpus, memory=200, disk=20, gpus=1), most=most, reserved=reserved,
-            policy=Policy(
+        self.node = NodeState(
+            total=NodeResources(cpus=cpus, memory=200, disk=20, gpus=1), most=most,
+            reserved=reserved,
+            policy=SitePolicy(
                 suspend=parse_expr("TARGET.Calm"), resume=parse_expr("MY.JobSeconds > 5"),
                 rank=parse_expr("TARGET.RequestMemory"),
             ),
@@ -81,12 +82,12 @@ class Slots(RuleBasedStateMachine):
     @rule(seconds=st.floats(0, 10))
     def time_goes_on(self, seconds: float) -> None:
         known = {each.job: seconds for each in self.node.claims}
-        self.node = judge(self.node, MACHINE, known)
+        self.node = apply_policy(self.node, MACHINE, known)
 
     @invariant()
     def nothing_is_taken_twice(self) -> None:
         if hasattr(self, "node"):
-            assert Resources().within(self.node.free)
+            assert NodeResources().within(self.node.free)
 
     @invariant()
     def nobody_stands_still_without_need(self) -> None:
@@ -116,20 +117,20 @@ TestSlots.settings = settings(max_examples=300, stateful_step_count=25, deadline
 
 
 def test_what_a_policy_ends_is_marked() -> None:
-    node = Node(
-        total=Resources(cpus=1, memory=9), most=1,
-        policy=Policy(preempt=parse_expr("MY.JobSeconds > 10 && TARGET.Long")),
+    node = NodeState(
+        total=NodeResources(cpus=1, memory=9), most=1,
+        policy=SitePolicy(preempt=parse_expr("MY.JobSeconds > 10 && TARGET.Long")),
     )  # fmt: skip
     taken = take(node, "1", ClassAd(Long=True))
     assert taken is not None
-    assert not judge(taken, MACHINE, {"1": 9.0}).claims[0].preempted
-    assert judge(taken, MACHINE, {"1": 11.0}).claims[0].preempted
+    assert not apply_policy(taken, MACHINE, {"1": 9.0}).claims[0].preempted
+    assert apply_policy(taken, MACHINE, {"1": 11.0}).claims[0].preempted
 
 
 def test_a_policy_says_who_may_start() -> None:
-    node = Node(
-        total=Resources(cpus=1, memory=9), most=1,
-        policy=Policy(start=parse_expr('TARGET.Owner == "ana"')),
+    node = NodeState(
+        total=NodeResources(cpus=1, memory=9), most=1,
+        policy=SitePolicy(start=parse_expr('TARGET.Owner == "ana"')),
     )  # fmt: skip
     slot = offers(node, MACHINE)["any"]
     assert match(parse_ad('[ Owner = "ana"; Requirements = true ]'), slot).matched
@@ -137,7 +138,7 @@ def test_a_policy_says_who_may_start() -> None:
 
 
 def test_a_slot_takes_only_applications_that_its_pilot_has() -> None:
-    slot = offers(Node(total=Resources(cpus=1, memory=9), most=1), parse_ad(
+    slot = offers(NodeState(total=NodeResources(cpus=1, memory=9), most=1), parse_ad(
         '[ Applications = { "render", "sort" } ]'
     ))["any"]  # fmt: skip
     for wish, wanted in (
@@ -148,15 +149,15 @@ def test_a_slot_takes_only_applications_that_its_pilot_has() -> None:
 
 
 def test_requests_that_are_no_numbers_fit_nowhere() -> None:
-    huge = Resources(cpus=1 << 50, memory=1 << 50, disk=1 << 50, gpus=1 << 50)
+    huge = NodeResources(cpus=1 << 50, memory=1 << 50, disk=1 << 50, gpus=1 << 50)
     for value in ("4", -1, float("inf"), 1e300, [4]):
         assert not request(ClassAd(RequestMemory=value)).within(huge)
-    assert request(ClassAd()) == Resources(cpus=1)
+    assert request(ClassAd()) == NodeResources(cpus=1)
     assert attrs.asdict(request(ClassAd(RequestCpus=0)))["cpus"] == 1
 
 
 def test_nobody_stands_still_who_makes_no_room() -> None:
-    node = Node(total=Resources(cpus=3, memory=9), most=2, reserved=1)
+    node = NodeState(total=NodeResources(cpus=3, memory=9), most=2, reserved=1)
     for job, ad in (
         ("large", ClassAd(RequestCpus=2)), ("small", ClassAd()),
         ("fast", ClassAd(RequestCpus=2, JobClass=FOREGROUND)),
@@ -175,7 +176,7 @@ def test_nobody_stands_still_who_makes_no_room() -> None:
 ])  # fmt: skip
 def test_what_matches_an_offer_is_taken(wish: str, reserved: int) -> None:
     """What a pilot declines would be given to it again and again."""
-    node = Node(total=Resources(cpus=2, memory=100, disk=100), most=1, reserved=reserved)
+    node = NodeState(total=NodeResources(cpus=2, memory=100, disk=100), most=1, reserved=reserved)
     job = parse_ad(f"[ {wish}; Requirements = true ]")
     for now in (node, take(node, "other", ClassAd(RequestCpus=2))):
         assert now is not None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.pilots.node.describe import ask_command, left, read_file
+from matchmaker.pilots.node.describe import ask_command, read_file, seconds_left
 from tests.pilots.real import grid
 
 NOW = 1_800_000_000.0
@@ -29,7 +29,7 @@ def found(
     def ask(words: Sequence[str]) -> str:
         return printed.get(" ".join(words), "")
 
-    return left(environment, NOW, lambda path: files.get(path, ""), ask)
+    return seconds_left(environment, NOW, lambda path: files.get(path, ""), ask)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ NAMES = ["SLURM_JOB_END_TIME", "PBS_WALLTIME", "LSB_JOBINDEX", *SLURM, *LSF, *SG
 def test_whatever_is_said_it_is_none_or_some_seconds(
     environment: Mapping[str, str], said: str
 ) -> None:
-    seconds = left(environment, NOW, lambda _: said, lambda _: said)
+    seconds = seconds_left(environment, NOW, lambda _: said, lambda _: said)
     assert seconds is None or 0.0 <= seconds < 1e16
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import Mock
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.slots import Node, Resources
-from matchmaker.pilots.node.works import Settings, Works
-from matchmaker.pilots.wire.connect import Place
+from matchmaker.pilots.node.slots import NodeResources, NodeState
+from matchmaker.pilots.node.works import PilotJobs, PilotSettings
+from matchmaker.pilots.wire.connect import BinderAddress
 from matchmaker.pilots.wire.connection import Connection
 from matchmaker.pilots.wire.protocol import Frame, FrameKind
 
@@ -28,10 +28,10 @@ def said_of(folder: Path, lease: float) -> list[tuple[FrameKind, str]]:
     async def case() -> None:
         home = folder / "home"
         home.mkdir()
-        works = Works(
-            Settings(
-                place=Place(address="127.0.0.1:1", token=""), directory=home,
-                node=Node(total=Resources(cpus=1, memory=99), most=1), machine=ClassAd(),
+        works = PilotJobs(
+            PilotSettings(
+                place=BinderAddress(address="127.0.0.1:1", token=""), directory=home,
+                node=NodeState(total=NodeResources(cpus=1, memory=99), most=1), machine=ClassAd(),
             ),
             tell,
         )  # fmt: skip

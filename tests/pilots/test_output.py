@@ -24,19 +24,19 @@ from matchmaker.delegation import LedgerError
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.node.running import run
 from matchmaker.pilots.node.task import (
-    Part,
-    Printed,
-    Result,
+    CapturedOutput,
+    ResultPart,
     Task,
     TaskError,
     TaskLimits,
-    collected,
-    task,
+    TaskResult,
+    collect_files,
+    task_of_ad,
 )
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.connect import JobFacts, OutputPart
 from matchmaker.pilots.wire.connection import Connection
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError
 from tests.pilots.binding import Pilot, binding, place
 from tests.pilots.real import Grid, grid
 
@@ -54,7 +54,7 @@ def noise(count: int) -> bytes:
     return random.Random(7).randbytes(count)
 
 
-async def whole(binder: connect.Binder, job: JobFacts) -> dict[str, bytes]:
+async def whole(binder: connect.BinderClient, job: JobFacts) -> dict[str, bytes]:
     return {
         part.name: b"".join([data async for data in binder.read(job, part)])
         for part in connect.parts(job)
@@ -70,19 +70,19 @@ async def ended(made: Grid, ad: ClassAd, seconds: float = 120.0) -> JobFacts:
 # --- what a program printed
 
 
-def printed(data: bytes, most: int, folder: Path) -> tuple[Part | None, str, bytes]:
-    async def case() -> tuple[Part | None, str, bytes]:
+def printed(data: bytes, most: int, folder: Path) -> tuple[ResultPart | None, str, bytes]:
+    async def case() -> tuple[ResultPart | None, str, bytes]:
         reader = asyncio.StreamReader()
         reader.feed_data(data)
         reader.feed_eof()
-        made = Printed("out", most, folder)
+        made = CapturedOutput("out", most, folder)
         await made.read(reader)
         return *made.part(), made.shown()
 
     return asyncio.run(case())
 
 
-def content(part: Part) -> bytes:
+def content(part: ResultPart) -> bytes:
     pieces, offset = [], 0
     while data := part.piece(offset):
         pieces.append(data)
@@ -121,7 +121,7 @@ def test_of_a_longer_text_both_ends_are_kept(tmp_path: Path, most: int) -> None:
 
 
 def test_a_result_with_odd_bytes_fits_its_ad() -> None:
-    found = Result(exit=3, output=b"\x01" * 8192, errors=b"\x02" * 8192)
+    found = TaskResult(exit=3, output=b"\x01" * 8192, errors=b"\x02" * 8192)
     assert len(str(found.ad())) <= 32 << 10
     assert parse_ad(str(found.ad())).eval("ExitCode") == 3
 
@@ -146,7 +146,7 @@ def hostile(folder: Path) -> Path:
 
 def test_files_come_back_and_nothing_that_leads_out(tmp_path: Path) -> None:
     names = ["good.dat", "inner/deep.dat", "link", "loop", "way/secret", "pipe", "inner", "no"]
-    parts, notes = collected(hostile(tmp_path), names, MIB, os.getuid())
+    parts, notes = collect_files(hostile(tmp_path), names, MIB, os.getuid())
     assert {part.name: content(part) for part in parts} == {
         "file:good.dat": noise(1000), "file:inner/deep.dat": b"deep",
     }  # fmt: skip
@@ -162,7 +162,7 @@ def test_files_come_back_and_nothing_that_leads_out(tmp_path: Path) -> None:
 
 def test_a_hard_link_to_another_accounts_file_does_not_come_back(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("x")
-    assert collected(tmp_path, ["theirs"], MIB, os.getuid() + 1) == (
+    assert collect_files(tmp_path, ["theirs"], MIB, os.getuid() + 1) == (
         [], ["theirs: it is another account's"],
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_a_hard_link_to_another_accounts_file_does_not_come_back(tmp_path: Path)
 def test_files_beyond_the_limit_are_named_with_their_sizes(tmp_path: Path) -> None:
     for name, size in (("a", 600), ("b", 500), ("c", 400)):
         (tmp_path / name).write_bytes(bytes(size))
-    parts, notes = collected(tmp_path, ["a", "b", "c"], 1000, os.getuid())
+    parts, notes = collect_files(tmp_path, ["a", "b", "c"], 1000, os.getuid())
     assert [part.name for part in parts] == ["file:a", "file:c"]
     assert notes == ["b: it has 500 bytes; 400 are left of MaxOutput"]
     for part in parts:
@@ -180,7 +180,7 @@ def test_files_beyond_the_limit_are_named_with_their_sizes(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["/etc/shadow", "../x", "a/../../x", "", ".", "a//b", "a\nb"])
 def test_an_ad_names_only_files_below_its_directory(name: str) -> None:
     with pytest.raises(TaskError, match=r"OutputFiles is .* relative paths"):
-        task("1", ClassAd(Cmd="/bin/true", OutputFiles=[name]), {})
+        task_of_ad("1", ClassAd(Cmd="/bin/true", OutputFiles=[name]), {})
 
 
 def test_a_file_that_something_still_writes_to_has_the_size_of_its_end(tmp_path: Path) -> None:
@@ -401,10 +401,10 @@ def test_a_piece_is_stored_once_and_only_in_its_place(tmp_path: Path) -> None:
                 }  # fmt: skip
             # Others do not see it, and an ended job gets no more.
             async with connect.binder(place(address, "eve")) as binder:
-                with pytest.raises(RefusedError, match="no job"):
+                with pytest.raises(PeerRefusedError, match="no job"):
                     await binder.job(paired["job"])
                 part = OutputPart(name="out", size=6, stored=6)
-                with pytest.raises(RefusedError, match="no job"):
+                with pytest.raises(PeerRefusedError, match="no job"):
                     _ = [data async for data in binder.read(job, part)]
             pilot.chunk(paired, b"more", 6)
             assert (await pilot.hear(FrameKind.KILL))["job"] == paired["job"]

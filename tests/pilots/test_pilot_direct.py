@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.running import Door, wall
+from matchmaker.pilots.node.running import Door, door_settings
 from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire import connection as wire
-from matchmaker.pilots.wire.connection import Connection, Stream, dial
-from matchmaker.pilots.wire.protocol import RefusedError, Role, Scope, Token, sign
+from matchmaker.pilots.wire.connection import Connection, PairStream, dial
+from matchmaker.pilots.wire.protocol import PeerRefusedError, Role, Token, TokenScope, sign
 from tests.pilots.real import grid
 from tests.services.slapd import make_certificate
 
@@ -23,12 +23,12 @@ KEY = b"d" * 32
 
 
 def token(job: str, key: bytes = KEY) -> str:
-    return sign(key, Token(subject="ana", scope=Scope.CLIENT, pool=job, ends=time.time() + 60))
+    return sign(key, Token(subject="ana", scope=TokenScope.CLIENT, pool=job, ends=time.time() + 60))
 
 
 async def greeted(coming: Awaitable[Connection], going: Awaitable[Connection]) -> None:
     ours, theirs = await asyncio.gather(coming, going)
-    streams = Stream(), Stream()
+    streams = PairStream(), PairStream()
     for each, stream in zip((ours, theirs), streams, strict=True):
         stream.data_received(each.hand_over(stream))
     await streams[0].write(b"x" * 100_000)
@@ -47,7 +47,7 @@ def test_the_one_who_was_sent_comes_in(tmp_path: Path, tls: bool) -> None:
     files = (str(made.certificate), str(made.key)) if tls else (None, None)
 
     async def case() -> None:
-        where = wall("127.0.0.1", *files)
+        where = door_settings("127.0.0.1", *files)
         context = None
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -56,10 +56,10 @@ def test_the_one_who_was_sent_comes_in(tmp_path: Path, tls: bool) -> None:
         door = await Door.open(where)
         coming = asyncio.create_task(door.client("j1", KEY))
         for wrong in (token("j2"), token("j1", b"e" * 32)):
-            with pytest.raises(RefusedError):
+            with pytest.raises(PeerRefusedError):
                 await dial(door.address, wrong, Role.CLIENT, context)
         await greeted(coming, dial(door.address, token("j1"), Role.CLIENT, context))
-        with pytest.raises((OSError, RefusedError)):
+        with pytest.raises((OSError, PeerRefusedError)):
             await dial(door.address, token("j1"), Role.CLIENT, context)
 
     asyncio.run(case())
@@ -67,7 +67,7 @@ def test_the_one_who_was_sent_comes_in(tmp_path: Path, tls: bool) -> None:
 
 def test_beyond_this_machine_a_door_needs_a_certificate() -> None:
     with pytest.raises(ValueError, match="a certificate and its key are needed"):
-        wall("192.0.2.1", None, None)
+        door_settings("192.0.2.1", None, None)
 
 
 def test_bytes_go_past_the_binder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_bytes_go_past_the_binder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(connect, "dial", noted)
 
-    async def said(made: object, place: connect.Place, direct: bool) -> bytes:
+    async def said(made: object, place: connect.BinderAddress, direct: bool) -> bytes:
         ad = ClassAd(Application="cat", Requirements=True, Direct=direct)
         async with connect.paired(place, ad, seconds=20) as stream:
             await stream.write(b"through")

@@ -21,7 +21,7 @@ import pytest
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.protocol import Scope
+from matchmaker.pilots.wire.protocol import TokenScope
 from tests.pilots.real import Grid, grid, with_text
 
 KILLS = int(os.environ.get("PILOT_KILLS", "100"))
@@ -173,7 +173,7 @@ def test_a_pilot_that_stood_still_begins_no_job_that_another_has(tmp_path: Path)
     async def case(made: Grid) -> None:
         made.binder()
         made.pilot("still", "--cpus", 1)
-        async with connect.admin(made.place(Scope.ADMIN)) as admin:
+        async with connect.admin(made.place(TokenScope.ADMIN)) as admin:
             for _ in range(600):
                 await asyncio.sleep(0.05)
                 if (await admin.status())["slots"]:

@@ -13,13 +13,13 @@ from matchmaker.pilots.wire import protocol
 from matchmaker.pilots.wire.protocol import (
     GREETING_BYTES,
     MOST_BYTES,
-    Decoder,
     Frame,
+    FrameDecoder,
     FrameError,
     FrameKind,
-    Scope,
     Token,
     TokenError,
+    TokenScope,
     decode,
     encode,
 )  # fmt: skip
@@ -44,7 +44,7 @@ def frames(draw: st.DrawFn) -> Frame:
 @given(st.lists(frames(), max_size=6), st.randoms(use_true_random=False))
 def test_frames_arrive_as_they_were_sent_in_any_cut(sent: list[Frame], random: Any) -> None:
     data = b"".join(encode(frame.kind, **frame.fields) for frame in sent)
-    decoder, came = Decoder(MOST_BYTES), []
+    decoder, came = FrameDecoder(MOST_BYTES), []
     while data:
         cut = random.randint(1, len(data))
         decoder.feed(data[:cut])
@@ -57,7 +57,7 @@ def test_frames_arrive_as_they_were_sent_in_any_cut(sent: list[Frame], random: A
 
 @given(st.binary(max_size=200))
 def test_other_bytes_give_frames_or_a_frame_error(data: bytes) -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     decoder.feed(data)
     try:
         while decoder.next() is not None:
@@ -83,7 +83,7 @@ def test_what_is_no_frame_is_refused(body: bytes) -> None:
 
 
 def test_a_frame_over_the_limit_is_refused_by_its_length_alone() -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     decoder.feed((GREETING_BYTES + 1).to_bytes(4))
     with pytest.raises(FrameError, match="at most 8192"):
         decoder.next()
@@ -95,16 +95,16 @@ def test_a_frame_over_the_limit_is_refused_by_its_length_alone() -> None:
 
 NAMES = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=20)
 TOKENS = st.builds(
-    Token, subject=NAMES, scope=st.sampled_from(Scope), pool=NAMES, id=NAMES,
+    Token, subject=NAMES, scope=st.sampled_from(TokenScope), pool=NAMES, id=NAMES,
     ends=st.floats(0, 1e12),
 )  # fmt: skip
 
 
 @given(TOKENS, st.binary(min_size=32, max_size=32))
 def test_a_token_says_what_was_signed(token: Token, key: bytes) -> None:
-    said, signature = protocol.parted(protocol.sign(key, token))
+    said, signature = protocol.split_token(protocol.sign(key, token))
     assert protocol.read_token(said) == token
-    assert signature == protocol.signed(key, said)
+    assert signature == protocol.signature_of(key, said)
 
 
 @given(TOKENS, st.data())
@@ -114,12 +114,12 @@ def test_another_text_is_another_token_or_none(token: Token, data: st.DataObject
     place = data.draw(st.integers(0, len(text) - 1))
     other = text[:place] + data.draw(st.characters(codec="latin-1")) + text[place + 1 :]
     try:
-        said, signature = protocol.parted(other)
+        said, signature = protocol.split_token(other)
         changed = protocol.read_token(said)
     except TokenError:
         return
     # The last character of a part in base64 may have bits that say nothing.
-    assert signature != protocol.signed(key, said) or changed == token
+    assert signature != protocol.signature_of(key, said) or changed == token
 
 
 def test_a_token_of_another_form_is_refused() -> None:
@@ -128,7 +128,7 @@ def test_a_token_of_another_form_is_refused() -> None:
 
     good = {"sub": "a", "scope": "pilot", "pool": "p", "jti": "1", "exp": 9}
     right: dict[str, Any] = {"alg": "HS256", "typ": "JWT"}
-    assert protocol.read_token(text(right, good)).scope is Scope.PILOT
+    assert protocol.read_token(text(right, good)).scope is TokenScope.PILOT
     headers: list[Any] = [{"alg": "none", "typ": "JWT"}, {**right, "kid": "x"}, [], "x"]
     for header in headers:
         with pytest.raises(TokenError):

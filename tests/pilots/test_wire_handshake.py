@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from matchmaker.pilots.wire import connection as wire
 from matchmaker.pilots.wire import protocol
-from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial, welcome
+from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream, dial, welcome
 from matchmaker.pilots.wire.protocol import (
     Frame,
     FrameError,
     FrameKind,
     Greeting,
-    RefusedError,
+    PeerRefusedError,
     Role,
-    Scope,
     Token,
+    TokenScope,
     encode,
     sign,
 )
@@ -30,7 +30,7 @@ KEY = b"k" * 32
 NONCE = "n" * 32
 
 
-def token(scope: Scope = Scope.PILOT, *, pool: str = "p", ends: float = 100.0) -> str:
+def token(scope: TokenScope = TokenScope.PILOT, *, pool: str = "p", ends: float = 100.0) -> str:
     return sign(KEY, Token(subject="ana", scope=scope, pool=pool, id="t1", ends=ends))
 
 
@@ -43,14 +43,14 @@ def test_a_peer_with_a_token_and_the_binder_prove_themselves() -> None:
     said = protocol.hello(token(), Role.PILOT, NONCE)
     assert token().rpartition(".")[2] not in str(said)
     fields, greeting = answer(said)
-    proof = protocol.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
-    protocol.proven(greeting, proof)
+    proof = protocol.answer_challenge(token(), said, Frame(FrameKind.CHALLENGE, fields))
+    protocol.check_proof(greeting, proof)
     assert (greeting.token.subject, greeting.role, greeting.version) == ("ana", Role.PILOT, 2)
 
 
 @given(st.data())
 def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
-    said = protocol.hello(token(Scope.SESSION), Role.PILOT, NONCE)
+    said = protocol.hello(token(TokenScope.SESSION), Role.PILOT, NONCE)
     heard = dict(said)
     which = data.draw(st.sampled_from(["versions", "role", "nonce", "more", "version", "answer"]))
     if which == "versions":
@@ -68,24 +68,26 @@ def test_nothing_of_a_greeting_can_be_changed(data: st.DataObject) -> None:
         fields["nonce"] = "o" * 32
     elif which != "more":
         assert heard != said
-    with pytest.raises(RefusedError, match="not the binder"):
-        protocol.answered(token(Scope.SESSION), said, Frame(FrameKind.CHALLENGE, fields))
+    with pytest.raises(PeerRefusedError, match="not the binder"):
+        protocol.answer_challenge(
+            token(TokenScope.SESSION), said, Frame(FrameKind.CHALLENGE, fields)
+        )
     # And the binder takes no proof that was made over the peer's own words.
-    with pytest.raises(RefusedError, match="another key"):
-        protocol.proven(greeting, protocol._proof(KEY, "peer", said, fields))
+    with pytest.raises(PeerRefusedError, match="another key"):
+        protocol.check_proof(greeting, protocol._proof(KEY, "peer", said, fields))
 
 
 def test_a_proof_is_good_for_one_greeting_and_one_side() -> None:
     said = protocol.hello(token(), Role.PILOT, NONCE)
     fields, first = answer(said)
-    proof = protocol.answered(token(), said, Frame(FrameKind.CHALLENGE, fields))
+    proof = protocol.answer_challenge(token(), said, Frame(FrameKind.CHALLENGE, fields))
     _, second = protocol.challenge(said, KEY, "x" * 32, pool="p", now=50.0, revoked=())
-    with pytest.raises(RefusedError):
-        protocol.proven(second, proof)
-    with pytest.raises(RefusedError):
-        protocol.proven(first, fields["proof"])
-    with pytest.raises(RefusedError):
-        protocol.proven(first, "é\ud800")
+    with pytest.raises(PeerRefusedError):
+        protocol.check_proof(second, proof)
+    with pytest.raises(PeerRefusedError):
+        protocol.check_proof(first, fields["proof"])
+    with pytest.raises(PeerRefusedError):
+        protocol.check_proof(first, "é\ud800")
 
 
 @pytest.mark.parametrize(
@@ -95,25 +97,25 @@ def test_a_proof_is_good_for_one_greeting_and_one_side() -> None:
         (token(ends=10), Role.PILOT, {}, "ended 40 s ago"),
         (token(), Role.PILOT, {"revoked": {"t1"}}, "was revoked"),
         (token(), Role.CLIENT, {}, "scope pilot does not allow 'client'"),
-        (token(Scope.CLIENT), Role.ADMIN, {}, "scope client does not allow 'admin'"),
-        (token(Scope.CLIENT), Role.SLOT, {}, "scope client does not allow 'slot'"),
+        (token(TokenScope.CLIENT), Role.ADMIN, {}, "scope client does not allow 'admin'"),
+        (token(TokenScope.CLIENT), Role.SLOT, {}, "scope client does not allow 'slot'"),
     ],
 )
 def test_who_may_not_come_in_is_told_why(
     text: str, role: Role, how: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(RefusedError, match=words):
+    with pytest.raises(PeerRefusedError, match=words):
         answer(protocol.hello(text, role, NONCE), **how)
 
 
 def test_versions_and_nonces_are_checked() -> None:
     said = protocol.hello(token(), Role.PILOT, NONCE)
-    with pytest.raises(RefusedError, match="no common version"):
+    with pytest.raises(PeerRefusedError, match="no common version"):
         answer({**said, "versions": [1, 3]})
     for bad in ([True], ["1"], [1] * 17, [[1]]):
         with pytest.raises(FrameError):
             answer({**said, "versions": bad})
-    with pytest.raises(RefusedError, match="at least 32"):
+    with pytest.raises(PeerRefusedError, match="at least 32"):
         answer({**said, "nonce": "short"})
 
 
@@ -141,7 +143,7 @@ async def greeted(connection: Connection) -> Greeting:
     return await welcome(connection, KEY, pool="p", now=lambda: 50.0, revoked=())
 
 
-async def until_it_fails(stream: Stream) -> None:
+async def until_it_fails(stream: PairStream) -> None:
     for _ in range(500):
         await stream.write(b"more")
         await asyncio.sleep(0.01)
@@ -155,7 +157,7 @@ def test_a_greeting_and_a_stream_with_what_came_early() -> None:
         frame = await connection.expect(FrameKind.CONNECT)
         # The first bytes of the pair leave with the frame that makes it one.
         connection.send(FrameKind.PAIRED, job="1", epoch=1, ad=frame["ad"], stream=True)
-        stream = Stream()
+        stream = PairStream()
         connection.hand_over(stream)
         await stream.write(b"x" * 3_000_000)
         await stream.end()
@@ -165,11 +167,11 @@ def test_a_greeting_and_a_stream_with_what_came_early() -> None:
 
     async def main() -> None:
         server, address = await served(serve)
-        connection = await dial(address, token(Scope.CLIENT), Role.CLIENT)
+        connection = await dial(address, token(TokenScope.CLIENT), Role.CLIENT)
         connection.send(FrameKind.CONNECT, ad="[]", seconds=1)
         assert (await connection.expect(FrameKind.PAIRED, 5))["ad"] == "[]"
         await asyncio.sleep(0.1)
-        stream = Stream()
+        stream = PairStream()
         stream.data_received(connection.hand_over(stream))
         length = 0
         while part := await stream.read():
@@ -188,16 +190,16 @@ def test_a_greeting_and_a_stream_with_what_came_early() -> None:
 
 def test_a_peer_of_another_key_is_refused_by_the_words_of_the_other_side() -> None:
     async def serve(connection: Connection) -> None:
-        with pytest.raises((RefusedError, ClosedError)):
+        with pytest.raises((PeerRefusedError, ClosedError)):
             await greeted(connection)
 
-    other = sign(b"o" * 32, Token(subject="ana", scope=Scope.PILOT, pool="p", ends=100.0))
+    other = sign(b"o" * 32, Token(subject="ana", scope=TokenScope.PILOT, pool="p", ends=100.0))
 
     async def main() -> None:
         server, address = await served(serve)
-        with pytest.raises(RefusedError, match="not the binder that made this token"):
+        with pytest.raises(PeerRefusedError, match="not the binder that made this token"):
             await dial(address, other, Role.PILOT)
-        with pytest.raises(RefusedError, match="does not allow"):
+        with pytest.raises(PeerRefusedError, match="does not allow"):
             await dial(address, token(), Role.ADMIN)
         server.close()
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from matchmaker.pilots.binder import state
-from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, apply
+from matchmaker.pilots.binder.state import (
+    BinderChange,
+    BinderJob,
+    Book,
+    JobStage,
+    PilotSession,
+    apply_change,
+)
 from matchmaker.pilots.wire.protocol import FrameKind
 
 LEASE, MARGIN = 10.0, 1.0
@@ -53,16 +60,16 @@ class Binding(RuleBasedStateMachine):
         self.made = 0
         self.nodes = [Node(), Node(), Node()]
         self.book = Book()
-        self.rows: dict[str, Job] = {}
-        self.sessions: dict[str, Session] = {}
+        self.rows: dict[str, BinderJob] = {}
+        self.sessions: dict[str, PilotSession] = {}
         self.submitted: set[str] = set()
         self.ended: set[str] = set()
-        self.unsaid: list[Change] = []
+        self.unsaid: list[BinderChange] = []
 
     # --- the binder's shell: stored, then said ---
 
-    def does(self, change: Change) -> None:
-        apply(self.book, change)
+    def does(self, change: BinderChange) -> None:
+        apply_change(self.book, change)
         for job in change.jobs:
             if not self.book.jobs[job.id].stage.open:
                 self.ended.add(job.id)
@@ -89,13 +96,13 @@ class Binding(RuleBasedStateMachine):
         self.unsaid.clear()
         for node in self.nodes:
             node.cut()
-        self.book, change = state.restored(self.rows.values(), self.sessions.values(), self.now)
+        self.book, change = state.restore(self.rows.values(), self.sessions.values(), self.now)
         self.does(change)
 
     @rule(detached=st.booleans(), key=st.integers(0, 5))
     def submit(self, detached: bool, key: int) -> None:
         self.made += 1
-        new = Job(id=f"j{self.made}", owner="a", key=f"{key}", ad="[]", detached=detached)
+        new = BinderJob(id=f"j{self.made}", owner="a", key=f"{key}", ad="[]", detached=detached)
         job, change = state.submit(self.book, new)
         self.does(change)
         self.submitted.add(job.id)
@@ -130,7 +137,7 @@ class Binding(RuleBasedStateMachine):
         node = self.nodes[which]
         if not node.session:
             self.made += 1
-            session = Session(name=f"s{self.made}", subject="p", ad="[]", heard=self.now)
+            session = PilotSession(name=f"s{self.made}", subject="p", ad="[]", heard=self.now)
             self.does(state.begin(session))
             node.session, node.connected = session.name, True
             node.good_until = self.now + LEASE
@@ -249,7 +256,7 @@ class Binding(RuleBasedStateMachine):
             self.said()
         for id_, epoch in node.runs.items() if node.connected else ():
             job = self.book.jobs[id_]
-            assert job.stage is Stage.RUNNING
+            assert job.stage is JobStage.RUNNING
             assert (job.session, job.epoch, job.cancel) == (node.session, epoch, False)
 
     @rule(which=PILOTS, detached=st.booleans(), carried=st.booleans())
@@ -260,7 +267,7 @@ class Binding(RuleBasedStateMachine):
             self.greet(which)
         self.made += 1
         name = f"j{self.made}"
-        job = Job(id=name, owner="a", key=name, ad="[]", detached=detached)
+        job = BinderJob(id=name, owner="a", key=name, ad="[]", detached=detached)
         self.does(state.submit(self.book, job)[1])
         self.submitted.add(job.id)
         self.does(state.give(self.book, job.id, node.session))
@@ -307,7 +314,7 @@ class Binding(RuleBasedStateMachine):
             node.die()
         self.now += LEASE + MARGIN + 1
         self.does(state.expire(self.book, self.now, LEASE + MARGIN))
-        self.does(state.begin(Session(name="last", subject="p", ad="[]", heard=self.now)))
+        self.does(state.begin(PilotSession(name="last", subject="p", ad="[]", heard=self.now)))
         for job in list(self.book.jobs.values()):
             self.does(state.give(self.book, job.id, "last"))
             self.does(state.ended(self.book, "last", job.id, self.book.jobs[job.id].epoch, "[]"))

@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from matchmaker.pilots.binder import server, state
-from matchmaker.pilots.binder.admission import Settings
+from matchmaker.pilots.binder.admission import BinderSettings
 from matchmaker.pilots.binder.server import _Binder
-from matchmaker.pilots.binder.state import Change, Job, Session, Stage
+from matchmaker.pilots.binder.state import BinderChange, BinderJob, JobStage, PilotSession
 from matchmaker.pilots.binder.tables import Tables
 from matchmaker.pilots.wire.connection import ClosedError, Connection
-from matchmaker.pilots.wire.protocol import Decoder, FrameKind, Greeting, Role, Scope, Token, encode
+from matchmaker.pilots.wire.protocol import (
+    FrameDecoder,
+    FrameKind,
+    Greeting,
+    Role,
+    Token,
+    TokenScope,
+    encode,
+)
 
 END = b""
 ID = "t"
@@ -90,7 +98,7 @@ class Side:
     """The far end of a slot's or a client's connection."""
 
     way: Way
-    decoder: Decoder = attrs.field(factory=lambda: Decoder(1 << 20))
+    decoder: FrameDecoder = attrs.field(factory=lambda: FrameDecoder(1 << 20))
     job: str = ""
     switched: bool = False
     offered: bool = False
@@ -115,7 +123,7 @@ class Side:
 class _NoTables:
     """Tables that keep nothing."""
 
-    def read(self) -> tuple[list[Job], list[Session]]:
+    def read(self) -> tuple[list[BinderJob], list[PilotSession]]:
         return [], []
 
     def revoked(self) -> frozenset[str]:
@@ -124,7 +132,7 @@ class _NoTables:
     def outputs(self) -> list[tuple[str, int, str, int]]:
         return []
 
-    def write(self, change: Change) -> None:
+    def write(self, change: BinderChange) -> None:
         pass
 
 
@@ -152,15 +160,15 @@ class Crossing(RuleBasedStateMachine):
         self.run(self._begin())
 
     async def _begin(self) -> None:
-        plain = Settings(key=b"k" * 32, name="test")
+        plain = BinderSettings(key=b"k" * 32, name="test")
         self.binder = _Binder(plain, cast(Tables, _NoTables()))
         self.exchange = self.binder.exchange
         self.exchange.storing.tried = _stored  # type: ignore[method-assign, assignment]
-        session = Session(name="s", subject="p", ad="[]", heard=0.0, token=ID, mixed=True)
+        session = PilotSession(name="s", subject="p", ad="[]", heard=0.0, token=ID, mixed=True)
         self.exchange.post(state.begin(session))
         control = Mock(spec=Connection, send=self._control)
         self.exchange.pilots["s"] = control
-        for each in (self.exchange.store(), self.exchange.bring_together()):
+        for each in (self.exchange.store(), self.exchange.match_jobs()):
             self.tasks.append(asyncio.create_task(each))
         self.slots = [self._slot(), self._slot()]
 
@@ -182,7 +190,9 @@ class Crossing(RuleBasedStateMachine):
         connection.proven()
         way = Way(connection)
         connection.connection_made(way)
-        scope, subject = (Scope.SESSION, "p") if role is Role.SLOT else (Scope.CLIENT, "ana")
+        scope, subject = (
+            (TokenScope.SESSION, "p") if role is Role.SLOT else (TokenScope.CLIENT, "ana")
+        )
         token = Token(subject=subject, scope=scope, pool="test", id=ID, ends=9e9)
         greeting = Greeting(token, role, 2, "")
         if role is Role.SLOT:
@@ -346,7 +356,7 @@ class Crossing(RuleBasedStateMachine):
     def job_comes(self) -> None:
         self.made += 1
         name = f"j{self.made}"
-        job = Job(id=name, owner="ben", key=name, ad="[ Requirements = true ]")
+        job = BinderJob(id=name, owner="ben", key=name, ad="[ Requirements = true ]")
         self.run(self._posts(state.submit(self.exchange.book, job)[1]))
 
     @precondition(lambda self: self.clients)
@@ -397,7 +407,7 @@ class Crossing(RuleBasedStateMachine):
             return
         for id_, epoch in self.running:
             job = self.exchange.book.jobs[id_]
-            assert job.epoch == epoch or job.stage is not Stage.RUNNING
+            assert job.epoch == epoch or job.stage is not JobStage.RUNNING
 
     def teardown(self) -> None:
         async def ended() -> None:

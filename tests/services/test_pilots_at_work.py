@@ -18,7 +18,7 @@ import pytest
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.node.keeper import processes
 from matchmaker.pilots.wire import connect
-from matchmaker.pilots.wire.protocol import Scope
+from matchmaker.pilots.wire.protocol import TokenScope
 from tests.pilots.real import COMMAND, Grid, grid, with_text
 from tests.pilots.test_pilot_faults import job
 from tests.services.breakable import BreakableSlurm, two_nodes, until
@@ -173,7 +173,7 @@ def idle(cluster: BreakableSlurm) -> set[str]:
 
 
 async def status(made: Grid) -> dict[str, Any]:
-    async with connect.admin(made.place(Scope.ADMIN)) as binder:
+    async with connect.admin(made.place(TokenScope.ADMIN)) as binder:
         return await binder.status()
 
 
@@ -216,10 +216,10 @@ def test_a_node_that_is_killed_whole_loses_no_job(cluster: BreakableSlurm, tmp_p
 
 LEFT = """\
 import os, time
-from matchmaker.pilots.node.describe import ask_command, left, read_file
-print(left(os.environ, time.time(), read_file, ask_command))
+from matchmaker.pilots.node.describe import ask_command, read_file, seconds_left
+print(seconds_left(os.environ, time.time(), read_file, ask_command))
 os.environ.pop("SLURM_JOB_END_TIME", None)
-print(left(os.environ, time.time(), read_file, ask_command))
+print(seconds_left(os.environ, time.time(), read_file, ask_command))
 """
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.pilots.store import remote
-from matchmaker.pilots.store.backends import opened
-from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.backends import open_store
+from matchmaker.pilots.store.protocol import StoreError, UnsureError
 from tests.cli.conftest import COMMAND
 from tests.pilots.store.test_places import (
     Place,
@@ -159,7 +159,7 @@ def place(server: tuple[str, Path], tmp_path: Path) -> Place:
     (store / "work" / "a.arff").mkdir(parents=True)
     (store / "work" / "a.arff" / "data").write_bytes(b"data")
     open_to_all(store)
-    return Place(opened(f"{url}/{store.name}"), True)
+    return Place(open_store(f"{url}/{store.name}"), True)
 
 
 def test_what_a_pilot_left_that_was_killed_in_a_move_holds_nobody_up(
@@ -180,7 +180,7 @@ def test_while_another_moves_something_there_nobody_does(
 ) -> None:
     monkeypatch.setattr(remote, "_PAUSES", (0.01, 0.01))
     (server[1] / tmp_path.name / "work" / "a.arff" / ".active1.moving").mkdir()
-    with pytest.raises(Unsure, match="another moves something there"):
+    with pytest.raises(UnsureError, match="another moves something there"):
         place.store.create("work/a.arff/active1", b"mine")
     assert place.store.read("work/a.arff/active1") is None
     with pytest.raises(StoreError, match="forbid"):
@@ -307,7 +307,7 @@ def run(*words: object, given: str = "") -> subprocess.CompletedProcess[str]:
 
 def test_what_is_not_there_is_said(server: tuple[str, Path]) -> None:
     url, _ = server
-    assert opened(f"{url}/nowhere").inputs() is None
+    assert open_store(f"{url}/nowhere").inputs() is None
     done = subprocess.run(
         [*COMMAND, "store", "status", f"{url}/nowhere"], capture_output=True, text=True, check=False
     )
@@ -318,8 +318,8 @@ def test_what_is_not_there_is_said(server: tuple[str, Path]) -> None:
 
 @pytest.mark.parametrize("scheme", ["sftp", "dav"])
 def test_a_server_that_is_away_is_no_answer(scheme: str) -> None:
-    with pytest.raises(Unsure):
-        opened(f"{scheme}://127.0.0.1:{free_port()}/x").inputs()
+    with pytest.raises(UnsureError):
+        open_store(f"{scheme}://127.0.0.1:{free_port()}/x").inputs()
 
 
 def test_a_server_whose_key_is_unknown_is_refused(
@@ -331,6 +331,6 @@ def test_a_server_whose_key_is_unknown_is_refused(
             monkeypatch.setenv("SFTP_KNOWN_HOSTS", str(tmp_path / "none"))
             monkeypatch.setenv("SFTP_KEY", known["SFTP_KEY"])
             with pytest.raises(StoreError, match="known_hosts"):
-                opened(url).inputs()
+                open_store(url).inputs()
     except ServiceUnavailable as error:
         pytest.skip(str(error))

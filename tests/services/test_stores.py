@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from matchmaker.pilots.store.protocol import StoreError, Unsure
+from matchmaker.pilots.store.protocol import StoreError, UnsureError
 from matchmaker.pilots.store.remote import bucket
 from matchmaker.pilots.store.worker import plan_of
 from tests.cli.conftest import COMMAND
@@ -113,7 +113,7 @@ def test_of_many_that_put_a_claim_one_has_it(pool: str) -> None:
         for _ in range(20):
             try:
                 return store.create("work/shuf1148.arff/active90", b"pilot %d" % number)
-            except Unsure:
+            except UnsureError:
                 time.sleep(0.05)
         raise AssertionError("the server never answers")
 
@@ -145,7 +145,7 @@ def test_a_list_of_tasks_is_put_there_and_done(pool: str, tmp_path: Path) -> Non
 
 
 def test_what_is_refused_is_said(pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises((StoreError, Unsure), match="NoSuchBucket"):
+    with pytest.raises((StoreError, UnsureError), match="NoSuchBucket"):
         bucket("s3://there-is-none/x").inputs()
     done = subprocess.run(
         [*COMMAND, "store", "status", f"{pool}/elsewhere"],

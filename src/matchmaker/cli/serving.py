@@ -62,7 +62,7 @@ def run(
 ) -> int:  # fmt: skip
     """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
     from matchmaker.pilots.binder import server
-    from matchmaker.pilots.binder.admission import Settings, own_key
+    from matchmaker.pilots.binder.admission import BinderSettings, load_key
     from matchmaker.pilots.binder.relay import installed
     from matchmaker.pilots.binder.tables import SupersededError, Tables
     from matchmaker.pilots.wire.connection import parse_address
@@ -74,8 +74,8 @@ def run(
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.minimum_version = ssl.TLSVersion.TLSv1_2
         tls.load_cert_chain(cert, cert_key)
-    settings = Settings(
-        name=name, key=own_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
+    settings = BinderSettings(
+        name=name, key=load_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
         most_jobs=most_jobs, handled=installed(), most_output=int(most_output * (1 << 20)),
         most_stored=int(most_stored * (1 << 20)),
     )  # fmt: skip
@@ -144,16 +144,16 @@ def token(
     """
     if owners and scope not in {"pilot", "factory"}:
         raise click.UsageError(f"--owner is for pilots and factories, not for scope {scope}")
-    from matchmaker.pilots.binder.admission import own_key, written
-    from matchmaker.pilots.wire.protocol import Scope, Token, sign
+    from matchmaker.pilots.binder.admission import load_key, write_secret
+    from matchmaker.pilots.wire.protocol import Token, TokenScope, sign
 
     made = Token(
-        subject=subject, scope=Scope(scope), pool=name, owners=owners,
+        subject=subject, scope=TokenScope(scope), pool=name, owners=owners,
         ends=float(int(time.time() + hours * 3600)),
     )  # fmt: skip
-    text = sign(own_key(_folder(folder) / "key"), made)
+    text = sign(load_key(_folder(folder) / "key"), made)
     if file is not None:
-        written(Path(file), text + "\n")
+        write_secret(Path(file), text + "\n")
     if as_json:
         shown = {} if file is not None else {"token": text}
         print_json({"id": made.id, "subject": subject, "scope": scope, "ends": made.ends, **shown})

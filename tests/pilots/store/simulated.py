@@ -10,8 +10,15 @@ from typing import Any, Literal
 import attrs
 
 from matchmaker.pilots.store import protocol
-from matchmaker.pilots.store.plan import Claim, Entry, Plan
-from matchmaker.pilots.store.protocol import Operation, Outcome, Steps, StoreError, Tally, Unsure
+from matchmaker.pilots.store.plan import StoreClaim, StoreEntry, StorePlan
+from matchmaker.pilots.store.protocol import (
+    Operation,
+    RunOutcome,
+    Steps,
+    StoreError,
+    UnsureError,
+    WorkerTally,
+)
 
 Fault = Literal["run", "start", "node"]
 
@@ -44,10 +51,10 @@ class _Pilot:
     name: str
     node: str
     steps: Steps
-    tally: Tally
+    tally: WorkerTally
     operation: Operation
     ready: float = 0.0
-    claim: protocol.Work | None = None
+    claim: protocol.RunCommand | None = None
     renews: bool = True
     bad: bool = False
 
@@ -65,7 +72,7 @@ class World:
         problems: what may never happen.
     """
 
-    plan: Plan
+    plan: StorePlan
     random: Random
     trouble: Trouble
     folders: bool = True
@@ -74,9 +81,9 @@ class World:
     finished: set[str] = attrs.Factory(set)
     inputs: list[str] = attrs.Factory(list)
     pilots: list[_Pilot] = attrs.Factory(list)
-    ended: list[Tally] = attrs.Factory(list)
-    runs: list[Claim] = attrs.Factory(list)
-    completed: list[Claim] = attrs.Factory(list)
+    ended: list[WorkerTally] = attrs.Factory(list)
+    runs: list[StoreClaim] = attrs.Factory(list)
+    completed: list[StoreClaim] = attrs.Factory(list)
     results: list[str] = attrs.Factory(list)
     failed: dict[tuple[str, str], Counter[str]] = attrs.Factory(dict)
     most: int = 10
@@ -84,13 +91,13 @@ class World:
     killed: int = 0
     listings: int = 0
     together: int = 0
-    old: dict[str, list[list[Entry]]] = attrs.Factory(dict)
+    old: dict[str, list[list[StoreEntry]]] = attrs.Factory(dict)
     problems: list[str] = attrs.Factory(list)
 
     def begin(self, name: str, node: str | None = None, *, bad: bool = False) -> None:
         """Begins a pilot, on a node of its own by default; on a bad one each run fails."""
-        tally = Tally()
-        me = protocol.Pilot(
+        tally = WorkerTally()
+        me = protocol.StorePilot(
             nonce=name, label="host", node=node or name, pause=3.0, failures=self.most
         )  # fmt: skip
         steps = protocol.pilot(self.plan, me, Random(name), tally)
@@ -116,19 +123,20 @@ class World:
             return
         send: Callable[[], Operation]
         if isinstance(
-            pilot.operation, protocol.Own | protocol.Pause | protocol.Say | protocol.Work
+            pilot.operation,
+            protocol.OwnTime | protocol.Pause | protocol.Notify | protocol.RunCommand,
         ):
             answer = self.local(pilot)
             if answer is None:
                 return
             send = lambda: pilot.steps.send(answer)  # noqa: E731
         elif random.random() < trouble.lost:
-            send = lambda: pilot.steps.throw(Unsure("lost"))  # noqa: E731
+            send = lambda: pilot.steps.throw(UnsureError("lost"))  # noqa: E731
         else:
             answer = pilot.operation(self.storage())
             doubtful = random.random() < trouble.doubtful
             send = lambda: (  # noqa: E731
-                pilot.steps.throw(Unsure("doubtful")) if doubtful else pilot.steps.send(answer)
+                pilot.steps.throw(UnsureError("doubtful")) if doubtful else pilot.steps.send(answer)
             )
         try:
             pilot.operation = send()
@@ -136,7 +144,7 @@ class World:
             self.pilots.remove(pilot)
             self.ended.append(pilot.tally)
         except StoreError as error:
-            if isinstance(error, Unsure):
+            if isinstance(error, UnsureError):
                 self.problems.append("what was broken off was not tried again")
             # It ends without a word, as if it was killed.
             self.pilots.remove(pilot)
@@ -147,13 +155,13 @@ class World:
     def local(self, pilot: _Pilot) -> Any:
         """What a pilot does by itself; None while it still runs something."""
         match pilot.operation:
-            case protocol.Own():
+            case protocol.OwnTime():
                 return self.now
-            case protocol.Say():
+            case protocol.Notify():
                 return ""
             case protocol.Pause():
                 return self.random.random() >= self.trouble.gone
-            case protocol.Work() as work if pilot.claim is None:
+            case protocol.RunCommand() as work if pilot.claim is None:
                 if any(p.claim is not None and p.claim.path == work.path for p in self.pilots):
                     self.problems.append(f"two pilots have the claim {work.path}")
                 self.runs.append(work.claim)
@@ -165,16 +173,16 @@ class World:
                 pilot.renews = self.random.random() >= self.trouble.silent
                 pilot.ready = self.now + self.random.expovariate(1 / 5)
                 return None
-            case protocol.Work() as work:
+            case protocol.RunCommand() as work:
                 pilot.claim = None
                 if self.random.random() < self.trouble.gone:
-                    return Outcome()
+                    return RunOutcome()
                 if pilot.bad or self.random.random() < self.trouble.failed:
                     where = work.claim.input, work.claim.parameter
                     self.failed.setdefault(where, Counter())[pilot.node] += 1
-                    return Outcome(problem="it failed", fault=self.fault)
+                    return RunOutcome(problem="it failed", fault=self.fault)
                 self.completed.append(work.claim)
-                return Outcome(result=pilot.name)
+                return RunOutcome(result=pilot.name)
         raise AssertionError(pilot.operation)
 
     def storage(self) -> Any:
@@ -196,7 +204,7 @@ class World:
             for path in [path for path in self.files if path.startswith(f"work/{name}/")]:
                 del self.files[path]
 
-    def listing(self, name: str) -> list[Entry] | None:
+    def listing(self, name: str) -> list[StoreEntry] | None:
         self.listings += 1
         if self.folders and name in self.finished:
             return None
@@ -205,7 +213,7 @@ class World:
                 self.files[pilot.claim.path] = pilot.claim.data, self.now
         start = f"work/{name}/"
         found = [
-            Entry(path.removeprefix(start), time)
+            StoreEntry(path.removeprefix(start), time)
             for path, (_, time) in self.files.items() if path.startswith(start)
         ]  # fmt: skip
         before = self.old.setdefault(name, [])
@@ -222,14 +230,16 @@ class _Storage:
     def now(self, _: str) -> float:
         return self.world.now
 
-    def inputs(self) -> list[Entry]:
+    def inputs(self) -> list[StoreEntry]:
         world = self.world
-        return [Entry(each, 0.0, "folder") for each in world.inputs if each not in world.finished]
+        return [
+            StoreEntry(each, 0.0, "folder") for each in world.inputs if each not in world.finished
+        ]
 
     def prepare(self, name: str) -> None:
         assert name in self.world.inputs
 
-    def listing(self, name: str) -> list[Entry] | None:
+    def listing(self, name: str) -> list[StoreEntry] | None:
         return self.world.listing(name)
 
     def read(self, path: str) -> bytes | None:

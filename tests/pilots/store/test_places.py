@@ -16,19 +16,19 @@ import pytest
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
-from matchmaker.pilots.store.backends import Directory, opened
-from matchmaker.pilots.store.plan import Plan, inputs_of
-from matchmaker.pilots.store.protocol import Store, StoreError, Unsure
+from matchmaker.pilots.store.backends import Directory, open_store
+from matchmaker.pilots.store.plan import StorePlan, inputs_of
+from matchmaker.pilots.store.protocol import SharedStore, StoreError, UnsureError
 from matchmaker.pilots.store.remote import Bucket, bucket
 
-PLAN = Plan(command=("f",), parameters=("1",))
+PLAN = StorePlan(command=("f",), parameters=("1",))
 
 
 @attrs.frozen
 class Place:
     """A store with an input, and the way to put a file there."""
 
-    store: Store
+    store: SharedStore
     folders: bool
 
 
@@ -49,11 +49,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return on_disk(tmp_path) if request.param == "directory" else in_memory()
 
 
-def inputs(store: Store, *, finished: bool = False) -> list[str]:
+def inputs(store: SharedStore, *, finished: bool = False) -> list[str]:
     return inputs_of(PLAN, store.inputs(finished=finished) or ())[0]
 
 
-def names(store: Store, input_: str = "a.arff", *, finished: bool = False) -> list[str]:
+def names(store: SharedStore, input_: str = "a.arff", *, finished: bool = False) -> list[str]:
     entries = store.listing(input_, finished=finished) or ()
     return sorted(each.name for each in entries if each.kind == "file")
 
@@ -152,10 +152,10 @@ def test_an_error_that_passes_is_no_answer(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fails)
         patched.setattr(os, "write", fails)
-        with pytest.raises(Unsure):
+        with pytest.raises(UnsureError):
             store.create("work/a.arff/active1", b"me")
         (tmp_path / "result").write_bytes(b"1")
-        with pytest.raises(Unsure):
+        with pytest.raises(UnsureError):
             store.publish("work/a.arff/votes1.txt", tmp_path / "result")
     # Nothing half-written is left.
     assert names(store) == ["data"]
@@ -249,9 +249,9 @@ def test_two_puts_at_once_are_tried_again() -> None:
     assert isinstance(real, Bucket)
     conflicting: Any = Conflicting(real.objects)
     store = attrs.evolve(real, objects=conflicting)
-    with pytest.raises(Unsure, match="at once"):
+    with pytest.raises(UnsureError, match="at once"):
         store.create("work/a.arff/active1", b"me")
-    with pytest.raises(Unsure, match="at once"):
+    with pytest.raises(UnsureError, match="at once"):
         store.publish("work/a.arff/votes1.txt", Path(__file__))
     assert real.create("work/a.arff/active1", b"me")
 
@@ -264,9 +264,9 @@ def test_a_claim_whose_answer_was_lost_is_the_pilots() -> None:
 
 
 def test_urls_name_storages(tmp_path: Path) -> None:
-    assert opened(tmp_path.as_uri()).inputs is not None
-    assert isinstance(opened("s3://pool/sweep"), Bucket)
+    assert open_store(tmp_path.as_uri()).inputs is not None
+    assert isinstance(open_store("s3://pool/sweep"), Bucket)
     with pytest.raises(StoreError, match="no storage that pilots know"):
-        opened("gopher://x")
+        open_store("gopher://x")
     with pytest.raises(StoreError, match="s3:"):
         bucket("s3:")

@@ -10,7 +10,7 @@ import attrs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from matchmaker.pilots.store.plan import Plan, standing
+from matchmaker.pilots.store.plan import StorePlan, input_state
 from tests.pilots.store.simulated import Fault, Trouble, World
 
 CASES = int(os.environ.get("STORE_CASES", "200"))
@@ -26,7 +26,7 @@ def lived(
     folders: bool = True, again: float = 60.0, attempts: int = 3, ttl: float = 20.0,
 ) -> World:  # fmt: skip
     """A world in which as many pilots as are needed have begun, and none is left."""
-    plan = Plan(
+    plan = StorePlan(
         command=("f",), parameters=tuple(map(str, range(parameters))), ttl=ttl, again=again,
         attempts=attempts,
     )  # fmt: skip
@@ -123,7 +123,9 @@ def test_failures_count_by_node_and_none_is_lost(  # noqa: PLR0917 - each is dra
     seed: int, trouble: Trouble, failed: float, nodes: int, pilots: int, attempts: int
 ) -> None:
     world = World(
-        Plan(command=("f",), parameters=tuple("abcd"), ttl=20.0, again=60.0, attempts=attempts),
+        StorePlan(
+            command=("f",), parameters=tuple("abcd"), ttl=20.0, again=60.0, attempts=attempts
+        ),
         Random(seed), attrs.evolve(trouble, failed=failed), folders=False, inputs=["i"],
     )  # fmt: skip
     for number in range(nodes * pilots):
@@ -131,7 +133,7 @@ def test_failures_count_by_node_and_none_is_lost(  # noqa: PLR0917 - each is dra
     world.live()
     assert world.problems == []
     world.trouble = Trouble()
-    found = standing(world.plan, world.listing("i") or ())
+    found = input_state(world.plan, world.listing("i") or ())
     for parameter in world.plan.parameters:
         happened = world.failed.get(("i", parameter), Counter())
         noted = Counter(found.failures.get(parameter, {}))
@@ -152,7 +154,7 @@ def test_failures_count_by_node_and_none_is_lost(  # noqa: PLR0917 - each is dra
 def test_one_bad_node_costs_no_parameter(  # noqa: PLR0917 - each is drawn
     seed: int, trouble: Trouble, parameters: int, bad: int, most: int, fault: Fault
 ) -> None:
-    plan = Plan(command=("f",), parameters=tuple(map(str, range(parameters))), ttl=20.0,
+    plan = StorePlan(command=("f",), parameters=tuple(map(str, range(parameters))), ttl=20.0,
                 again=60.0, attempts=2)  # fmt: skip
     world = World(plan, Random(seed), trouble, inputs=["i"], most=most, fault=fault)
     for number in range(bad):
@@ -184,7 +186,7 @@ def test_one_bad_node_costs_no_parameter(  # noqa: PLR0917 - each is drawn
 def test_on_a_single_node_all_ends_also_where_nothing_works(
     seed: int, pilots: int, parameters: int, fault: Fault
 ) -> None:
-    plan = Plan(command=("f",), parameters=tuple(map(str, range(parameters))))
+    plan = StorePlan(command=("f",), parameters=tuple(map(str, range(parameters))))
     world = World(plan, Random(seed), Trouble(), inputs=["i"], fault=fault)
     for number in range(pilots):
         world.begin(f"p{number}", "one", bad=True)

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from matchmaker.pilots.store.backends import Directory
-from matchmaker.pilots.store.plan import TASKS, read_plan, standing
+from matchmaker.pilots.store.plan import TASKS, input_state, read_plan
 from matchmaker.pilots.store.status import demand, status
 from tests.cli.conftest import COMMAND, run_here
 from tests.pilots.store.test_killed import left_running
@@ -98,7 +98,7 @@ def test_a_long_list_is_one_file_and_one_listing(tmp_path: Path) -> None:
     store.prepare(TASKS)
     for each in ("7", "8"):
         assert store.create(f"work/tasks/{plan.result_of(each)}", b"")
-    found = standing(plan, store.listing(TASKS) or ())
+    found = input_state(plan, store.listing(TASKS) or ())
     assert (len(found.free), len(found.done)) == (number - 2, 2)
     assert plan.words(TASKS, "100000") == ("./fit", "--seed", "99999", "a b")
 

@@ -28,7 +28,7 @@ from matchmaker.cli.serving import PORT, run, token
 
 if TYPE_CHECKING:
     from matchmaker import ClassAd
-    from matchmaker.pilots.wire.connect import Binder, JobFacts, Place
+    from matchmaker.pilots.wire.connect import BinderAddress, BinderClient, JobFacts
 
 _PIECES = 4
 _BRIEF = ("ExitCode", "ExitSignal", "Reason")
@@ -49,11 +49,11 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(asked)
     def gathered(*, at: str, token_file: str, ca: str | None, **values: Any) -> int:
-        from matchmaker.pilots.wire.connect import Place, authorities
+        from matchmaker.pilots.wire.connect import BinderAddress, tls_context
 
         text = Path(token_file).read_text("utf-8").strip()
-        tls = None if ca is None else authorities([ca])
-        return asked(place=Place(address=at, token=text, tls=tls), **values)
+        tls = None if ca is None else tls_context([ca])
+        return asked(place=BinderAddress(address=at, token=text, tls=tls), **values)
 
     return together(
         click.option(
@@ -71,7 +71,9 @@ def _asks(asked: Callable[..., int]) -> Callable[..., int]:
     )(gathered)  # fmt: skip
 
 
-def _asked(place: Place, ask: Callable[[Binder], Awaitable[_T]], *, admin: bool = False) -> _T:
+def _asked(
+    place: BinderAddress, ask: Callable[[BinderClient], Awaitable[_T]], *, admin: bool = False
+) -> _T:
     """Return a binder's answer, if need be to the owner of an admin's token."""
 
     async def asked() -> _T:
@@ -129,7 +131,7 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def submit(
     *, file: str | None, jobs_file: str | None, commands: bool, key: str | None, wait: float,
-    place: Place, as_json: bool,
+    place: BinderAddress, as_json: bool,
 ) -> int:  # fmt: skip
     """Hand in the job of FILE, or all of --jobs, which go on without you.
 
@@ -147,7 +149,7 @@ def submit(
         raise click.UsageError("give FILE, or --jobs FILE; --commands is for --jobs")
     ad = inputs.one_ad(file)
 
-    async def submitted(found: Binder) -> JobFacts:
+    async def submitted(found: BinderClient) -> JobFacts:
         job = await found.submit(ad, key or secrets.token_hex(8))
         return await found.job(job.id, seconds=wait) if wait else job
 
@@ -209,10 +211,12 @@ def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:
                 yield number, ClassAd(Cmd=words[0], Arguments=words[1:], Requirements=True)
 
 
-def _submit_all(jobs: dict[str, ClassAd], place: Place, wait: float, *, as_json: bool) -> int:
+def _submit_all(
+    jobs: dict[str, ClassAd], place: BinderAddress, wait: float, *, as_json: bool
+) -> int:
     """Hands in many jobs, perhaps waits for them, and prints what became of each."""
 
-    async def submitted(found: Binder) -> dict[str, JobFacts | str]:
+    async def submitted(found: BinderClient) -> dict[str, JobFacts | str]:
         done = {key: job async for key, job in found.submit_all(jobs.items())}
         ids = [job.id for job in done.values() if not isinstance(job, str)]
         if wait:
@@ -261,14 +265,14 @@ def _well(job: JobFacts) -> bool:
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def jobs(
-    *, job: str | None, waiting: bool, ads: bool, place: Place, as_json: bool
+    *, job: str | None, waiting: bool, ads: bool, place: BinderAddress, as_json: bool
 ) -> int:  # fmt: skip
     """List your jobs, the latest first, or show JOB with its result.
 
     Exit status 1 if there are none.
     """
 
-    async def listed(found: Binder) -> list[JobFacts]:
+    async def listed(found: BinderClient) -> list[JobFacts]:
         if job is not None:
             return [await found.job(job)]
         every = found.jobs(ads=ads)
@@ -308,7 +312,8 @@ def _named(job: JobFacts) -> ClassAd:
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: what there is, and its size.")
 def output(
-    *, job: str, part: str | None, name: str | None, into: str | None, place: Place, as_json: bool
+    *, job: str, part: str | None, name: str | None, into: str | None, place: BinderAddress,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Write to standard output what the ended JOB printed, or fetch its output files.
 
@@ -322,7 +327,13 @@ def output(
 
 
 async def _fetched(
-    found: Binder, id_: str, part: str | None, name: str | None, into: str | None, *, as_json: bool
+    found: BinderClient,
+    id_: str,
+    part: str | None,
+    name: str | None,
+    into: str | None,
+    *,
+    as_json: bool,
 ) -> bool:
     """Fetches parts of a job's output; whether all is whole."""
     from matchmaker.pilots.wire.connect import parts
@@ -369,7 +380,7 @@ async def _fetched(
 @click.option("--reason", metavar="TEXT", default="", help="Why, for whoever looks at it.")
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def cancel(*, job: str, reason: str, place: Place, as_json: bool) -> int:
+def cancel(*, job: str, reason: str, place: BinderAddress, as_json: bool) -> int:
     """End JOB: at once where no pilot has it, otherwise as soon as its pilot has ended it."""
     _print_job(_asked(place, lambda found: found.cancel(job, reason)), as_json=as_json)
     return 0
@@ -378,7 +389,7 @@ def cancel(*, job: str, reason: str, place: Place, as_json: bool) -> int:
 @command.command("status")
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(*, place: Place, as_json: bool) -> int:
+def status(*, place: BinderAddress, as_json: bool) -> int:
     """Show the numbers of a binder; for the owner of an admin's token."""
     found = _asked(place, lambda found: found.status(), admin=True)
     if as_json:
@@ -398,7 +409,7 @@ def status(*, place: Place, as_json: bool) -> int:
 @click.argument("token_id", metavar="ID")
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def revoke(*, token_id: str, place: Place, as_json: bool) -> int:
+def revoke(*, token_id: str, place: BinderAddress, as_json: bool) -> int:
     """Refuse the token ID from now on; for the owner of an admin's token."""
     until = time.time() + 87_600 * 3600
     _asked(place, lambda found: found.revoke(token_id, until), admin=True)
@@ -416,7 +427,7 @@ def revoke(*, token_id: str, place: Place, as_json: bool) -> int:
 @_asks
 @click.option("--json", "as_json", is_flag=True,
               help="Print one line of JSON at the end, on standard error.")  # fmt: skip
-def connect_(*, file: str, seconds: float, place: Place, as_json: bool) -> int:
+def connect_(*, file: str, seconds: float, place: BinderAddress, as_json: bool) -> int:
     """Talk to a pilot: standard input goes to the program of FILE's job, its output comes back.
 
     Exit status 1 if no slot came in time; standard error says why.
@@ -428,7 +439,7 @@ def connect_(*, file: str, seconds: float, place: Place, as_json: bool) -> int:
     return 0
 
 
-async def _talk(place: Place, ad: ClassAd, seconds: float) -> tuple[int, int]:
+async def _talk(place: BinderAddress, ad: ClassAd, seconds: float) -> tuple[int, int]:
     """Carries bytes both ways until the pilot's side has ended; returns how many."""
     from matchmaker.pilots.wire import connect
 

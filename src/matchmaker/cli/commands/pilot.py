@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from matchmaker import ClassAd
     from matchmaker.pilots.node.isolation import Accounts
-    from matchmaker.pilots.node.pilot import Pilot
-    from matchmaker.pilots.node.slots import Policy
-    from matchmaker.pilots.store.protocol import Store
+    from matchmaker.pilots.node.pilot import PilotAgent
+    from matchmaker.pilots.node.slots import SitePolicy
+    from matchmaker.pilots.store.protocol import SharedStore
     from matchmaker.pilots.store.worker import Worker
 
 _APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
@@ -120,19 +120,19 @@ def command(
 
     from matchmaker.pilots.node import describe
     from matchmaker.pilots.node.isolation import own_directory
-    from matchmaker.pilots.node.pilot import Pilot, hide
-    from matchmaker.pilots.node.running import wall as doorway
-    from matchmaker.pilots.node.slots import Node
-    from matchmaker.pilots.node.works import Settings
-    from matchmaker.pilots.wire.connect import Place, authorities
+    from matchmaker.pilots.node.pilot import PilotAgent, hide_process
+    from matchmaker.pilots.node.running import door_settings as doorway
+    from matchmaker.pilots.node.slots import NodeState
+    from matchmaker.pilots.node.works import PilotSettings
+    from matchmaker.pilots.wire.connect import BinderAddress, tls_context
 
-    hide()
+    hide_process()
     from_input = token_file == "-"  # noqa: S105 - a place, and no token
     applications = dict(map(_application, apps))
-    place = Place(
+    place = BinderAddress(
         address=at,
         token=(sys.stdin.read() if from_input else Path(token_file).read_text("utf-8")).strip(),
-        tls=None if ca is None else authorities([ca]),
+        tls=None if ca is None else tls_context([ca]),
     )  # fmt: skip
     given = _ad(ad_file)
     policy = _policy(policy_file)
@@ -150,16 +150,16 @@ def command(
         has = describe.resources(root, os.environ)
         if cpus is not None:
             has = attrs.evolve(has, cpus=cpus)
-        settings = Settings(
+        settings = PilotSettings(
             place=place, directory=root, applications=applications, idle=idle, wall=wall,
             least=least, doors=doors, report=None if report is None else Path(report),
-            node=Node(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
+            node=NodeState(total=has, most=most or has.cpus, reserved=foreground, policy=policy),
             machine=describe.machine(applications, given, os.environ, ends),
             ca=None if ca is None else Path(ca), mixed=mixed or accounts is not None,
             accounts=accounts, output=None if output_store is None else _output(output_store),
             token_file=None if from_input else Path(token_file),
         )  # fmt: skip
-        ended = asyncio.run(_live(Pilot(settings, warn), root))
+        ended = asyncio.run(_live(PilotAgent(settings, warn), root))
     if as_json:
         print_json({"ended": ended, "seconds": round(time.monotonic() - began, 3)})
     else:
@@ -167,12 +167,12 @@ def command(
     return 0
 
 
-def _output(url: str) -> Store:
+def _output(url: str) -> SharedStore:
     from matchmaker.cli.commands.store import storage
-    from matchmaker.pilots.store.backends import opened
+    from matchmaker.pilots.store.backends import open_store
 
     with storage():
-        return opened(url)
+        return open_store(url)
 
 
 def _accounts(
@@ -194,11 +194,11 @@ def _wall(given: float | None) -> float | None:
     """How many seconds the pilot may run: as many as it is let, and the batch system lets it."""
     from matchmaker.pilots.node import describe
 
-    left = describe.left(os.environ, time.time(), describe.read_file, describe.ask_command)
+    left = describe.seconds_left(os.environ, time.time(), describe.read_file, describe.ask_command)
     return min((each for each in (given, left) if each is not None), default=None)
 
 
-async def _live(pilot: Pilot, root: Path) -> str:
+async def _live(pilot: PilotAgent, root: Path) -> str:
     ended = await pilot.live(_stopping())
     if pilot.stuck:
         from matchmaker.pilots.node.keeper import remove
@@ -223,9 +223,14 @@ def _store(
     import attrs
 
     from matchmaker.cli.commands.store import storage
-    from matchmaker.pilots.node.isolation import adopting, dividing, own_directory, own_group
-    from matchmaker.pilots.store.backends import opened
-    from matchmaker.pilots.store.protocol import History
+    from matchmaker.pilots.node.isolation import (
+        adopting_orphans,
+        dividing_group,
+        own_directory,
+        own_group,
+    )
+    from matchmaker.pilots.store.backends import open_store
+    from matchmaker.pilots.store.protocol import NodeHistory
     from matchmaker.pilots.store.worker import NodeName, Worker, plan_of, send_tasks
 
     said: set[str] = set()
@@ -237,13 +242,13 @@ def _store(
             warn(text)
 
     with storage():
-        place = opened(url)
+        place = open_store(url)
         if tasks is not None:
             send_tasks(place, sys.stdin.buffer.read() if tasks == "-" else Path(tasks).read_bytes())
         plan = plan_of(place)
     began = time.monotonic()
-    with own_directory(folder) as root, storage(), adopting(), dividing(own_group()):
-        here, history = NodeName.of(node), History()
+    with own_directory(folder) as root, storage(), adopting_orphans(), dividing_group(own_group()):
+        here, history = NodeName.of(node), NodeHistory()
         workers = [
             Worker(
                 place, plan, root / f"slot{number}", idle=idle, warn=warn_once, node=here,
@@ -331,9 +336,9 @@ def _ad(file: str | None) -> ClassAd:
         raise click.ClickException(f"{file}: {error.summary()}") from None
 
 
-def _policy(file: str | None) -> Policy:
+def _policy(file: str | None) -> SitePolicy:
     from matchmaker.classad.quoting import closest
-    from matchmaker.pilots.node.slots import Policy
+    from matchmaker.pilots.node.slots import SitePolicy
 
     ad = _ad(file)
     known = {name.lower(): name for name in _POLICY}
@@ -348,4 +353,4 @@ def _policy(file: str | None) -> Policy:
             )
         field = known[name.lower()]
         said[fields.get(field, field.lower())] = ad.expr(name)
-    return Policy(**said)
+    return SitePolicy(**said)

@@ -43,12 +43,12 @@ def demand_(*, url: str, as_json: bool) -> int:
     JobStatus is 2 where a pilot runs it, and 1 where none does. Exit status 0 also if nothing is
     left: a factory takes any other for an error.
     """
-    from matchmaker.pilots.store.backends import opened
+    from matchmaker.pilots.store.backends import open_store
     from matchmaker.pilots.store.status import demand
     from matchmaker.pilots.store.worker import plan_of
 
     with storage():
-        store = opened(url)
+        store = open_store(url)
         ads = demand(store, plan_of(store))
         if as_json:
             print_json([plain(ad) for ad in ads])
@@ -67,12 +67,12 @@ def retry_(*, url: str, parameters: tuple[str, ...], as_json: bool) -> int:
 
     Without PARAMETER all that failed and have no result. Exit status 1 if there was none.
     """
-    from matchmaker.pilots.store.backends import opened
+    from matchmaker.pilots.store.backends import open_store
     from matchmaker.pilots.store.status import retry
     from matchmaker.pilots.store.worker import plan_of
 
     with storage():
-        store = opened(url)
+        store = open_store(url)
         plan = plan_of(store)
         if unknown := set(parameters) - set(plan.parameters):
             raise click.UsageError(f"{min(unknown)!r} is no parameter of {url}")
@@ -102,12 +102,12 @@ def status_(
     free for other nodes, ! given up after failures on several nodes, . free.
     Exit status 1 as long as results are missing, or something in the store cannot be run.
     """
-    from matchmaker.pilots.store.backends import opened
+    from matchmaker.pilots.store.backends import open_store
     from matchmaker.pilots.store.status import status
     from matchmaker.pilots.store.worker import plan_of
 
     with storage():
-        store = opened(url)
+        store = open_store(url)
         found = status(
             store, plan_of(store), wide=wide, read=with_claims or with_failures or as_json
         )

@@ -30,9 +30,9 @@ from matchmaker.classad import UNDEFINED, ClassAd, ParseError, parse_ad
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
 from matchmaker.classad.values import Value
-from matchmaker.pilots.binder.state import Book, Job
+from matchmaker.pilots.binder.state import BinderJob, Book
 from matchmaker.pilots.node.task import MOST_RESULT
-from matchmaker.pilots.wire.protocol import REVOKED, Frame, FrameKind, Scope, Token, sign
+from matchmaker.pilots.wire.protocol import REVOKED, Frame, FrameKind, Token, TokenScope, sign
 
 _KEY_BYTES: Final = 32
 
@@ -41,18 +41,18 @@ class KeyFileError(ValueError):
     """A file with a key cannot be used; the message says why and what to do."""
 
 
-def own_key(file: Path) -> bytes:
+def load_key(file: Path) -> bytes:
     """The key of a binder; creates the file if there is none.
 
     Raises KeyFileError for a file that others may read or that holds no key, and OSError.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     len(own_key(Path(folder, "key"))), own_key(Path(folder, "key")) == b""
+    ...     len(load_key(Path(folder, "key"))), load_key(Path(folder, "key")) == b""
     (32, False)
     """
     with suppress(FileExistsError):
-        written(file, secrets.token_hex(_KEY_BYTES) + "\n")
+        write_secret(file, secrets.token_hex(_KEY_BYTES) + "\n")
     with file.open("rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         text = opened.read(4 * _KEY_BYTES)
@@ -67,7 +67,7 @@ def own_key(file: Path) -> bytes:
     return key
 
 
-def written(file: Path, text: str) -> None:
+def write_secret(file: Path, text: str) -> None:
     """Writes a new file that its owner alone may read; whole, or not at all.
 
     Raises FileExistsError if there is a file of that name, and OSError.
@@ -103,7 +103,7 @@ _PIECE_BYTES: Final = 16_384
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Settings:
+class BinderSettings:
     """A binder's settings.
 
     Attributes:
@@ -135,7 +135,7 @@ class Settings:
     most_stored: int = 1 << 30
 
 
-class Pace:
+class RateLimit:
     """Limits how fast frames are read from one connection."""
 
     __slots__ = ("_last", "_left")
@@ -171,7 +171,7 @@ _SPAN: Final = re.compile(
 so that no text is gone through twice."""
 
 
-def sendable(text: str) -> str:
+def check_length(text: str) -> str:
     """The text of an ad. Raises ValueError if it is too long to be matched or sent on."""
     if len(text) > MOST_AD or len(json.dumps(text)) > MOST_AD:
         raise ValueError(f"an ad of over {MOST_AD} bytes; shorten it")
@@ -184,23 +184,24 @@ def sendable(text: str) -> str:
     return text
 
 
-def an_ad(text: str) -> ClassAd:
+def parse_job_ad(text: str) -> ClassAd:
     """The ad in a text. Raises ValueError for a text that is not an ad, or is too long."""
     try:
-        return parse_ad(sendable(text), "new")
+        return parse_ad(check_length(text), "new")
     except ParseError as error:
         raise ValueError(f"the ad cannot be read: {error}") from None
 
 
-def a_slot(text: str) -> ClassAd:
-    """The ad of a free slot, as ``an_ad``, with a lower limit on expressions other than literals.
+def parse_slot_ad(text: str) -> ClassAd:
+    """Parse a free slot's ad, as ``parse_job_ad`` does, with a lower limit on its expressions.
 
-    >>> a_slot("[ Requirements = MY.Start; Start = " + "TARGET.Cpus > 1 && " * 200 + "true ]")
+    >>> start = "TARGET.Cpus > 1 && " * 200 + "true"
+    >>> parse_slot_ad(f"[ Requirements = MY.Start; Start = {start} ]")
     Traceback (most recent call last):
     ...
     ValueError: its expressions have 3812 characters, at most 2048 are taken: shorten its policy
     """
-    ad = an_ad(text)
+    ad = parse_job_ad(text)
     size = sum(len(str(ad.expr(name))) for name in ad if not _literal(ad.expr(name)))
     if size > MOST_POLICY:
         raise ValueError(
@@ -210,24 +211,24 @@ def a_slot(text: str) -> ClassAd:
     return ad
 
 
-def asked(ad: ClassAd, name: str) -> Value:
+def bounded_value(ad: ClassAd, name: str) -> Value:
     """The value of an attribute; ERROR if it takes more steps than the binder allows.
 
-    >>> asked(ClassAd(Direct=True), "Direct")
+    >>> bounded_value(ClassAd(Direct=True), "Direct")
     True
     """
     return Allowance(_STEPS).value(ad.expr(name), ad, None) if name in ad else UNDEFINED
 
 
-def reported(text: str) -> str:
+def checked_result(text: str) -> str:
     """The text of the result that a pilot reports; all its values are literals.
 
     So nobody who reads it later evaluates a stranger's expression. If the report has other values,
     the result is an ad whose ``Reason`` says so.
 
-    >>> reported("[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]")
+    >>> checked_result("[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]")
     '[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]'
-    >>> reported("[ ExitCode = 0 + 0 ]")[:59]
+    >>> checked_result("[ ExitCode = 0 + 0 ]")[:59]
     '[ Reason = "a result was refused: ExitCode is no number, st'
     """
     try:
@@ -240,7 +241,7 @@ def reported(text: str) -> str:
 def _check_result(text: str) -> None:
     if len(text) > MOST_RESULT:
         raise ValueError(f"it has {len(text)} characters, at most {MOST_RESULT} are taken")
-    ad = an_ad(text)
+    ad = parse_job_ad(text)
     for name in ad:
         if not _literal(ad.expr(name)):
             raise ValueError(f"{name[:80]} is no number, string, boolean or list of these")
@@ -265,25 +266,25 @@ MOST_PILOT_SECONDS: Final = 14 * 86_400.0
 _ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 
-def is_jobs(token: Token) -> bool:
+def is_job_token(token: Token) -> bool:
     """Whether a token is a job's."""
     return _ID.match(token.id) is not None
 
 
-def note(ad: ClassAd, token: Token) -> None:
+def note_submitter(ad: ClassAd, token: Token) -> None:
     """Writes into a job's ad with which token it was submitted, if the job asks for a token.
 
     Raises ValueError if that is not a client's own token.
     """
     for name in (_BY, _ENDS):
         ad.pop(name, None)
-    if asked(ad, MAY_CONNECT) is True:
-        if token.scope is not Scope.CLIENT or is_jobs(token):
+    if bounded_value(ad, MAY_CONNECT) is True:
+        if token.scope is not TokenScope.CLIENT or is_job_token(token):
             raise ValueError(f"{MAY_CONNECT}: only a job of a client's own token may connect")
         ad[_BY], ad[_ENDS] = token.id, token.ends
 
 
-def same(one: str, other: str) -> bool:
+def same_job(one: str, other: str) -> bool:
     """Whether two jobs' ads are equal, apart from the tokens of their submission."""
     if one == other:
         return True
@@ -294,12 +295,12 @@ def same(one: str, other: str) -> bool:
     return str(first) == str(second)
 
 
-def token_id(job: Job) -> str:
+def job_token_id(job: BinderJob) -> str:
     """The id of the token that a job got when it was last given to a pilot."""
     return f"job.{job.id}.{job.epoch}"
 
 
-def granted(job: Job, key: bytes, pool: str) -> str:
+def job_token(job: BinderJob, key: bytes, pool: str) -> str:
     """The text of the token that a job gets when it is given to a pilot; empty for none.
 
     Args:
@@ -310,10 +311,12 @@ def granted(job: Job, key: bytes, pool: str) -> str:
     if MAY_CONNECT.lower() not in job.ad.lower():
         return ""
     ad = parse_ad(job.ad)
-    ends = asked(ad, _ENDS)
-    if asked(ad, MAY_CONNECT) is not True or not isinstance(ends, float):
+    ends = bounded_value(ad, _ENDS)
+    if bounded_value(ad, MAY_CONNECT) is not True or not isinstance(ends, float):
         return ""
-    token = Token(subject=job.owner, scope=Scope.CLIENT, pool=pool, id=token_id(job), ends=ends)
+    token = Token(
+        subject=job.owner, scope=TokenScope.CLIENT, pool=pool, id=job_token_id(job), ends=ends
+    )
     return sign(key, token)
 
 
@@ -322,7 +325,7 @@ def session_token(token: Token, key: bytes, now: float) -> str:
 
     It has the id of the pilot's token, so that revoking one revokes both.
     """
-    made = attrs.evolve(token, scope=Scope.SESSION, ends=float(int(now + _SESSION_SECONDS)))
+    made = attrs.evolve(token, scope=TokenScope.SESSION, ends=float(int(now + _SESSION_SECONDS)))
     return sign(key, made)
 
 
@@ -340,13 +343,13 @@ def pilot_token(token: Token, asked_for: Frame, key: bytes, now: float) -> str:
     if not 0 < seconds <= MOST_PILOT_SECONDS:
         raise ValueError(f"seconds: above 0 and at most {MOST_PILOT_SECONDS:g} were expected")
     made = Token(
-        subject=asked_for["subject"], scope=Scope.PILOT, pool=token.pool, owners=owners,
+        subject=asked_for["subject"], scope=TokenScope.PILOT, pool=token.pool, owners=owners,
         ends=float(int(now + seconds)),
     )  # fmt: skip
     return sign(key, made)
 
 
-def refusal(token: Token, book: Book, revoked: Collection[str]) -> str:
+def token_problem(token: Token, book: Book, revoked: Collection[str]) -> str:
     """Why a token is no longer valid: it was revoked, or the job that has it does not run."""
     if token.id in revoked:
         return REVOKED
@@ -356,6 +359,6 @@ def refusal(token: Token, book: Book, revoked: Collection[str]) -> str:
     job = book.jobs.get(named[1])
     if job is None or not job.stage.held or job.epoch != int(named[2]) or job.cancel:
         return "the job of this token does not run any more"
-    if asked(parse_ad(job.ad), _BY) in revoked:
+    if bounded_value(parse_ad(job.ad), _BY) in revoked:
         return "the token by which this job was handed in was revoked"
     return ""

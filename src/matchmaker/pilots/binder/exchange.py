@@ -28,13 +28,33 @@ from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.quoting import printable
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import state
-from matchmaker.pilots.binder.admission import MATCHING, asked, refusal, token_id
-from matchmaker.pilots.binder.relay import APPLICATION, Handlers, Offer, introduce, joined
-from matchmaker.pilots.binder.state import Change, Holdings, Job, Session, Stage, Word, apply
-from matchmaker.pilots.binder.tables import MOST_OUTPUT, MOST_STORED, Outputs, Storing, Tables
+from matchmaker.pilots.binder.admission import MATCHING, bounded_value, job_token_id, token_problem
+from matchmaker.pilots.binder.relay import (
+    APPLICATION,
+    HandlerProcesses,
+    SlotOffer,
+    join_pair,
+    send_directly,
+)
+from matchmaker.pilots.binder.state import (
+    BinderChange,
+    BinderJob,
+    BinderMessage,
+    JobStage,
+    OpenJobs,
+    PilotSession,
+    apply_change,
+)
+from matchmaker.pilots.binder.tables import (
+    MOST_OUTPUT,
+    MOST_STORED,
+    OutputStore,
+    PendingChanges,
+    Tables,
+)
 from matchmaker.pilots.node.slots import for_owners
 from matchmaker.pilots.wire.connection import ClosedError, Connection
-from matchmaker.pilots.wire.protocol import FrameKind, Scope, Token
+from matchmaker.pilots.wire.protocol import FrameKind, Token, TokenScope
 
 APPLICATIONS: Final = "Applications"
 """The attribute of a slot's ad with the list of applications that its pilot has."""
@@ -113,7 +133,7 @@ def why_waiting(pilots: Pool, ad: ClassAd) -> str:
     """
     if not len(pilots):
         return "no pilot is connected"
-    wanted = asked(ad, APPLICATION)
+    wanted = bounded_value(ad, APPLICATION)
     if isinstance(wanted, str):
         there = applications(pilots)
         if ascii_fold(wanted) not in map(ascii_fold, there):
@@ -170,10 +190,10 @@ class _Owner:
         return None
 
 
-class Turns:
+class FairShare:
     """The waiting ads, by owner.
 
-    >>> turns, now = Turns(), iter(range(9))
+    >>> turns, now = FairShare(), iter(range(9))
     >>> for owner, id_ in [("bad", "1"), ("bad", "2"), ("good", "3")]:
     ...     turns.enter(owner, id_, ClassAd())
     >>> [id_ for id_, _ in turns.turn(lambda: next(now), 5)]
@@ -216,14 +236,14 @@ class Turns:
             self._unlist()
         return bool(self._due)
 
-    def all_again(self) -> None:
+    def match_all_again(self) -> None:
         """All ads are to be matched again, because slots have come."""
         for owner, mine in self._owners.items():
             mine.more = True
             self._list(owner)
 
     def none(self) -> None:
-        """No ad is to be matched before ``all_again``, because no slot is left."""
+        """No ad is to be matched before ``match_all_again``, because no slot is left."""
         for mine in self._owners.values():
             mine.new.clear()
             mine.again.clear()
@@ -295,7 +315,7 @@ _TURN_SECONDS: Final = 0.002
 
 
 class Exchange:
-    """The state of a binder. ``store``, ``bring_together`` and ``watch`` run as its tasks.
+    """The state of a binder. ``store``, ``match_jobs`` and ``watch`` run as its tasks.
 
     Attributes:
         book: jobs and sessions.
@@ -310,7 +330,7 @@ class Exchange:
 
     def __init__(
         self, tables: Tables, *, lease: float, clock: Callable[[], float],
-        applications: Iterable[str] = (), grant: Callable[[Job], str] = lambda _: "",
+        applications: Iterable[str] = (), grant: Callable[[BinderJob], str] = lambda _: "",
         most_output: int = MOST_OUTPUT, most_stored: int = MOST_STORED,
     ) -> None:  # fmt: skip
         """Reads the stored book.
@@ -332,15 +352,15 @@ class Exchange:
         self.pilots: dict[str, Connection] = {}
         self.revoked = set(tables.revoked())
         self.greeted: dict[Connection, Token] = {}
-        self.open = Holdings()
+        self.open = OpenJobs()
         self._grant = grant
         self._tables = tables
-        self.storing = Storing(tables, self._say)
-        self._handlers = Handlers(applications)
+        self.storing = PendingChanges(tables, self._send)
+        self._handlers = HandlerProcesses(applications)
         self._clock = clock
-        self._offers: dict[str, Offer] = {}
-        self._given: dict[tuple[str, int], Offer] = {}
-        self._turns = Turns()
+        self._offers: dict[str, SlotOffer] = {}
+        self._given: dict[tuple[str, int], SlotOffer] = {}
+        self._waiting = FairShare()
         self._clients: dict[str, Connection] = {}
         # Of jobs whose end somebody waits for, and holds the event as long.
         self._endings: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
@@ -348,21 +368,21 @@ class Exchange:
         self._explaining = asyncio.Semaphore(1)
         self._ended: deque[str] = deque()
         self._ended_bytes = 0
-        self._paired_soon = asyncio.Event()
+        self._match_soon = asyncio.Event()
         self._more_slots = False
-        self.book, change = state.restored(*tables.read(), clock())
-        self.outputs = Outputs(tables, self.book, most=most_output, each=most_stored)
+        self.book, change = state.restore(*tables.read(), clock())
+        self.outputs = OutputStore(tables, self.book, most=most_output, each=most_stored)
         for job in self.book.jobs.values():
-            self._entered(job)
+            self._job_changed(job)
         self.post(change)
 
     # --- changes
 
-    def post(self, change: Change) -> None:
+    def post(self, change: BinderChange) -> None:
         """Enters a change; it is stored soon, and then sent to pilots."""
-        apply(self.book, change)
+        apply_change(self.book, change)
         for job in change.jobs:
-            self._entered(job)
+            self._job_changed(job)
         for name in change.over:
             self._leave(name)
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
@@ -370,48 +390,48 @@ class Exchange:
             # storage; yet no slot is given where the storage is known to be away.
             away = bool(self.storing.trouble)
             later = tuple(word for word in change.words if away and word.kind is FrameKind.PAIRED)
-            self._say(word for word in change.words if word not in later)
+            self._send(word for word in change.words if word not in later)
             change = attrs.evolve(change, words=later)
         self.storing.add(change)
 
-    async def settle(self, change: Change) -> None:
+    async def settle(self, change: BinderChange) -> None:
         """Enters a change, and waits until it is stored."""
         if change:
             self.post(change)
             await self.storing.stored()
 
-    def _entered(self, job: Job) -> None:
+    def _job_changed(self, job: BinderJob) -> None:
         self.outputs.changed(job)
-        if job.stage is Stage.QUEUED and self._turns.ad(job.owner, job.id) is None:
+        if job.stage is JobStage.QUEUED and self._waiting.ad(job.owner, job.id) is None:
             if job.epoch < _QUICK_GIVINGS:
-                self._waits(job)
+                self._enqueue(job)
             else:
                 # Its pilots may decline it at once, again and again.
                 wait = min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(job.epoch - _QUICK_GIVINGS, 20))
-                asyncio.get_running_loop().call_later(wait, self._waits, job)
-        elif job.stage is not Stage.QUEUED:
-            self._turns.leave(job.owner, job.id)
-        if not job.stage.held and (asked := self.open.ids(token_id(job))):
-            asyncio.get_running_loop().call_soon(self._void, asked)
+                asyncio.get_running_loop().call_later(wait, self._enqueue, job)
+        elif job.stage is not JobStage.QUEUED:
+            self._waiting.leave(job.owner, job.id)
+        if not job.stage.held and (asked := self.open.ids(job_token_id(job))):
+            asyncio.get_running_loop().call_soon(self._end_dependents, asked)
         if job.stage.open:
             self.open.enter(job.owner, job.id, job.bytes)
         else:
             self.open.leave(job.owner, job.id)
             self._ended.append(job.id)
             self._ended_bytes += job.bytes
-            if job.stage is not Stage.ENDED:
+            if job.stage is not JobStage.ENDED:
                 # One that has ended may be accepted yet, by a message on another connection.
                 self._dismiss(job.id, job.reason)
             if (ending := self._endings.pop(job.id, None)) is not None:
                 ending.set()
 
-    def _waits(self, job: Job) -> None:
+    def _enqueue(self, job: BinderJob) -> None:
         """Looks for a slot for a job, if it is still queued."""
         if self.book.jobs.get(job.id) is job:
-            self._turns.enter(job.owner, job.id, parse_ad(job.ad))
-            self._paired_soon.set()
+            self._waiting.enter(job.owner, job.id, parse_ad(job.ad))
+            self._match_soon.set()
 
-    def _void(self, asked: Collection[str]) -> None:
+    def _end_dependents(self, asked: Collection[str]) -> None:
         """Ends the pairs that an ended job asked for; the jobs that it submitted continue."""
         for id_ in asked:
             job = self.book.jobs.get(id_)
@@ -441,7 +461,7 @@ class Exchange:
 
     # --- words
 
-    def _say(self, words: Iterable[Word]) -> None:
+    def _send(self, words: Iterable[BinderMessage]) -> None:
         for word in words:
             if word.kind is FrameKind.PAIRED:
                 self._pair(word)
@@ -452,11 +472,11 @@ class Exchange:
             elif control is not None:
                 control.send(word.kind, job=word.job, epoch=word.epoch)
 
-    def _pair(self, word: Word) -> None:
+    def _pair(self, word: BinderMessage) -> None:
         """Tells a pilot of its job; ``accepted`` brings the client to it."""
         offer = self._given.pop((word.job, word.epoch), None)
         job = self.book.jobs.get(word.job)
-        if job is None or job.epoch != word.epoch or job.stage is not Stage.GIVEN:
+        if job is None or job.epoch != word.epoch or job.stage is not JobStage.GIVEN:
             if offer is not None:
                 offer.connection.close("its job has gone")
             return
@@ -474,14 +494,14 @@ class Exchange:
             self._refuse(job.id, str(error))
             offer.connection.close(str(error))
 
-    def _directly(self, job: Job, offer: Offer) -> bool:
+    def _directly(self, job: BinderJob, offer: SlotOffer) -> bool:
         """Whether a job's client is sent to the slot's own port."""
         if job.detached or not offer.direct:
             return False
         ad = parse_ad(job.ad)
-        return not self._handlers.wanted(ad) and asked(ad, "Direct") is True
+        return not self._handlers.wanted(ad) and bounded_value(ad, "Direct") is True
 
-    async def accepted(self, offer: Offer) -> bool:
+    async def accepted(self, offer: SlotOffer) -> bool:
         """The pilot of a slot has accepted its job; brings the client of the job to it.
 
         Gives whether the slot's connection is the pair's now, or has ended.
@@ -509,12 +529,12 @@ class Exchange:
         # The connections are the pair's now, and their end is no lost slot or client.
         del self._clients[job.id]
         if offer.secret:
-            introduce(job, client, offer)
+            send_directly(job, client, offer)
         else:
-            joined(job, client, offer.connection, between)
+            join_pair(job, client, offer.connection, between)
         return True
 
-    def declined(self, offer: Offer, reason: str) -> None:
+    def declined(self, offer: SlotOffer, reason: str) -> None:
         """The pilot of a slot does not take its job."""
         if (job := offer.job) is not None:
             change = state.declined(
@@ -540,10 +560,10 @@ class Exchange:
 
     # --- pilots and slots
 
-    def session(self, name: str, token: Token) -> Session | None:
+    def session(self, name: str, token: Token) -> PilotSession | None:
         """The session with a name, if it began with the pilot's token that this one stands for."""
         found = self.book.sessions.get(name)
-        mine = found is not None and found.token == token.id and token.scope is Scope.SESSION
+        mine = found is not None and found.token == token.id and token.scope is TokenScope.SESSION
         return found if mine else None
 
     async def use(self, token: Token, nonce: str) -> bool:
@@ -555,7 +575,7 @@ class Exchange:
         found = (s.name for s in self.book.sessions.values() if s.token == token.id)
         return next(found, "")
 
-    def offer(self, offer: Offer) -> None:
+    def offer(self, offer: SlotOffer) -> None:
         """Enters a free slot, for the owners whom its pilot may serve."""
         ad = offer.ad.copy()
         session = self.book.sessions.get(offer.session)
@@ -566,9 +586,9 @@ class Exchange:
         self.slots.update(ad)
         self._offers[offer.key] = offer
         self._more_slots = True
-        self._paired_soon.set()
+        self._match_soon.set()
 
-    def withdraw(self, offer: Offer) -> None:
+    def withdraw(self, offer: SlotOffer) -> None:
         """Withdraws a slot, if it is still free."""
         if self._offers.pop(offer.key, None) is not None:
             self.slots.remove(offer.key)
@@ -579,13 +599,13 @@ class Exchange:
             self.withdraw(offer)
             offer.connection.close("its pilot has gone")
 
-    def gone(self, session: str, control: Connection) -> None:
+    def pilot_lost(self, session: str, control: Connection) -> None:
         """The connection of a pilot has ended; the pilot may come back within its lease."""
         if self.pilots.get(session) is control:
             del self.pilots[session]
             self._leave(session)
 
-    def unheard(self, offer: Offer) -> None:
+    def slot_lost(self, offer: SlotOffer) -> None:
         """A slot's connection has ended: asks the pilot for a job that may have got lost on it."""
         self.withdraw(offer)
         if offer.job is None:
@@ -593,12 +613,12 @@ class Exchange:
         job = self.book.jobs.get(offer.job.id)
         if not offer.job.detached:
             self._refuse(offer.job.id, "its slot left before it came")
-        elif job is not None and job.stage is Stage.GIVEN and job.epoch == offer.job.epoch:
-            self._say((Word(FrameKind.KILL, offer.session, job.id, job.epoch),))
+        elif job is not None and job.stage is JobStage.GIVEN and job.epoch == offer.job.epoch:
+            self._send((BinderMessage(FrameKind.KILL, offer.session, job.id, job.epoch),))
 
     # --- clients
 
-    def wait(self, job: Job, client: Connection) -> None:
+    def wait(self, job: BinderJob, client: Connection) -> None:
         """Enters a job whose client is connected and waits for a slot."""
         self._clients[job.id] = client
         self.post(state.submit(self.book, job)[1])
@@ -618,7 +638,7 @@ class Exchange:
         await asyncio.to_thread(self._tables.revoke, token, ends, time.time())
         self.revoked.add(token)
         for connection, its in list(self.greeted.items()):
-            if why := refusal(its, self.book, self.revoked):
+            if why := token_problem(its, self.book, self.revoked):
                 connection.send(FrameKind.REFUSED, reason=why)
                 connection.close(why)
 
@@ -629,7 +649,7 @@ class Exchange:
     async def why(self, id_: str) -> str:
         """Why a job that is queued has no slot yet, in words."""
         job = self.book.jobs.get(id_)
-        ad = None if job is None else self._turns.ad(job.owner, id_)
+        ad = None if job is None else self._waiting.ad(job.owner, id_)
         if ad is None:
             return ""
         try:
@@ -653,32 +673,32 @@ class Exchange:
 
     # --- tasks
 
-    async def bring_together(self) -> None:
+    async def match_jobs(self) -> None:
         """Gives slots to waiting jobs, whenever a job or a slot comes.
 
         New jobs are matched at once; when slots have come, all waiting jobs are matched again.
         While changes cannot be stored, no job gets a slot.
         """
         while True:
-            await self._paired_soon.wait()
+            await self._match_soon.wait()
             if self.storing.trouble:
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
-            self._paired_soon.clear()
+            self._match_soon.clear()
             if self._more_slots:
                 self._more_slots = False
-                self._turns.all_again()
-            with closing(self._turns.turn(time.thread_time, _TURN_SECONDS)) as some:
+                self._waiting.match_all_again()
+            with closing(self._waiting.turn(time.thread_time, _TURN_SECONDS)) as some:
                 pairs = pair(self.slots, some, self._refuse)
             for id_, key in pairs.items():
                 self._give(id_, self._offers[key])
             if not len(self.slots):
-                self._turns.none()
-            elif self._turns.due:
-                self._paired_soon.set()
+                self._waiting.none()
+            elif self._waiting.due:
+                self._match_soon.set()
             await asyncio.sleep(0)
 
-    def _give(self, id_: str, offer: Offer) -> None:
+    def _give(self, id_: str, offer: SlotOffer) -> None:
         self.withdraw(offer)
         change = state.give(self.book, id_, offer.session)
         for word in change.words:
@@ -700,7 +720,7 @@ class Exchange:
             for other in [each for each in self._offers.values() if each.session == offer.session]:
                 self.offer(other)
 
-    async def watch(self) -> None:
+    async def expire_sessions(self) -> None:
         """Ends the sessions of pilots that were silent for too long."""
         while True:
             await asyncio.sleep(min(_LOOK_SECONDS, self.lease / 10))

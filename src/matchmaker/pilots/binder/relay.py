@@ -28,10 +28,10 @@ from typing import Any, Final, cast
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.binder.admission import asked
-from matchmaker.pilots.binder.state import Job
-from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, Scope, Token, sign
+from matchmaker.pilots.binder.admission import bounded_value
+from matchmaker.pilots.binder.state import BinderJob
+from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, Token, TokenScope, sign
 
 HIGH: Final = 256 << 10
 """How many bytes may wait for an end; then nothing more is read from the other one."""
@@ -39,7 +39,7 @@ LOW: Final = 64 << 10
 """How many bytes wait when reading goes on."""
 
 
-class End(asyncio.Protocol):
+class RelayEnd(asyncio.Protocol):
     """One end of a pair: what it receives is written to the other end.
 
     ``half`` says that no more will come from this end. The future ``over`` is done when its
@@ -76,7 +76,7 @@ class End(asyncio.Protocol):
             return False
         self.half = True
         partner = other.get_protocol()
-        if isinstance(partner, End) and partner.half:
+        if isinstance(partner, RelayEnd) and partner.half:
             other.close()
             return False
         other.write_eof()
@@ -104,7 +104,7 @@ class End(asyncio.Protocol):
             self.over.set_result(None)
 
 
-def join(one: End, two: End) -> None:
+def join_ends(one: RelayEnd, two: RelayEnd) -> None:
     """Makes two connected ends a pair. Raises ValueError for an end that is not connected."""
     if one.transport is None or two.transport is None:
         raise ValueError("both ends are connected before they become a pair")
@@ -121,7 +121,7 @@ _DIRECT_SECONDS: Final = 60.0
 
 
 @attrs.define(slots=True, eq=False)
-class Offer:
+class SlotOffer:
     """A free slot, and the connection on which its pilot waits for a job.
 
     A message of the pilot may cross the one that gives it a job. So from the moment that a slot is
@@ -150,28 +150,28 @@ class Offer:
     key: str = attrs.field(factory=lambda: secrets.token_hex(8))
     owners: str = ""
     taken: bool = False
-    job: Job | None = None
+    job: BinderJob | None = None
     secret: bytes = attrs.field(default=b"", repr=False)
 
-    def give(self, job: Job, *, grant: str = "", directly: bool = False) -> None:
+    def give(self, job: BinderJob, *, grant: str = "", directly: bool = False) -> None:
         """Tells the pilot of its job. Raises ValueError for one that is too long for a frame."""
         more = {"grant": grant} if grant else {}
         if directly:
             self.secret = secrets.token_bytes(32)
             more["key"] = self.secret.hex()
-        self.connection.send(FrameKind.PAIRED, **_said(job), **more)
+        self.connection.send(FrameKind.PAIRED, **_pair_fields(job), **more)
         self.job = job
 
 
-def joined(
-    job: Job, client: Connection, slot: Connection, between: Sequence[Connection] = ()
+def join_pair(
+    job: BinderJob, client: Connection, slot: Connection, between: Sequence[Connection] = ()
 ) -> None:
     """Makes the connections of a pair pass bytes on.
 
     All are open but perhaps the slot's: a pilot may be done before its client hears of it.
     ``between`` are connections to a handler, for the client's and the pilot's side; or none.
     """
-    client.send(FrameKind.PAIRED, **_said(job))
+    client.send(FrameKind.PAIRED, **_pair_fields(job))
     near = client
     if between:
         _join(client, between[0])
@@ -184,25 +184,25 @@ def joined(
 
 def _join(one: Connection, other: Connection) -> None:
     """Makes two connections pass on each other's bytes."""
-    ends = End(), End()
+    ends = RelayEnd(), RelayEnd()
     early = one.hand_over(ends[0]), other.hand_over(ends[1])
-    join(*ends)
+    join_ends(*ends)
     for end, data in zip(ends, early, strict=True):
         end.data_received(data)
 
 
-def introduce(job: Job, client: Connection, offer: Offer) -> None:
+def send_directly(job: BinderJob, client: Connection, offer: SlotOffer) -> None:
     """Sends a client to its pilot's own port, with a token for this job alone."""
     ends = time.time() + _DIRECT_SECONDS
-    made = Token(subject=job.owner, scope=Scope.CLIENT, pool=job.id, ends=ends)
+    made = Token(subject=job.owner, scope=TokenScope.CLIENT, pool=job.id, ends=ends)
     client.send(
-        FrameKind.PAIRED, **_said(job), direct=offer.direct, certificate=offer.certificate,
+        FrameKind.PAIRED, **_pair_fields(job), direct=offer.direct, certificate=offer.certificate,
         token=sign(offer.secret, made),
     )  # fmt: skip
     client.close("it talks to its pilot")
 
 
-def _said(job: Job) -> dict[str, Any]:
+def _pair_fields(job: BinderJob) -> dict[str, Any]:
     """What both hear."""
     return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
 
@@ -219,7 +219,7 @@ def installed() -> frozenset[str]:
     return frozenset(entry.name.lower() for entry in entry_points(group=_GROUP))
 
 
-class Handlers:
+class HandlerProcesses:
     """The processes of handlers, each started when it is first needed."""
 
     def __init__(self, applications: Iterable[str]) -> None:
@@ -230,7 +230,7 @@ class Handlers:
 
     def wanted(self, ad: ClassAd) -> str:
         """The application of a job, if it has a handler; else empty."""
-        name = asked(ad, APPLICATION) if self._applications else None
+        name = bounded_value(ad, APPLICATION) if self._applications else None
         folded = name.lower() if isinstance(name, str) else ""
         return folded if folded in self._applications else ""
 
@@ -310,13 +310,13 @@ async def _dial(path: str) -> Connection:
 GROUP: Final = "matchmaker.binder"
 _PIECE: Final = 1 << 16
 
-Handler = Callable[[Stream, Stream, ClassAd], Awaitable[None]]
+Handler = Callable[[PairStream, PairStream, ClassAd], Awaitable[None]]
 
 
-async def carry(client: Stream, pilot: Stream, _: ClassAd) -> None:
+async def carry(client: PairStream, pilot: PairStream, _: ClassAd) -> None:
     """Passes bytes on in both directions until both have ended: a handler that changes nothing."""
 
-    async def onwards(source: Stream, sink: Stream) -> None:
+    async def onwards(source: PairStream, sink: PairStream) -> None:
         while data := await source.read(_PIECE):
             await sink.write(data)
         await sink.end()
@@ -324,7 +324,7 @@ async def carry(client: Stream, pilot: Stream, _: ClassAd) -> None:
     await asyncio.gather(onwards(client, pilot), onwards(pilot, client))
 
 
-def found(application: str) -> Handler:
+def load_handler(application: str) -> Handler:
     """The handler of an application. Raises LookupError, or what its module raises."""
     for entry in entry_points(group=GROUP):
         if entry.name.lower() == application:
@@ -338,7 +338,7 @@ class _Handling:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._alone: dict[str, Stream] = {}
+        self._alone: dict[str, PairStream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def accept(self) -> Connection:
@@ -359,7 +359,7 @@ class _Handling:
                 connection.send(FrameKind.ALIVE, number=frame["number"])
 
     async def _pair(self, connection: Connection, frame: Frame) -> None:
-        stream = Stream()
+        stream = PairStream()
         stream.data_received(connection.hand_over(stream))
         pair = str(frame["pair"])
         if frame["side"] == "pilot":
@@ -379,9 +379,9 @@ class _Handling:
         await asyncio.gather(stream.finish(), pilot.finish())
 
 
-async def serve(application: str, path: str) -> None:
+async def serve_handler(application: str, path: str) -> None:
     """Serves pairs on a socket of this machine, for as long as the process lives."""
-    handling = _Handling(found(application))
+    handling = _Handling(load_handler(application))
     server = await asyncio.get_running_loop().create_unix_server(handling.accept, path)
     os.write(1, b"listening\n")
     # What a handler prints is for whoever reads the binder's errors.
@@ -391,4 +391,4 @@ async def serve(application: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], sys.argv[2]))
+    asyncio.run(serve_handler(sys.argv[1], sys.argv[2]))

@@ -1,9 +1,9 @@
 """The binder's port: who may connect, which frames each role may send, and how fast.
 
 ``exchange`` applies frames to jobs and slots. Each connection is one task. It reads a frame when
-the one before is done, and no faster than ``Pace`` allows. So a peer that floods is read slowly,
-and slows nobody else. Clients and admins send requests, which are answered one after another: a
-client sees its own jobs; an admin sees all jobs.
+the one before is done, and no faster than ``RateLimit`` allows. So a peer that floods is read
+slowly, and slows nobody else. Clients and admins send requests, which are answered one after
+another: a client sees its own jobs; an admin sees all jobs.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from matchmaker.pilots.binder import admission, state
 from matchmaker.pilots.binder.admission import (
     MOST_KEY,
     MOST_TEXT,
-    Pace,
-    Settings,
-    a_slot,
-    an_ad,
-    asked,
-    granted,
-    refusal,
-    reported,
-    sendable,
+    BinderSettings,
+    RateLimit,
+    bounded_value,
+    check_length,
+    checked_result,
+    job_token,
+    parse_job_ad,
+    parse_slot_ad,
     session_token,
+    token_problem,
 )
 from matchmaker.pilots.binder.exchange import Exchange
-from matchmaker.pilots.binder.relay import End, Offer
-from matchmaker.pilots.binder.state import Job, Session, Stage
+from matchmaker.pilots.binder.relay import RelayEnd, SlotOffer
+from matchmaker.pilots.binder.state import BinderJob, JobStage, PilotSession
 from matchmaker.pilots.binder.tables import SupersededError, Tables
 from matchmaker.pilots.node.task import check_job
 from matchmaker.pilots.wire.connection import (
@@ -54,10 +54,10 @@ from matchmaker.pilots.wire.protocol import (
     Frame,
     FrameKind,
     Greeting,
-    RefusedError,
+    PeerRefusedError,
     Role,
-    Scope,
     Token,
+    TokenScope,
 )
 
 _SOON: Final = 1.0
@@ -72,8 +72,8 @@ _MOST_ADS: Final = 64 << 10
 """How many bytes of ads an answer lists; one ad may be longer."""
 
 
-async def client(
-    connection: Connection, greeting: Greeting, exchange: Exchange, settings: Settings
+async def serve_client(
+    connection: Connection, greeting: Greeting, exchange: Exchange, settings: BinderSettings
 ) -> None:
     """Serves a connection until it ends, or becomes one side of a pair.
 
@@ -81,31 +81,31 @@ async def client(
         RefusedError: the client sent a frame that it may not send.
         ClosedError: the connection has ended.
     """
-    pace = Pace()
+    pace = RateLimit()
     while True:
         frame = await connection.receive()
         await pace.step(frame)
-        if why := admission.refusal(greeting.token, exchange.book, exchange.revoked):
-            raise RefusedError(why)
+        if why := admission.token_problem(greeting.token, exchange.book, exchange.revoked):
+            raise PeerRefusedError(why)
         try:
             if frame.kind is FrameKind.CONNECT and greeting.role is not Role.FACTORY:
-                job = _new_job(greeting, _owned(greeting, frame["ad"]), exchange, settings)
+                job = _new_job(greeting, _with_owner(greeting, frame["ad"]), exchange, settings)
                 await _wait(connection, exchange, job, float(frame["seconds"]))
                 return
             kind, fields = await _answer(greeting, frame, exchange, settings)
             connection.send(kind, **fields)
-        except RefusedError:
+        except PeerRefusedError:
             raise
         except ValueError as error:
             connection.send(FrameKind.FAILED, reason=str(error)[:MOST_TEXT])
 
 
 async def _answer(
-    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: BinderSettings
 ) -> tuple[FrameKind, dict[str, Any]]:
     if greeting.role is Role.FACTORY:
         if frame.kind is not FrameKind.TOKEN:
-            raise RefusedError(f"a factory may not say {frame.kind}")
+            raise PeerRefusedError(f"a factory may not say {frame.kind}")
         made = admission.pilot_token(greeting.token, frame, settings.key, time.time())
         return FrameKind.DONE, {"token": made}
     match frame.kind:
@@ -117,7 +117,7 @@ async def _answer(
             return FrameKind.JOBS, {"jobs": await _ask(greeting, frame, exchange)}
         case FrameKind.FETCH:
             job = _job(greeting, exchange, frame["job"])
-            if job.stage is not Stage.ENDED:
+            if job.stage is not JobStage.ENDED:
                 raise ValueError(f"the job is {job.stage}: only one that has ended has output")
             data = await exchange.outputs.piece(job.id, frame["name"], frame["offset"])
             size = exchange.outputs.sizes(job.id).get(frame["name"], 0)
@@ -126,9 +126,9 @@ async def _answer(
             job = _job(greeting, exchange, frame["job"])
             reason = frame["reason"][:MOST_TEXT] or "its owner cancelled it"
             await exchange.settle(state.cancel(exchange.book, job.id, reason))
-            return FrameKind.JOBS, {"jobs": [_facts(_job(greeting, exchange, job.id))]}
+            return FrameKind.JOBS, {"jobs": [_job_facts(_job(greeting, exchange, job.id))]}
     if greeting.role is not Role.ADMIN:
-        raise RefusedError(f"a client may not say {frame.kind}")
+        raise PeerRefusedError(f"a client may not say {frame.kind}")
     match frame.kind:
         case FrameKind.STATUS:
             return FrameKind.DONE, await _status(exchange, settings)
@@ -141,24 +141,24 @@ async def _answer(
                 raise ValueError(f"no pilot of the session {frame['session'][:80]!r} is here")
             control.send(FrameKind.STOP, reason=frame["reason"][:MOST_TEXT])
             return FrameKind.DONE, {}
-    raise RefusedError(f"an admin may not say {frame.kind}")
+    raise PeerRefusedError(f"an admin may not say {frame.kind}")
 
 
-def _owned(greeting: Greeting, text: str) -> str:
+def _with_owner(greeting: Greeting, text: str) -> str:
     """A job's ad with the subject of its client's token as ``Owner``, whatever the ad says."""
-    ad = an_ad(text)
-    check_job(ad, asked)
-    admission.note(ad, greeting.token)
+    ad = parse_job_ad(text)
+    check_job(ad, bounded_value)
+    admission.note_submitter(ad, greeting.token)
     ad["Owner"] = greeting.token.subject
-    return sendable(str(ad))
+    return check_length(str(ad))
 
 
 def _new_job(
-    greeting: Greeting, ad: str, exchange: Exchange, settings: Settings, key: str = ""
-) -> Job:
+    greeting: Greeting, ad: str, exchange: Exchange, settings: BinderSettings, key: str = ""
+) -> BinderJob:
     """A new job of the client; a job with a key continues without its client."""
     owner, id_ = greeting.token.subject, secrets.token_hex(8)
-    job = Job(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
+    job = BinderJob(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
     count, size = exchange.open.of(owner)
     if count >= settings.most_jobs:
         raise ValueError(f"you have {settings.most_jobs} open jobs, which are the most")
@@ -168,7 +168,7 @@ def _new_job(
             f" {settings.most_bytes} that they may: wait for some to end"
         )
     exchange.storing.room()
-    if admission.is_jobs(greeting.token):
+    if admission.is_job_token(greeting.token):
         asker = greeting.token.id
         if exchange.open.of(asker)[0] >= admission.MOST_OPEN:
             raise ValueError(f"this job has {admission.MOST_OPEN} open jobs, which are the most")
@@ -177,16 +177,16 @@ def _new_job(
 
 
 async def _submit(
-    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: BinderSettings
 ) -> dict[str, Any]:
-    job = _entered(greeting, frame["key"], frame["ad"], exchange, settings)
+    job = _enter_job(greeting, frame["key"], frame["ad"], exchange, settings)
     # A known one may be on its way into the storage, by an earlier request.
     await exchange.storing.stored()
-    return _facts(exchange.book.jobs.get(job.id, job))
+    return _job_facts(exchange.book.jobs.get(job.id, job))
 
 
 async def _submit_all(
-    greeting: Greeting, frame: Frame, exchange: Exchange, settings: Settings
+    greeting: Greeting, frame: Frame, exchange: Exchange, settings: BinderSettings
 ) -> list[dict[str, Any]]:
     """Enters jobs, each by itself, and waits once until they are stored; in their order.
 
@@ -198,24 +198,27 @@ async def _submit_all(
         for pair in pairs
     ):
         raise ValueError(f"1 to {_MOST_TOGETHER} pairs of a key and an ad were expected")
-    taken: list[Job | dict[str, Any]] = []
+    taken: list[BinderJob | dict[str, Any]] = []
     for key, text in pairs:
         try:
-            taken.append(_entered(greeting, key, text, exchange, settings))
+            taken.append(_enter_job(greeting, key, text, exchange, settings))
         except ValueError as error:
             taken.append({"key": key[:MOST_KEY], "refused": str(error)[:_LISTED_REASON]})
         # Others have their turn in between.
         await asyncio.sleep(0)
     await exchange.storing.stored()
     jobs = exchange.book.jobs
-    return [_listed(jobs.get(each.id, each)) if isinstance(each, Job) else each for each in taken]
+    return [
+        _listed_facts(jobs.get(each.id, each)) if isinstance(each, BinderJob) else each
+        for each in taken
+    ]
 
 
-def _entered(
-    greeting: Greeting, key: str, text: str, exchange: Exchange, settings: Settings
-) -> Job:
+def _enter_job(
+    greeting: Greeting, key: str, text: str, exchange: Exchange, settings: BinderSettings
+) -> BinderJob:
     """The client's job under a key: a new one, or the one that is there. Raises ValueError."""
-    ad = _owned(greeting, text)
+    ad = _with_owner(greeting, text)
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
         raise ValueError(f"a key of 1 to {MOST_KEY} printable characters was expected")
     book = exchange.book
@@ -226,7 +229,7 @@ def _entered(
         exchange.post(change)
     else:
         job = book.jobs[known]
-    if not admission.same(job.ad, ad):
+    if not admission.same_job(job.ad, ad):
         raise ValueError(f"the key {key} stands for the job {job.id}, which has another ad")
     return job
 
@@ -236,7 +239,7 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
     if len(ids) > _MOST_LISTED or not all(isinstance(id_, str) for id_ in ids):
         raise ValueError(f"at most {_MOST_LISTED} ids of jobs were expected")
     if not ids:
-        mine: Iterator[Job] = (job for job in reversed(jobs.values()) if _sees(greeting, job))
+        mine: Iterator[BinderJob] = (job for job in reversed(jobs.values()) if _sees(greeting, job))
         after = frame.fields.get("after")
         if after is not None:
             mine = islice(dropwhile(lambda job: job.id != after, mine), 1, None)
@@ -247,13 +250,13 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
     found = [jobs[id_] for id_ in named if id_ in jobs]
     if len(found) == 1 == len(ids):
         job = await _explained(found[0], exchange)
-        return [{**_facts(job), "output": exchange.outputs.sizes(job.id)}]
-    return list(map(_brief, found))
+        return [{**_job_facts(job), "output": exchange.outputs.sizes(job.id)}]
+    return list(map(_brief_facts, found))
 
 
-async def _explained(job: Job, exchange: Exchange) -> Job:
+async def _explained(job: BinderJob, exchange: Exchange) -> BinderJob:
     """A job that waits, with the reason: a slot's policy may refuse it, and nobody would say so."""
-    if job.stage is not Stage.QUEUED:
+    if job.stage is not JobStage.QUEUED:
         return job
     why = await exchange.why(job.id)
     # What brought it back to the queue is worth reading, too.
@@ -261,7 +264,7 @@ async def _explained(job: Job, exchange: Exchange) -> Job:
     return attrs.evolve(job, reason=reason[:MOST_TEXT])
 
 
-def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:
+def _page(jobs: Iterable[BinderJob], *, ads: bool) -> list[dict[str, Any]]:
     """As many jobs as an answer may list; at least one, if there is one."""
     page: list[dict[str, Any]] = []
     room = _MOST_ADS
@@ -269,15 +272,15 @@ def _page(jobs: Iterable[Job], *, ads: bool) -> list[dict[str, Any]]:
         room -= len(json.dumps(job.ad)) if ads else 0
         if page and room < 0:
             break
-        page.append({**_listed(job), "ad": job.ad} if ads else _listed(job))
+        page.append({**_listed_facts(job), "ad": job.ad} if ads else _listed_facts(job))
     return page
 
 
-def _sees(greeting: Greeting, job: Job) -> bool:
-    return greeting.token.scope is Scope.ADMIN or job.owner == greeting.token.subject
+def _sees(greeting: Greeting, job: BinderJob) -> bool:
+    return greeting.token.scope is TokenScope.ADMIN or job.owner == greeting.token.subject
 
 
-def _job(greeting: Greeting, exchange: Exchange, id_: str) -> Job:
+def _job(greeting: Greeting, exchange: Exchange, id_: str) -> BinderJob:
     job = exchange.book.jobs.get(id_)
     if job is None or not _sees(greeting, job):
         raise ValueError(
@@ -286,7 +289,7 @@ def _job(greeting: Greeting, exchange: Exchange, id_: str) -> Job:
     return job
 
 
-async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: float) -> None:
+async def _wait(connection: Connection, exchange: Exchange, job: BinderJob, seconds: float) -> None:
     """Waits for a slot, until the job has a pair, the connection breaks, or the time is over."""
     seconds = min(max(0.0, seconds), _MOST_SECONDS)
     exchange.wait(job, connection)
@@ -300,14 +303,14 @@ async def _wait(connection: Connection, exchange: Exchange, job: Job, seconds: f
                 if connection.open:
                     connection.send(FrameKind.WAITING, job=job.id, reason=why)
             else:
-                raise RefusedError("nothing is expected from a client that waits")
+                raise PeerRefusedError("nothing is expected from a client that waits")
         reason = f"no slot came in {seconds:g} s: {why}"
         connection.send(FrameKind.FAILED, reason=reason[:MOST_TEXT], in_time=False)
     finally:
         exchange.leave(job.id, why)
 
 
-async def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
+async def _status(exchange: Exchange, settings: BinderSettings) -> dict[str, Any]:
     trouble, delays = exchange.storing.trouble, {}
     try:
         delays = await exchange.delays()
@@ -319,25 +322,25 @@ async def _status(exchange: Exchange, settings: Settings) -> dict[str, Any]:
         "sessions": len(exchange.book.sessions),
         "pilots": len(exchange.pilots),
         "slots": len(exchange.slots),
-        "jobs": {str(stage): stages[str(stage)] for stage in Stage},
+        "jobs": {str(stage): stages[str(stage)] for stage in JobStage},
         "delays": delays,
         "trouble": trouble,
     }
 
 
-def _facts(job: Job) -> dict[str, Any]:
+def _job_facts(job: BinderJob) -> dict[str, Any]:
     return {
         "job": job.id, "owner": job.owner, "key": job.key, "stage": str(job.stage),
         "given": job.epoch, "reason": job.reason, "result": job.result,
     }  # fmt: skip
 
 
-def _listed(job: Job) -> dict[str, Any]:
-    facts = _facts(job)
+def _listed_facts(job: BinderJob) -> dict[str, Any]:
+    facts = _job_facts(job)
     return {**facts, "reason": job.reason[:_LISTED_REASON], "result": ""}
 
 
-def _brief(job: Job) -> dict[str, Any]:
+def _brief_facts(job: BinderJob) -> dict[str, Any]:
     """A job among others that were asked for by name: of its result, how it ended."""
     result = ClassAd()
     if job.result:
@@ -346,7 +349,7 @@ def _brief(job: Job) -> dict[str, Any]:
             if name in ad:
                 value = ad.eval(name)
                 result[name] = value[:_LISTED_REASON] if isinstance(value, str) else value
-    return {**_listed(job), "result": str(result) if job.result else ""}
+    return {**_listed_facts(job), "result": str(result) if job.result else ""}
 
 
 _MOST_RUNNING: Final = 4096
@@ -354,7 +357,7 @@ _ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 
 
 async def serve(
-    settings: Settings, tables: Tables, *, ready: Callable[[str], None], stop: asyncio.Event
+    settings: BinderSettings, tables: Tables, *, ready: Callable[[str], None], stop: asyncio.Event
 ) -> None:
     """Runs a binder until it is asked to stop.
 
@@ -392,7 +395,7 @@ async def serve(
         server.close()
         raise
     tasks: list[Coroutine[Any, Any, Any]] = [
-        binder.exchange.store(), binder.exchange.bring_together(), binder.exchange.watch(),
+        binder.exchange.store(), binder.exchange.match_jobs(), binder.exchange.expire_sessions(),
         stop.wait(),
     ]  # fmt: skip
     running = [loop.create_task(each) for each in tasks]
@@ -431,7 +434,7 @@ class _Accepted(Connection):
         self._gone(self)
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
-        if isinstance(protocol, End):
+        if isinstance(protocol, RelayEnd):
             protocol.over.add_done_callback(lambda _: self._gone(self))
         return super().hand_over(protocol)
 
@@ -439,12 +442,12 @@ class _Accepted(Connection):
 class _Binder:
     """The connections of a binder, each with its task."""
 
-    def __init__(self, settings: Settings, tables: Tables) -> None:
+    def __init__(self, settings: BinderSettings, tables: Tables) -> None:
         self.settings = settings
         self.exchange = Exchange(
             tables, lease=settings.lease, clock=time.monotonic,
             applications=settings.handled,
-            grant=lambda job: granted(job, settings.key, settings.name),
+            grant=lambda job: job_token(job, settings.key, settings.name),
             most_output=settings.most_output, most_stored=settings.most_stored,
         )  # fmt: skip
         self._tables = tables
@@ -481,10 +484,10 @@ class _Binder:
                 connection, self.settings.key, pool=self.settings.name, now=time.time,
                 revoked=self.exchange.revoked,
             )  # fmt: skip
-        except (RefusedError, ClosedError, TimeoutError):
+        except (PeerRefusedError, ClosedError, TimeoutError):
             connection.close("the greeting failed")
             return
-        if why := refusal(greeting.token, self.exchange.book, self.exchange.revoked):
+        if why := token_problem(greeting.token, self.exchange.book, self.exchange.revoked):
             connection.send(FrameKind.REFUSED, reason=why)
             connection.close(why)
             return
@@ -501,13 +504,13 @@ class _Binder:
             connection.close("it is over")
 
     async def _requests(self, connection: Connection, greeting: Greeting) -> None:
-        await client(connection, greeting, self.exchange, self.settings)
+        await serve_client(connection, greeting, self.exchange, self.settings)
 
     # --- pilots
 
     async def _pilot(self, connection: Connection, greeting: Greeting) -> None:
         """The connection on which a pilot reports."""
-        exchange, pace, session = self.exchange, Pace(), ""
+        exchange, pace, session = self.exchange, RateLimit(), ""
         storing: asyncio.Task[None] | None = None
         try:
             while True:
@@ -516,11 +519,11 @@ class _Binder:
                 await pace.step(frame)
                 if frame.kind is FrameKind.REGISTER:
                     if not frame["session"] and session in exchange.book.sessions:
-                        raise RefusedError("register: it has a session on this connection")
-                    exchange.gone(session, connection)
+                        raise PeerRefusedError("register: it has a session on this connection")
+                    exchange.pilot_lost(session, connection)
                     session = await self._register(connection, greeting, frame)
                 elif not session:
-                    raise RefusedError(f"{frame.kind} came where register was expected")
+                    raise PeerRefusedError(f"{frame.kind} came where register was expected")
                 elif frame.kind is FrameKind.BEAT:
                     change = state.hear(exchange.book, session, time.monotonic())
                     exchange.post(change)
@@ -533,7 +536,7 @@ class _Binder:
                     return
                 elif frame.kind is FrameKind.CHUNK:
                     if storing is not None and not storing.done():
-                        raise RefusedError("chunk: it came before the answer to the last one")
+                        raise PeerRefusedError("chunk: it came before the answer to the last one")
                     # The storage may be slow, and heartbeats do not wait for it.
                     storing = asyncio.create_task(self._piece(connection, session, frame))
                     self._pieces.add(storing)
@@ -541,7 +544,7 @@ class _Binder:
                 else:
                     self._report(session, frame)
         finally:
-            exchange.gone(session, connection)
+            exchange.pilot_lost(session, connection)
 
     async def _piece(self, connection: Connection, session: str, frame: Frame) -> None:
         """Stores a piece of a job's output, and says how much of it is there."""
@@ -567,18 +570,18 @@ class _Binder:
             reason = frame["reason"][:MOST_TEXT]
             change = state.declined(book, session, frame["job"], frame["epoch"], reason)
         elif frame.kind is FrameKind.ENDED:
-            result = reported(frame["result"])
+            result = checked_result(frame["result"])
             change = state.ended(book, session, frame["job"], frame["epoch"], result)
         else:
-            raise RefusedError(f"a pilot may not say {frame.kind}")
+            raise PeerRefusedError(f"a pilot may not say {frame.kind}")
         self.exchange.post(change)
 
     async def _register(self, connection: Connection, greeting: Greeting, frame: Frame) -> str:
         exchange = self.exchange
-        ad = an_ad(frame["ad"])
+        ad = parse_job_ad(frame["ad"])
         running = frame["running"]
         if len(running) > _MOST_RUNNING or not all(type(n) is int for n in running.values()):
-            raise RefusedError(f"running: at most {_MOST_RUNNING} jobs with their epochs")
+            raise PeerRefusedError(f"running: at most {_MOST_RUNNING} jobs with their epochs")
         name: str = frame["session"]
         now = time.monotonic()
         if name:
@@ -587,7 +590,7 @@ class _Binder:
                 return ""
             change = state.resume(exchange.book, name, running, now)
         else:
-            first = greeting.token.scope is Scope.PILOT
+            first = greeting.token.scope is TokenScope.PILOT
             try:
                 exchange.storing.room()
                 mine = not first or await exchange.use(greeting.token, _nonce(frame))
@@ -595,7 +598,7 @@ class _Binder:
                 # Storage is full or away. A refusal would end the pilot: it is to try again.
                 raise ClosedError(str(error)) from None
             if not mine:
-                raise RefusedError("this token was used: each pilot needs one of its own")
+                raise PeerRefusedError("this token was used: each pilot needs one of its own")
             # A pilot that never heard of its session gets that one.
             if first and (name := exchange.begun_with(greeting.token)):
                 change = state.resume(exchange.book, name, running, now)
@@ -618,9 +621,9 @@ class _Binder:
 
     async def _measure(self, ad: ClassAd) -> None:
         """Records how long the pilot's queue took to start it, if its ad says so."""
-        queue, submitted = asked(ad, "Queue"), asked(ad, "SubmittedAt")
+        queue, submitted = bounded_value(ad, "Queue"), bounded_value(ad, "SubmittedAt")
         if isinstance(queue, str) and isinstance(submitted, int | float):
-            began = asked(ad, "StartedAt")
+            began = bounded_value(ad, "StartedAt")
             started = began if isinstance(began, int | float) else time.time()
             # It is a figure for estimates, and no reason to refuse a pilot.
             with suppress(LedgerError, ValueError, OverflowError):
@@ -630,8 +633,8 @@ class _Binder:
 
     async def _slot(self, connection: Connection, greeting: Greeting) -> None:
         """A connection on which a pilot waits with a free slot, for one job after another."""
-        exchange, pace = self.exchange, Pace()
-        offer: Offer | None = None
+        exchange, pace = self.exchange, RateLimit()
+        offer: SlotOffer | None = None
         try:
             while True:
                 frame = await connection.receive()
@@ -643,9 +646,9 @@ class _Binder:
                     continue
                 job = None if offer is None else offer.job
                 if offer is None or job is None or frame.kind not in _ANSWERS:
-                    raise RefusedError(f"{frame.kind} came where offer was expected")
+                    raise PeerRefusedError(f"{frame.kind} came where offer was expected")
                 if (frame["job"], frame["epoch"]) != (job.id, job.epoch):
-                    raise RefusedError(f"{frame.kind}: {job.id} was given, another was named")
+                    raise PeerRefusedError(f"{frame.kind}: {job.id} was given, another was named")
                 given, offer = offer, None
                 if frame.kind is FrameKind.DECLINED:
                     exchange.declined(given, frame["reason"][:MOST_TEXT])
@@ -653,23 +656,23 @@ class _Binder:
                     return
         finally:
             if offer is not None:
-                exchange.unheard(offer)
+                exchange.slot_lost(offer)
 
     def _offered(
-        self, connection: Connection, greeting: Greeting, frame: Frame, before: Offer | None
-    ) -> Offer:
+        self, connection: Connection, greeting: Greeting, frame: Frame, before: SlotOffer | None
+    ) -> SlotOffer:
         """Enters a free slot, in place of the one that was offered before."""
         exchange = self.exchange
         session = exchange.session(frame["session"], greeting.token)
         if session is None or session.name not in exchange.pilots:
-            raise RefusedError("its session is over, or its pilot is not connected")
+            raise PeerRefusedError("its session is over, or its pilot is not connected")
         if before is not None:
             exchange.withdraw(before)
-        ad = a_slot(frame["ad"])
-        found = (asked(ad, name) for name in ("DirectAddress", "DirectCertificate"))
+        ad = parse_slot_ad(frame["ad"])
+        found = (bounded_value(ad, name) for name in ("DirectAddress", "DirectCertificate"))
         direct, certificate = (each if isinstance(each, str) else "" for each in found)
         slot = frame["slot"][:MOST_KEY]
-        offer = Offer(session.name, slot, connection, ad, direct, certificate)
+        offer = SlotOffer(session.name, slot, connection, ad, direct, certificate)
         exchange.offer(offer)
         return offer
 
@@ -678,20 +681,20 @@ def _nonce(frame: Frame) -> str:
     """The number by which a pilot is known again that registers twice with one token."""
     nonce = frame.fields.get("nonce", "")
     if not isinstance(nonce, str) or len(nonce) > MOST_KEY:
-        raise RefusedError("nonce: a text was expected")
+        raise PeerRefusedError("nonce: a text was expected")
     return nonce
 
 
-def _begun(name: str, token: Token, frame: Frame, now: float) -> Session:
+def _begun(name: str, token: Token, frame: Frame, now: float) -> PilotSession:
     """The new session of a pilot.
 
     Raises RefusedError where it says wrongly whose jobs it has run in earlier sessions.
     """
     mixed, served = frame.fields.get("mixed") is True, frame.fields.get("served", "")
     if not isinstance(served, str) or " " in served or len(served) > MOST_KEY:
-        raise RefusedError("served: the name of an owner was expected")
+        raise PeerRefusedError("served: the name of an owner was expected")
     owners = " ".join(token.owners) or ("" if mixed else served)
-    return Session(
+    return PilotSession(
         name=name, subject=token.subject, ad=frame["ad"], heard=now, token=token.id,
         owners=owners, mixed=mixed,
     )  # fmt: skip

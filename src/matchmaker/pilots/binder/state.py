@@ -23,7 +23,7 @@ from matchmaker.pilots.wire.protocol import FrameKind
 _BYTES: Final = 500
 
 
-class Stage(StrEnum):
+class JobStage(StrEnum):
     """How far a job has come."""
 
     QUEUED = "queued"
@@ -36,16 +36,16 @@ class Stage(StrEnum):
     @property
     def open(self) -> bool:
         """Whether the job may still change."""
-        return self in {Stage.QUEUED, Stage.GIVEN, Stage.RUNNING}
+        return self in {JobStage.QUEUED, JobStage.GIVEN, JobStage.RUNNING}
 
     @property
     def held(self) -> bool:
         """Whether a pilot may be running the job."""
-        return self in {Stage.GIVEN, Stage.RUNNING}
+        return self in {JobStage.GIVEN, JobStage.RUNNING}
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Job:
+class BinderJob:
     """Work that a client asked for.
 
     Attributes:
@@ -68,7 +68,7 @@ class Job:
     key: str
     ad: str
     detached: bool = True
-    stage: Stage = Stage.QUEUED
+    stage: JobStage = JobStage.QUEUED
     epoch: int = 0
     session: str = ""
     cancel: bool = False
@@ -82,7 +82,7 @@ class Job:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Session:
+class PilotSession:
     """A pilot that has proven itself. A pilot that was silent for too long needs a new one.
 
     Attributes:
@@ -121,12 +121,12 @@ class Book:
         keys: by owner and key, the ids of jobs.
     """
 
-    jobs: dict[str, Job] = attrs.field(factory=dict)
-    sessions: dict[str, Session] = attrs.field(factory=dict)
+    jobs: dict[str, BinderJob] = attrs.field(factory=dict)
+    sessions: dict[str, PilotSession] = attrs.field(factory=dict)
     held: dict[str, set[str]] = attrs.field(factory=dict)
     keys: dict[tuple[str, str], str] = attrs.field(factory=dict)
 
-    def put(self, job: Job) -> None:
+    def put(self, job: BinderJob) -> None:
         """Enters a job, or replaces the one with its id."""
         before = self.jobs.get(job.id)
         if before is not None and before.stage.held:
@@ -146,7 +146,7 @@ class Book:
 
 
 @attrs.frozen(slots=True)
-class Word:
+class BinderMessage:
     """Something to say to the pilot of a session; a job's epoch says which giving is meant.
 
     The kinds are ``PAIRED``, ``KILL``, ``ACKNOWLEDGE`` and ``OVER``. ``OVER`` means that the
@@ -160,7 +160,7 @@ class Word:
 
 
 @attrs.frozen(slots=True)
-class Change:
+class BinderChange:
     """What an event comes to: first the rows are stored, then the words are said.
 
     Attributes:
@@ -171,11 +171,11 @@ class Change:
         words: what pilots are to hear.
     """
 
-    jobs: tuple[Job, ...] = ()
-    begun: tuple[Session, ...] = ()
+    jobs: tuple[BinderJob, ...] = ()
+    begun: tuple[PilotSession, ...] = ()
     over: tuple[str, ...] = ()
-    heard: tuple[Session, ...] = ()
-    words: tuple[Word, ...] = ()
+    heard: tuple[PilotSession, ...] = ()
+    words: tuple[BinderMessage, ...] = ()
 
     def __bool__(self) -> bool:
         return any(attrs.astuple(self, recurse=False))
@@ -186,7 +186,7 @@ class Change:
         return bool(self.jobs or self.begun or self.over)
 
 
-def apply(book: Book, change: Change) -> None:
+def apply_change(book: Book, change: BinderChange) -> None:
     """Enters a change in the book."""
     for job in change.jobs:
         book.put(job)
@@ -201,34 +201,34 @@ MOST_GIVINGS: Final = 50
 """How often a job is given to a pilot at most, if its last pilot was silent."""
 
 
-def submit(book: Book, job: Job) -> tuple[Job, Change]:
+def submit(book: Book, job: BinderJob) -> tuple[BinderJob, BinderChange]:
     """The job under the owner's key: the one that is there, or the new one.
 
     >>> book = Book()
-    >>> job, change = submit(book, Job(id="1", owner="ana", key="k", ad="[]"))
+    >>> job, change = submit(book, BinderJob(id="1", owner="ana", key="k", ad="[]"))
     >>> job.id, len(change.jobs)
     ('1', 1)
     """
     known = book.keys.get((job.owner, job.key))
     if known is not None:
-        return book.jobs[known], Change()
-    return job, Change(jobs=(job,))
+        return book.jobs[known], BinderChange()
+    return job, BinderChange(jobs=(job,))
 
 
-def begin(session: Session) -> Change:
+def begin(session: PilotSession) -> BinderChange:
     """A pilot registers for the first time, or after its last session was over."""
-    return Change(begun=(session,))
+    return BinderChange(begun=(session,))
 
 
-def hear(book: Book, name: str, now: float) -> Change:
+def hear(book: Book, name: str, now: float) -> BinderChange:
     """A pilot's heartbeat. Renews the lease, which is not stored; OVER if the session is over."""
     session = book.sessions.get(name)
     if session is None:
-        return Change(words=(Word(FrameKind.OVER, name),))
-    return Change(heard=(attrs.evolve(session, heard=max(now, session.heard)),))
+        return BinderChange(words=(BinderMessage(FrameKind.OVER, name),))
+    return BinderChange(heard=(attrs.evolve(session, heard=max(now, session.heard)),))
 
 
-def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Change:
+def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> BinderChange:
     """A pilot comes back, with the epochs of the jobs that it runs or whose end it still reports.
 
     A job that it was given and does not name never reached it, and is queued again. It must end
@@ -241,49 +241,49 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Cha
     for id_ in sorted(book.held.get(name, ())):
         job = book.jobs[id_]
         if running.get(id_) != job.epoch:
-            jobs.append(_returned(job, "its pilot came back without it"))
+            jobs.append(_give_back(job, "its pilot came back without it"))
         else:
-            jobs.append(attrs.evolve(job, stage=Stage.RUNNING))
+            jobs.append(attrs.evolve(job, stage=JobStage.RUNNING))
     for id_, epoch in running.items():
         held = held_by(book, name, id_, epoch)
         if held is None or held.cancel:
-            words.append(Word(FrameKind.KILL, name, id_, epoch))
+            words.append(BinderMessage(FrameKind.KILL, name, id_, epoch))
     return attrs.evolve(greeting, jobs=tuple(jobs), words=tuple(words))
 
 
-def give(book: Book, id_: str, name: str) -> Change:
+def give(book: Book, id_: str, name: str) -> BinderChange:
     """Gives a queued job to a pilot; does nothing if the job or the session is gone meanwhile.
 
     A pilot that shares an account among its jobs is then its owner's, and gets no other's jobs.
     """
     job, session = book.jobs.get(id_), book.sessions.get(name)
-    if job is None or job.stage is not Stage.QUEUED or session is None:
-        return Change()
+    if job is None or job.stage is not JobStage.QUEUED or session is None:
+        return BinderChange()
     if not session.serves(job.owner):
-        return Change()
+        return BinderChange()
     free = not (session.owners or session.mixed)
     bound = (attrs.evolve(session, owners=job.owner),) if free else ()
-    given = attrs.evolve(job, stage=Stage.GIVEN, epoch=job.epoch + 1, session=name)
-    word = Word(FrameKind.PAIRED, name, id_, given.epoch)
-    return Change(jobs=(given,), begun=bound, words=(word,))
+    given = attrs.evolve(job, stage=JobStage.GIVEN, epoch=job.epoch + 1, session=name)
+    word = BinderMessage(FrameKind.PAIRED, name, id_, given.epoch)
+    return BinderChange(jobs=(given,), begun=bound, words=(word,))
 
 
-def accepted(book: Book, name: str, id_: str, epoch: int) -> Change:
+def accepted(book: Book, name: str, id_: str, epoch: int) -> BinderChange:
     """A pilot has accepted a job. It must end one that is not its own, or that was cancelled.
 
     The pairing and the message that cancels it use two connections, and may arrive in either order.
     """
     job = held_by(book, name, id_, epoch)
-    end = Change(words=(Word(FrameKind.KILL, name, id_, epoch),))
+    end = BinderChange(words=(BinderMessage(FrameKind.KILL, name, id_, epoch),))
     if job is None:
         return end
-    now = Change(jobs=(attrs.evolve(job, stage=Stage.RUNNING),))
+    now = BinderChange(jobs=(attrs.evolve(job, stage=JobStage.RUNNING),))
     return attrs.evolve(now, words=end.words) if job.cancel else now
 
 
 def declined(
     book: Book, name: str, id_: str, epoch: int, reason: str, *, begun: bool = True
-) -> Change:  # fmt: skip
+) -> BinderChange:  # fmt: skip
     """A pilot gives a job back: it does not run it, and has no process of it.
 
     Args:
@@ -297,56 +297,60 @@ def declined(
     """
     job = held_by(book, name, id_, epoch)
     if job is None:
-        return Change()
+        return BinderChange()
     if begun or job.cancel:
-        return Change(jobs=(_returned(job, reason),))
-    return Change(jobs=(attrs.evolve(job, stage=Stage.QUEUED, reason=reason),))
+        return BinderChange(jobs=(_give_back(job, reason),))
+    return BinderChange(jobs=(attrs.evolve(job, stage=JobStage.QUEUED, reason=reason),))
 
 
-def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> Change:
+def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> BinderChange:
     """A pilot reports the end of a job. A late report of another epoch is only acknowledged."""
     job = held_by(book, name, id_, epoch)
-    said = (Word(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
+    said = (BinderMessage(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
-        return Change(words=said)
-    return Change(jobs=(attrs.evolve(job, stage=Stage.ENDED, result=result),), words=said)
+        return BinderChange(words=said)
+    return BinderChange(jobs=(attrs.evolve(job, stage=JobStage.ENDED, result=result),), words=said)
 
 
-def cancel(book: Book, id_: str, reason: str) -> Change:
+def cancel(book: Book, id_: str, reason: str) -> BinderChange:
     """Ends a job: at once where no pilot has it, else when its pilot has said so."""
     job = book.jobs.get(id_)
     if job is None or not job.stage.open:
-        return Change()
-    if job.stage is Stage.QUEUED:
-        return Change(jobs=(attrs.evolve(job, stage=Stage.CANCELLED, reason=reason),))
+        return BinderChange()
+    if job.stage is JobStage.QUEUED:
+        return BinderChange(jobs=(attrs.evolve(job, stage=JobStage.CANCELLED, reason=reason),))
     wanted = attrs.evolve(job, cancel=True, reason=reason)
-    return Change(jobs=(wanted,), words=(Word(FrameKind.KILL, job.session, id_, job.epoch),))
+    return BinderChange(
+        jobs=(wanted,), words=(BinderMessage(FrameKind.KILL, job.session, id_, job.epoch),)
+    )
 
 
-def leave(book: Book, name: str, reason: str) -> Change:
+def leave(book: Book, name: str, reason: str) -> BinderChange:
     """A pilot says that it ends, and that nothing of its session runs any more."""
     if name not in book.sessions:
-        return Change()
+        return BinderChange()
     ids = sorted(book.held.get(name, ()))
-    return Change(jobs=tuple(_returned(book.jobs[id_], reason) for id_ in ids), over=(name,))
+    return BinderChange(jobs=tuple(_give_back(book.jobs[id_], reason) for id_ in ids), over=(name,))
 
 
-def expire(book: Book, now: float, lease: float) -> Change:
+def expire(book: Book, now: float, lease: float) -> BinderChange:
     """Ends the sessions of pilots that were silent for longer than a lease, with its margin.
 
     A job that was given ``MOST_GIVINGS`` times is then lost: it may be the cause.
     """
     late = [name for name, each in book.sessions.items() if now > each.heard + lease]
-    words = tuple(Word(FrameKind.OVER, name) for name in late)
+    words = tuple(BinderMessage(FrameKind.OVER, name) for name in late)
     jobs = tuple(
-        _orphaned(book.jobs[id_], f"its pilot was silent for {lease:g} s")
+        _without_pilot(book.jobs[id_], f"its pilot was silent for {lease:g} s")
         for name in late
         for id_ in sorted(book.held.get(name, ()))
     )
-    return Change(jobs=jobs, over=tuple(late), words=words)
+    return BinderChange(jobs=jobs, over=tuple(late), words=words)
 
 
-def restored(jobs: Iterable[Job], sessions: Iterable[Session], now: float) -> tuple[Book, Change]:
+def restore(
+    jobs: Iterable[BinderJob], sessions: Iterable[PilotSession], now: float
+) -> tuple[Book, BinderChange]:
     """The book after a restart, from the stored rows, and the changes that the restart makes.
 
     Every pilot has a whole lease to come back. Jobs whose client was connected are lost.
@@ -357,14 +361,14 @@ def restored(jobs: Iterable[Job], sessions: Iterable[Session], now: float) -> tu
     for job in jobs:
         book.put(job)
         if job.stage.open and not job.detached:
-            lost.append(attrs.evolve(job, stage=Stage.LOST, reason="the binder was restarted"))
+            lost.append(attrs.evolve(job, stage=JobStage.LOST, reason="the binder was restarted"))
         elif job.stage.held and job.session not in book.sessions:
-            lost.append(_returned(job, "its pilot's session was over"))
-    change = Change(jobs=tuple(lost))
+            lost.append(_give_back(job, "its pilot's session was over"))
+    change = BinderChange(jobs=tuple(lost))
     return book, change
 
 
-def held_by(book: Book, name: str, id_: str, epoch: int) -> Job | None:
+def held_by(book: Book, name: str, id_: str, epoch: int) -> BinderJob | None:
     """The job, where this session has it by this giving."""
     job = book.jobs.get(id_)
     if job is None or not job.stage.held or job.session != name or job.epoch != epoch:
@@ -372,27 +376,27 @@ def held_by(book: Book, name: str, id_: str, epoch: int) -> Job | None:
     return job
 
 
-def _orphaned(job: Job, reason: str) -> Job:
+def _without_pilot(job: BinderJob, reason: str) -> BinderJob:
     """The job whose pilot is gone."""
     if job.epoch < MOST_GIVINGS or not job.detached or job.cancel:
-        return _returned(job, reason)
+        return _give_back(job, reason)
     said = f"{reason}, and it was given {job.epoch} times: it may be what ends its pilots"
-    return attrs.evolve(job, stage=Stage.LOST, reason=said)
+    return attrs.evolve(job, stage=JobStage.LOST, reason=said)
 
 
-def _returned(job: Job, reason: str) -> Job:
+def _give_back(job: BinderJob, reason: str) -> BinderJob:
     """The job that no pilot runs any more, and that did not end."""
     if job.cancel:
-        return attrs.evolve(job, stage=Stage.CANCELLED)
+        return attrs.evolve(job, stage=JobStage.CANCELLED)
     if not job.detached:
-        return attrs.evolve(job, stage=Stage.LOST, reason=reason)
-    return attrs.evolve(job, stage=Stage.QUEUED, reason=reason)
+        return attrs.evolve(job, stage=JobStage.LOST, reason=reason)
+    return attrs.evolve(job, stage=JobStage.QUEUED, reason=reason)
 
 
-class Holdings:
+class OpenJobs:
     """Open jobs with their bytes, by the name of the client.
 
-    >>> held = Holdings()
+    >>> held = OpenJobs()
     >>> held.enter("ana", "1", 700)
     >>> held.enter("ana", "2", 900, asker="job 1")
     >>> held.of("ana"), held.of("job 1")

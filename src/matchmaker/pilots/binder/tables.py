@@ -43,8 +43,16 @@ from sqlalchemy.engine import Connection
 from matchmaker.classad import parse_ad
 from matchmaker.delegation import database
 from matchmaker.delegation.errors import DamagedError, LedgerError
-from matchmaker.pilots.binder.admission import asked
-from matchmaker.pilots.binder.state import Book, Change, Job, Session, Stage, Word, held_by
+from matchmaker.pilots.binder.admission import bounded_value
+from matchmaker.pilots.binder.state import (
+    BinderChange,
+    BinderJob,
+    BinderMessage,
+    Book,
+    JobStage,
+    PilotSession,
+    held_by,
+)
 from matchmaker.pilots.node.task import (
     ERR,
     FILE,
@@ -77,7 +85,7 @@ facts: Final = Table(
     Column("name", Text, primary_key=True),
     Column("value", Integer, nullable=False),
 )
-jobs: Final = Table("binder_jobs", metadata, *database.columns(Job, key="id"))
+jobs: Final = Table("binder_jobs", metadata, *database.columns(BinderJob, key="id"))
 Index("binder_jobs_key", jobs.c.owner, jobs.c.key, unique=True)
 sessions: Final = Table(
     "binder_sessions",
@@ -184,7 +192,7 @@ class Tables:
         """Closes the connections; the tables cannot be used afterwards."""
         self._engine.dispose()
 
-    def write(self, change: Change) -> None:
+    def write(self, change: BinderChange) -> None:
         """Stores a change, all or nothing; durable when it returns.
 
         A change that concerns only jobs of connected clients does not wait for the disk: if the
@@ -211,7 +219,7 @@ class Tables:
         if _facts(write).get("turn", 0) != self._turn:
             raise SupersededError(f"{self.place}: another binder works with these tables now")
 
-    def read(self) -> tuple[list[Job], list[Session]]:
+    def read(self) -> tuple[list[BinderJob], list[PilotSession]]:
         """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
 
         From then on no binder that read them earlier can write. Raises DamagedError for a row
@@ -324,18 +332,18 @@ class Tables:
                 write.execute(used.insert().values(token=token, nonce=nonce, ends=ends))
             return before is None or (nonce != "" and before == nonce)
 
-    def _session(self, row: RowMapping) -> Session:
+    def _session(self, row: RowMapping) -> PilotSession:
         values = {**row, "mixed": bool(row["mixed"])}
         self._texts({name: value for name, value in values.items() if name != "mixed"})
-        return Session(**values, heard=0.0)
+        return PilotSession(**values, heard=0.0)
 
-    def _job(self, row: RowMapping) -> Job:
+    def _job(self, row: RowMapping) -> BinderJob:
         values = {name: row[name] for name in _NAMES}
         self._texts({n: v for n, v in values.items() if n not in {"epoch", "detached", "cancel"}})
         if not isinstance(values["epoch"], int) or values["epoch"] < 0:
             raise self._damaged(f"the epoch of {values['id'][:80]!r} is no number")
         try:
-            return Job(**{**values, "stage": Stage(values["stage"])})
+            return BinderJob(**{**values, "stage": JobStage(values["stage"])})
         except ValueError as error:
             raise self._damaged(f"{values['id'][:80]!r}: {error}") from None
 
@@ -354,12 +362,12 @@ def _facts(connection: Connection) -> dict[str, int]:
     return {row.name: row.value for row in rows}
 
 
-def _job_row(job: Job) -> dict[str, Any]:
+def _job_row(job: BinderJob) -> dict[str, Any]:
     row = {name: getattr(job, name) for name in _NAMES}
     return {**row, "stage": str(job.stage)}
 
 
-def _session_row(session: Session) -> dict[str, Any]:
+def _session_row(session: PilotSession) -> dict[str, Any]:
     return {column.name: getattr(session, column.name) for column in sessions.c}
 
 
@@ -380,14 +388,14 @@ _LATER_SECONDS: Final = 1.0
 class _Batch:
     """Several changes as one, and who waits until it is stored."""
 
-    jobs: dict[str, Job] = attrs.field(factory=dict)
-    begun: dict[str, Session] = attrs.field(factory=dict)
+    jobs: dict[str, BinderJob] = attrs.field(factory=dict)
+    begun: dict[str, PilotSession] = attrs.field(factory=dict)
     over: dict[str, None] = attrs.field(factory=dict)
-    words: dict[Word, None] = attrs.field(factory=dict)
+    words: dict[BinderMessage, None] = attrs.field(factory=dict)
     waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
     bytes: int = 0
 
-    def add(self, change: Change) -> None:
+    def add(self, change: BinderChange) -> None:
         self.jobs.update((job.id, job) for job in change.jobs)
         self.begun.update((each.name, each) for each in change.begun)
         self.over.update(dict.fromkeys(change.over))
@@ -395,15 +403,15 @@ class _Batch:
         self.bytes += sum(job.bytes for job in change.jobs)
         self.bytes += sum(len(each.ad) for each in change.begun)
 
-    def change(self) -> Change:
+    def change(self) -> BinderChange:
         jobs, begun = tuple(self.jobs.values()), tuple(self.begun.values())
-        return Change(jobs=jobs, begun=begun, over=tuple(self.over))
+        return BinderChange(jobs=jobs, begun=begun, over=tuple(self.over))
 
 
-class Storing:
+class PendingChanges:
     """The waiting changes. ``trouble`` says why they cannot be stored; empty if they can."""
 
-    def __init__(self, tables: Tables, say: Callable[[Iterable[Word]], None]) -> None:
+    def __init__(self, tables: Tables, say: Callable[[Iterable[BinderMessage]], None]) -> None:
         self.trouble = ""
         self._tables = tables
         self._say = say
@@ -412,7 +420,7 @@ class Storing:
         self._soon = asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
 
-    def add(self, change: Change) -> None:
+    def add(self, change: BinderChange) -> None:
         """Enters a change: stored at once if messages wait for it, else within a second.
 
         Raises nothing; call ``room`` before you enter something new.
@@ -488,7 +496,7 @@ class _Stored:
     sizes: dict[str, int] = attrs.field(factory=dict)
 
 
-class Outputs:
+class OutputStore:
     """The stored output of all jobs, as far as a binder must know it without reading it."""
 
     def __init__(
@@ -523,7 +531,7 @@ class Outputs:
         found = self._stored.get(id_)
         return {} if found is None else found.sizes
 
-    def changed(self, job: Job) -> None:
+    def changed(self, job: BinderJob) -> None:
         """Deletes the output of a job that runs anew, or that did not end, as soon as may be."""
         found = self._stored.get(job.id)
         if found is not None and (found.epoch != job.epoch or not _keeps(job)):
@@ -597,7 +605,7 @@ class Outputs:
         found = self._stored.get(id_)
         return found.sizes.get(name, 0) if found is not None and found.epoch == epoch else 0
 
-    def _refusal(self, job: Job, name: str, size: int) -> str:
+    def _refusal(self, job: BinderJob, name: str, size: int) -> str:
         """Why a piece is not stored; makes room for one that is."""
         kept = self._known(job)
         alike = [each for each in kept.sizes if each.startswith(FILE) == name.startswith(FILE)]
@@ -615,7 +623,7 @@ class Outputs:
         for other in list(mine):
             if sum(mine.values()) + size <= self._each:
                 break
-            if other != job.id and self._book.jobs[other].stage is Stage.ENDED:
+            if other != job.id and self._book.jobs[other].stage is JobStage.ENDED:
                 _log.info("the output of %s is deleted: %s needs the room", other, job.id)
                 self._drop(other)
         if sum(mine.values()) + size > self._each:
@@ -624,19 +632,19 @@ class Outputs:
             )
         return ""
 
-    def _known(self, job: Job) -> _Stored:
+    def _known(self, job: BinderJob) -> _Stored:
         found = self._stored.get(job.id)
         if found is not None and found.epoch == job.epoch:
             return found
         if found is not None:
             self._drop(job.id)
-        value = asked(parse_ad(job.ad), "MaxOutput")
+        value = bounded_value(parse_ad(job.ad), "MaxOutput")
         self._stored[job.id] = made = _Stored(
             job.owner, job.epoch, min(self._most, output_bytes(value))
         )
         return made
 
-    def _enter(self, job: Job, name: str, size: int) -> None:
+    def _enter(self, job: BinderJob, name: str, size: int) -> None:
         kept = self._known(job)
         kept.sizes[name] = kept.sizes.get(name, 0) + size
         mine = self._of.setdefault(job.owner, {})
@@ -651,6 +659,6 @@ class Outputs:
             self._of.pop(found.owner, None)
 
 
-def _keeps(job: Job) -> bool:
+def _keeps(job: BinderJob) -> bool:
     """Whether a job's output is kept: while it runs, and when it has ended by itself."""
-    return job.stage.held or job.stage is Stage.ENDED
+    return job.stage.held or job.stage is JobStage.ENDED

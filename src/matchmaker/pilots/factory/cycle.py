@@ -490,9 +490,9 @@ def _give_token(means: FactoryContext, key: str) -> None:
     pilot = means.settings.pilot
     if pilot.binder is None or pilot.token is None or pilot.reports is None:
         return
-    tls = None if pilot.ca is None else connect.authorities([pilot.ca])
+    tls = None if pilot.ca is None else connect.tls_context([pilot.ca])
     own = Path(pilot.token).read_text("ascii").strip()
-    place = connect.Place(address=pilot.binder, token=own, tls=tls)
+    place = connect.BinderAddress(address=pilot.binder, token=own, tls=tls)
 
     async def asked() -> str:
         async with connect.factory(place) as binder:

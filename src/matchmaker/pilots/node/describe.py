@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from matchmaker.classad import ClassAd, ParseError, parse_ads
-from matchmaker.pilots.node.slots import Resources
+from matchmaker.pilots.node.slots import NodeResources
 from matchmaker.pilots.node.task import MIB
 
 _MEMORY: Final = (
@@ -28,7 +28,7 @@ _MEMORY: Final = (
 _BATCH_CPUS: Final = ("SLURM_CPUS_ON_NODE", "NSLOTS", "PBS_NP", "LSB_DJOB_NUMPROC")
 
 
-def resources(directory: Path, environment: Mapping[str, str]) -> Resources:
+def resources(directory: Path, environment: Mapping[str, str]) -> NodeResources:
     """What the pilot's tasks may share: processors, memory, disk and GPUs.
 
     Args:
@@ -46,7 +46,7 @@ def resources(directory: Path, environment: Mapping[str, str]) -> Resources:
     memory = min(_machine_memory(), _group_memory())
     if given.isdigit() and int(given) > 0:
         memory = min(memory, int(given) * MIB)
-    return Resources(
+    return NodeResources(
         cpus=max(1, cpus), memory=memory // MIB, disk=shutil.disk_usage(directory).free // MIB,
         gpus=len(_gpus(environment)),
     )  # fmt: skip
@@ -64,7 +64,7 @@ def machine(
         environment: of the pilot.
         ends: when its time is over, in seconds since the epoch; None where that is unknown.
     """
-    there = [name for name, words in applications.items() if found(words)]
+    there = [name for name, words in applications.items() if is_installed(words)]
     said: dict[str, Any] = {
         "Machine": socket.gethostname(), "Arch": platform.machine(), "OpSys": platform.system(),
         "OpSysVer": platform.release(), "Applications": sorted(there),
@@ -80,11 +80,11 @@ def machine(
     return ad
 
 
-def found(words: tuple[str, ...]) -> bool:
+def is_installed(words: tuple[str, ...]) -> bool:
     """Whether an application's program is here.
 
-    >>> found(("/bin/sh", "-c")), found(("/nowhere/x",)), found(("handler:json:loads",))
-    (True, False, True)
+    >>> [is_installed((word,)) for word in ("/bin/sh", "/nowhere/x", "handler:json:loads")]
+    [True, False, True]
     """
     return bool(words) and (words[0].startswith("handler:") or shutil.which(words[0]) is not None)
 
@@ -135,7 +135,7 @@ _MOST: Final = 1 << 20
 _ASK_SECONDS: Final = 10.0
 
 
-def left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> float | None:
+def seconds_left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> float | None:
     """How many seconds a pilot has that begins now; None where no batch system says it.
 
     Args:
@@ -147,9 +147,9 @@ def left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> fl
     The least of what Slurm, PBS, LSF, Grid Engine, HTCondor, glideinWMS and the machine and job
     features of HEPiX (HSF-TN-2016-02) say. A value that cannot be read is ignored.
 
-    >>> left({"SLURM_JOB_END_TIME": "1600"}, 1000.0, lambda _: "", lambda _: "")
+    >>> seconds_left({"SLURM_JOB_END_TIME": "1600"}, 1000.0, lambda _: "", lambda _: "")
     600.0
-    >>> left({}, 1000.0, lambda _: "", lambda _: "") is None
+    >>> seconds_left({}, 1000.0, lambda _: "", lambda _: "") is None
     True
     """
     sources = (

@@ -38,18 +38,18 @@ import attrs
 from matchmaker.pilots.node.keeper import (
     OWN,
     Process,
-    adopt,
+    adopt_orphans,
     as_account,
     below,
+    end_processes_of,
     lock,
     processes,
     processes_of,
-    put,
     remove,
     remove_dead,
-    send,
-    ungroup,
-    vacate,
+    remove_group,
+    send_signal,
+    write_group,
 )
 
 LOCKS: Final = Path("/run/classad-pilot")
@@ -120,12 +120,12 @@ class Accounts:
 
         ``directory`` is the pilot's, with those of its jobs.
         """
-        problem = cleared(account)
+        problem = clear_account(account)
         for _ in range(_TRIES):
-            left = [] if problem else _of(account, directory)
+            left = [] if problem else _owned_by(account, directory)
             for path in left:
                 remove(path)
-        if left := _of(account, directory):
+        if left := _owned_by(account, directory):
             problem = problem or f"{account.name}: {left[0]} could not be removed"
         if not problem:
             self._free.append(account)
@@ -175,7 +175,7 @@ class Accounts:
                 f"processes of {name} run already, such as {there[0]}: name accounts that are for"
                 " jobs alone, since all their processes are ended after each job"
                 if there
-                else cleared(account)
+                else clear_account(account)
             )
         except BaseException:
             os.close(lock)
@@ -186,14 +186,14 @@ class Accounts:
         return account
 
 
-def cleared(account: Account) -> str:
+def clear_account(account: Account) -> str:
     """Ends all processes of an account and removes its files in shared places; why not, or ""."""
-    if problem := vacate(account.user, account.group):
+    if problem := end_processes_of(account.user, account.group):
         return f"{account.name}: {problem}"
     _remove_ipc(account.user)
     left: list[Path] = []
     for _ in range(_TRIES):
-        left = [path for place in SHARED for path in _of(account, Path(place))]
+        left = [path for place in SHARED for path in _owned_by(account, Path(place))]
         if not left:
             return ""
         for path in left:
@@ -201,7 +201,7 @@ def cleared(account: Account) -> str:
     return f"{account.name}: {left[0]} could not be removed"
 
 
-def _of(account: Account, directory: Path) -> list[Path]:
+def _owned_by(account: Account, directory: Path) -> list[Path]:
     """What belongs to an account right in a directory."""
     found = []
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
@@ -237,7 +237,7 @@ _ROUNDS: Final = 40
 
 
 @attrs.frozen(slots=True)
-class Family:
+class ProcessTree:
     """The processes below a keeper, which get signals."""
 
     keeper: int
@@ -253,18 +253,18 @@ class Family:
             if not active:
                 return
             for each in active:
-                send(each.pid, signal.SIGSTOP)
+                send_signal(each.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Continues all."""
         for each in self.members():
-            send(each.pid, signal.SIGCONT)
+            send_signal(each.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """Kills all, and the keeper."""
         for each in self.members():
-            send(each.pid, signal.SIGKILL)
-        send(self.keeper, signal.SIGKILL)
+            send_signal(each.pid, signal.SIGKILL)
+        send_signal(self.keeper, signal.SIGKILL)
 
     def memory(self) -> int:
         """Bytes of memory that they take."""
@@ -275,36 +275,36 @@ class Family:
 
 
 @attrs.frozen(slots=True)
-class Group(Family):
+class ControlGroup(ProcessTree):
     """The same in a control group."""
 
     directory: Path
 
     def stop(self) -> None:
         """Freezes the group."""
-        if not put(self.directory, "cgroup.freeze", "1"):
-            Family.stop(self)
+        if not write_group(self.directory, "cgroup.freeze", "1"):
+            ProcessTree.stop(self)
 
     def go_on(self) -> None:
         """Lets the group go on."""
-        if not put(self.directory, "cgroup.freeze", "0"):
-            Family.go_on(self)
+        if not write_group(self.directory, "cgroup.freeze", "0"):
+            ProcessTree.go_on(self)
 
     def kill(self) -> None:
         """Kills the group, and the keeper."""
-        put(self.directory, "cgroup.kill", "1")
-        Family.kill(self)
+        write_group(self.directory, "cgroup.kill", "1")
+        ProcessTree.kill(self)
 
     def memory(self) -> int:
         """Bytes that the group takes, where the kernel counts them."""
         try:
             return int((self.directory / "memory.current").read_text())
         except (OSError, ValueError):
-            return Family.memory(self)
+            return ProcessTree.memory(self)
 
     def remove(self) -> None:
         """Removes the group, and kills what is left in it."""
-        ungroup(self.directory)
+        remove_group(self.directory)
 
 
 def new_group(memory: int | None) -> Path | None:
@@ -321,19 +321,19 @@ def new_group(memory: int | None) -> Path | None:
         directory.mkdir()
     except OSError:
         return None
-    limit(directory, memory)
+    limit_memory(directory, memory)
     return directory
 
 
-def limit(directory: Path, memory: int | None) -> None:
+def limit_memory(directory: Path, memory: int | None) -> None:
     """Limits the memory of a group; beyond it, the kernel kills all its processes."""
-    if memory is not None and put(directory, "memory.max", str(memory)):
-        put(directory, "memory.oom.group", "1")
-        put(directory, "memory.swap.max", "0")
+    if memory is not None and write_group(directory, "memory.max", str(memory)):
+        write_group(directory, "memory.oom.group", "1")
+        write_group(directory, "memory.swap.max", "0")
 
 
 @contextmanager
-def dividing(place: Path | None) -> Iterator[None]:
+def dividing_group(place: Path | None) -> Iterator[None]:
     """Gives each task that starts in the block a control group in one.
 
     Args:
@@ -346,14 +346,14 @@ def dividing(place: Path | None) -> Iterator[None]:
         yield
         return
     leaf = place / f"pilot.{os.getpid()}"
-    moved = _moved(place, leaf)
+    moved = _move_to_leaf(place, leaf)
     token = _DIVIDED.set(place)
     try:
         yield
     finally:
         _DIVIDED.reset(token)
         if moved:
-            _moved_back(place, leaf)
+            _move_back(place, leaf)
 
 
 def own_group() -> Path | None:
@@ -400,7 +400,7 @@ def group_of(said: str, mounts: str) -> Path | None:
     return None
 
 
-def _moved(place: Path, leaf: Path) -> bool:
+def _move_to_leaf(place: Path, leaf: Path) -> bool:
     """Whether the process has moved below its group, so that this passes memory on."""
     try:
         if "memory" not in (place / "cgroup.controllers").read_text().split():
@@ -408,15 +408,17 @@ def _moved(place: Path, leaf: Path) -> bool:
         leaf.mkdir()
     except OSError:
         return False
-    done = put(leaf, "cgroup.procs", "0") and put(place, "cgroup.subtree_control", "+memory")
+    done = write_group(leaf, "cgroup.procs", "0") and write_group(
+        place, "cgroup.subtree_control", "+memory"
+    )
     if not done:
-        _moved_back(place, leaf)
+        _move_back(place, leaf)
     return done
 
 
-def _moved_back(place: Path, leaf: Path) -> None:
-    put(place, "cgroup.subtree_control", "-memory")
-    put(place, "cgroup.procs", "0")
+def _move_back(place: Path, leaf: Path) -> None:
+    write_group(place, "cgroup.subtree_control", "-memory")
+    write_group(place, "cgroup.procs", "0")
     with suppress(OSError):
         leaf.rmdir()
 
@@ -430,17 +432,17 @@ _SECONDS: Final = 2.0
 
 
 @contextmanager
-def adopting() -> Iterator[None]:
+def adopting_orphans() -> Iterator[None]:
     """Makes this process the parent of what killed keepers leave behind."""
-    adopt(yes=True)
+    adopt_orphans(yes=True)
     try:
         yield
     finally:
         # Nobody would wait for the processes that others in this process leave behind.
-        adopt(yes=False)
+        adopt_orphans(yes=False)
 
 
-def end_strays(keeper: int) -> None:
+def end_orphans(keeper: int) -> None:
     """Kills what a killed keeper left to this process, and all that those have started.
 
     This process may have no other children but keepers. A child is only killed if it stays unknown
@@ -464,8 +466,8 @@ def end_strays(keeper: int) -> None:
         for stray in strays:
             if sure or seen[stray] > _LOOKS:
                 for each in below(stray, among):
-                    send(each.pid, signal.SIGKILL)
-                send(stray, signal.SIGKILL)
+                    send_signal(each.pid, signal.SIGKILL)
+                send_signal(stray, signal.SIGKILL)
                 with suppress(ChildProcessError):
                     os.waitpid(stray, os.WNOHANG)
         time.sleep(0.005 if sure else 0.05)

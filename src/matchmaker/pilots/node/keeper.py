@@ -52,7 +52,7 @@ def main() -> None:
     directory = Path.cwd()
     home = next((each for each in directory.parents if each.name.startswith(OWN)), None)
     held = None if home is None else lock(home, fcntl.LOCK_SH)
-    adopt(yes=True)
+    adopt_orphans(yes=True)
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -67,7 +67,9 @@ def main() -> None:
     if under is not None:
         # Held until this process has ended, and not by the program.
         os.set_inheritable(under["lock"], False)
-    pid, problem = (0, _LAPSED) if lapsed else _begun(said["argv"], said["env"], group, under)
+    pid, problem = (
+        (0, _LAPSED) if lapsed else _start_program(said["argv"], said["env"], group, under)
+    )
     result: dict[str, Any] = {"exit": None, "signal": None, "problem": problem, "lapsed": lapsed}
     alone = False
     if pid:
@@ -75,7 +77,7 @@ def main() -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(null, number)
-        code, alone, result["lapsed"] = _watched(pid, control, awake, group, until)
+        code, alone, result["lapsed"] = _wait_for_all(pid, control, awake, group, until)
         if os.WIFEXITED(code):
             result["exit"] = os.WEXITSTATUS(code)
         else:
@@ -84,13 +86,13 @@ def main() -> None:
     result["cpu"] = used.ru_utime + used.ru_stime
     result["memory"] = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if group is not None:
-        result.update(account(group))
-        ungroup(group)
+        result.update(group_usage(group))
+        remove_group(group)
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(result).encode())
     if alone:
         if under is not None:
-            vacate(under["user"], under["group"])
+            end_processes_of(under["user"], under["group"])
         remove(directory)
     if home is not None and held is not None:
         # The pilot may have died since; where it lives its lock keeps this from removing anything.
@@ -126,7 +128,7 @@ def remove_dead(home: Path) -> None:
         os.close(held)
 
 
-def put(group: Path | None, name: str, text: str) -> bool:
+def write_group(group: Path | None, name: str, text: str) -> bool:
     """Writes a word to a file of a control group, if there is one; whether the kernel took it."""
     if group is None:
         return False
@@ -141,7 +143,7 @@ def put(group: Path | None, name: str, text: str) -> bool:
     return True
 
 
-def account(group: Path) -> dict[str, Any]:
+def group_usage(group: Path) -> dict[str, Any]:
     """What the processes of a control group took, as far as the kernel counts it there.
 
     Seconds of a processor, bytes of memory at most, and whether they were killed for memory.
@@ -160,11 +162,11 @@ def account(group: Path) -> dict[str, Any]:
     return found
 
 
-def ungroup(group: Path) -> None:
+def remove_group(group: Path) -> None:
     """Kills what is left in a control group, and removes it with the groups in it."""
     until = time.monotonic() + _UNGROUP
     while group.is_dir() and time.monotonic() < until:
-        put(group, "cgroup.kill", "1")
+        write_group(group, "cgroup.kill", "1")
         for place, _, _ in os.walk(group, topdown=False):
             with contextlib.suppress(OSError):
                 Path(place).rmdir()
@@ -172,7 +174,7 @@ def ungroup(group: Path) -> None:
             time.sleep(0.01)
 
 
-def _begun(
+def _start_program(
     argv: list[str], env: dict[str, str], group: Path | None, account: Mapping[str, Any] | None
 ) -> tuple[int, str]:
     """Starts the program; its number, or 0 and why it could not be started."""
@@ -185,12 +187,12 @@ def _begun(
     if not pid:
         try:
             os.setpgid(0, 0)
-            if group is not None and not put(group, "cgroup.procs", "0"):
+            if group is not None and not write_group(group, "cgroup.procs", "0"):
                 raise OSError("its control group is not there")  # noqa: TRY301 - said below
             for number in (*_ASKED, signal.SIGCHLD, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             if account is not None:
-                _become(account)
+                _change_account(account)
             os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell would read the words
         except BaseException as error:  # noqa: BLE001 - nothing may leave the child alive
             with contextlib.suppress(OSError):
@@ -205,7 +207,7 @@ def _begun(
     return pid, ""
 
 
-def _become(account: Mapping[str, Any]) -> None:
+def _change_account(account: Mapping[str, Any]) -> None:
     """Gives up all rights for those of an account, for good. Raises OSError."""
     os.setgroups(account["groups"])
     os.setresgid(*3 * (account["group"],))
@@ -239,7 +241,7 @@ def processes_of(user: int) -> list[int]:
     return found
 
 
-def vacate(user: int, group: int) -> str:
+def end_processes_of(user: int, group: int) -> str:
     """Kills all processes of an account, by root; why some are left, or an empty text.
 
     The account kills them all at once, also those that are being started (``kill(2)``, -1).
@@ -250,12 +252,12 @@ def vacate(user: int, group: int) -> str:
             return f"its processes could not be ended: {left[:5]}"
         as_account(user, group, "kill -s KILL -- -1")
         for pid in left:
-            send(pid, signal.SIGKILL)
+            send_signal(pid, signal.SIGKILL)
         time.sleep(0.01)
     return ""
 
 
-def _watched(
+def _wait_for_all(
     program: int, control: int, awake: int, group: Path | None, allowed: float | None
 ) -> tuple[int, bool, bool]:
     """Waits for the end of the program and of all others.
@@ -287,9 +289,9 @@ def _watched(
                     allowed = float(seconds)
                     continue
                 until = time.monotonic() + float(seconds)
-                _tell(signal.SIGTERM)
-                _tell(signal.SIGCONT)
-                put(group, "cgroup.freeze", "0")
+                _signal_all(signal.SIGTERM)
+                _signal_all(signal.SIGCONT)
+                write_group(group, "cgroup.freeze", "0")
                 # To ask again makes the end no later.
                 deadline = until if deadline is None else min(until, deadline)
         if not kill and allowed is not None and time.monotonic() >= allowed:
@@ -297,8 +299,8 @@ def _watched(
         kill = kill or (deadline is not None and time.monotonic() >= deadline)
         if kill:
             deadline = allowed = None
-            _tell(signal.SIGKILL)
-            put(group, "cgroup.kill", "1")
+            _signal_all(signal.SIGKILL)
+            write_group(group, "cgroup.kill", "1")
         while True:
             try:
                 pid, ended = os.waitpid(-1, os.WNOHANG)
@@ -313,9 +315,9 @@ def _watched(
     return code, control not in asks, lapsed
 
 
-def _tell(number: int) -> None:
+def _signal_all(number: int) -> None:
     for each in below(os.getpid(), processes()):
-        send(each.pid, number)
+        send_signal(each.pid, number)
 
 
 class Process(NamedTuple):
@@ -362,13 +364,13 @@ def below(root: int, among: Mapping[int, Process]) -> list[Process]:
     return found
 
 
-def send(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     """Sends a signal to a process that may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
-def adopt(*, yes: bool) -> None:
+def adopt_orphans(*, yes: bool) -> None:
     """Makes this process the parent of what its descendants leave behind, or no more."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, int(yes), 0, 0, 0)

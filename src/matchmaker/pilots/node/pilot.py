@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.isolation import adopting, dividing, own_group
+from matchmaker.pilots.node.isolation import adopting_orphans, dividing_group, own_group
 from matchmaker.pilots.node.running import GRACE, Door
 from matchmaker.pilots.node.slots import for_owners
-from matchmaker.pilots.node.works import Settings, Works, write_report
+from matchmaker.pilots.node.works import PilotJobs, PilotSettings, write_report
 from matchmaker.pilots.wire import protocol
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
-from matchmaker.pilots.wire.protocol import FrameKind, RefusedError, Role
+from matchmaker.pilots.wire.protocol import FrameKind, PeerRefusedError, Role
 
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 15.0
@@ -33,7 +33,7 @@ _DUMPABLE: Final = 4
 """``PR_SET_DUMPABLE``."""
 
 
-def hide() -> None:
+def hide_process() -> None:
     """Keeps this process's memory and environment from others of its account, such as its jobs.
 
     Linux then lets nobody but root trace it or read what ``/proc`` has of it (``prctl(2)``).
@@ -42,14 +42,14 @@ def hide() -> None:
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
-class Pilot:
+class PilotAgent:
     """A pilot. ``live`` runs it."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: PilotSettings, say: Callable[[str], None]) -> None:
         """``say`` gets messages for people, one line each."""
         self._settings = settings
         self._say = say
-        self._works = Works(settings, self._tell)
+        self._works = PilotJobs(settings, self._tell)
         self._session = ""
         self._token = settings.place.token
         self._renew = 0.0
@@ -79,7 +79,7 @@ class Pilot:
             RefusedError: the binder refuses it at its first greeting.
             OSError, ValueError: the binder cannot be reached at first, or its address is not valid.
         """
-        with adopting(), dividing(own_group()):
+        with adopting_orphans(), dividing_group(own_group()):
             return await self._lived(stop)
 
     async def _lived(self, stop: asyncio.Event) -> str:
@@ -131,7 +131,9 @@ class Pilot:
         self._lease = float(answer["lease"])
         # From here on the token that it began with is used up.
         self._token = answer["token"]
-        self._renew = (time.time() + protocol.read_token(protocol.parted(self._token)[0]).ends) / 2
+        self._renew = (
+            time.time() + protocol.read_token(protocol.split_token(self._token)[0]).ends
+        ) / 2
         if (file := self._settings.token_file) is not None:
             with suppress(OSError):
                 await asyncio.to_thread(file.unlink)
@@ -152,9 +154,9 @@ class Pilot:
                 control = await self._greet(await self._dial(Role.PILOT))
                 wait, said = _FIRST_WAIT, ""
                 await self._session_with(control)
-            except (OSError, RefusedError) as error:
+            except (OSError, PeerRefusedError) as error:
                 first = not self._session
-                if first and (isinstance(error, RefusedError) or time.monotonic() > patience):
+                if first and (isinstance(error, PeerRefusedError) or time.monotonic() > patience):
                     raise
                 if str(error) != said and not self._works.refusing:
                     said = str(error)
@@ -330,7 +332,7 @@ class Pilot:
     def _machine(self) -> ClassAd:
         """The ad of its machine for a factory: whose jobs alone it takes is in its requirements."""
         ad, served = self._settings.machine.copy(), self._works.served
-        owners = protocol.read_token(protocol.parted(self._token)[0]).owners
+        owners = protocol.read_token(protocol.split_token(self._token)[0]).owners
         if not owners and served and not self._settings.mixed:
             owners = (served,)
         if owners:

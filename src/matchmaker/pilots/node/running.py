@@ -36,11 +36,32 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.pilots.node.isolation import KEEPERS, STARTING, Family, Group, end_strays, new_group
-from matchmaker.pilots.node.keeper import remove, ungroup, vacate
-from matchmaker.pilots.node.task import ERR, HANDLER, OUT, Printed, Result, Task, collected
-from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, is_loopback, welcome
-from matchmaker.pilots.wire.protocol import RefusedError
+from matchmaker.pilots.node.isolation import (
+    KEEPERS,
+    STARTING,
+    ControlGroup,
+    ProcessTree,
+    end_orphans,
+    new_group,
+)
+from matchmaker.pilots.node.keeper import end_processes_of, remove, remove_group
+from matchmaker.pilots.node.task import (
+    ERR,
+    HANDLER,
+    OUT,
+    CapturedOutput,
+    Task,
+    TaskResult,
+    collect_files,
+)
+from matchmaker.pilots.wire.connection import (
+    ClosedError,
+    Connection,
+    PairStream,
+    is_loopback,
+    welcome,
+)
+from matchmaker.pilots.wire.protocol import PeerRefusedError
 
 GRACE: Final = 5.0
 """How many seconds a program has from SIGTERM to SIGKILL."""
@@ -56,7 +77,7 @@ _LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
-class Running:
+class RunningTask:
     """A task that was started. Its output is read by whoever started it.
 
     Attributes:
@@ -83,7 +104,7 @@ class Running:
         self.suspended = False
         self.asked = asyncio.Event()
         self._keeper = keeper
-        self._family = Family(keeper.pid) if group is None else Group(keeper.pid, group)
+        self._family = ProcessTree(keeper.pid) if group is None else ControlGroup(keeper.pid, group)
         self._control = control
         self._status = status
         self._reason = ""
@@ -101,7 +122,7 @@ class Running:
         """How long it has run; the time while it was suspended does not count."""
         return self._seconds + (0.0 if self.suspended else time.monotonic() - self._since)
 
-    async def result(self) -> Result:
+    async def result(self) -> TaskResult:
         """The result, once no process of the task is left and its directory is removed."""
         return await asyncio.shield(self._result)
 
@@ -161,17 +182,17 @@ class Running:
             self.suspended = False
             self._since = time.monotonic()
 
-    async def _ended(self) -> Result:
+    async def _ended(self) -> TaskResult:
         watching = asyncio.create_task(self._watch())
         kept: dict[str, Any] = {"exit": None, "signal": None, "cpu": 0.0, "memory": 0}
         try:
-            said = await _all_of(self._status)
+            said = await _read_pipe(self._status)
             try:
                 kept.update(json.loads(said))
             except ValueError:
                 # Its pipes may be held by what it leaves behind.
                 kept["problem"] = "the process that kept it was killed"
-                await asyncio.to_thread(end_strays, self._keeper.pid)
+                await asyncio.to_thread(end_orphans, self._keeper.pid)
             await self._keeper.wait()
         finally:
             watching.cancel()
@@ -181,10 +202,10 @@ class Running:
             await asyncio.to_thread(self._family.remove)
             account = self.task.account
             if account is not None:
-                await asyncio.to_thread(vacate, account.user, account.group)
-            await asyncio.to_thread(_kept, self.directory, self.task)
+                await asyncio.to_thread(end_processes_of, account.user, account.group)
+            await asyncio.to_thread(_keep_files, self.directory, self.task)
             parts, notes = await asyncio.to_thread(
-                collected,
+                collect_files,
                 self.directory,
                 self.task.outputs,
                 self.task.limits.output,
@@ -198,7 +219,7 @@ class Running:
             self._reason = (
                 self._reason or f"it took more memory than its {self.task.limits.memory} bytes"
             )
-        return Result(
+        return TaskResult(
             exit=kept["exit"], signal=kept["signal"], cpu=kept["cpu"], seconds=seconds,
             reason=self._reason or kept.get("problem", ""), memory=max(memory, kept["memory"]),
             lapsed=bool(kept.get("lapsed")), parts=tuple(parts), notes=tuple(notes),
@@ -219,12 +240,12 @@ class Running:
             elif limits.memory is not None and memory > limits.memory:
                 self.end(f"it took {memory} bytes of memory, of {limits.memory}", grace=0.0)
             elif limits.disk is not None:
-                taken = await asyncio.to_thread(disk, self.directory, limits.disk)
+                taken = await asyncio.to_thread(disk_usage, self.directory, limits.disk)
                 if taken > limits.disk:
                     self.end(f"it took {taken} bytes of disk, of {limits.disk}", grace=0.0)
 
 
-async def start(task: Task, root: Path) -> Running:
+async def start(task: Task, root: Path) -> RunningTask:
     """Starts a task in a new directory.
 
     Args:
@@ -239,7 +260,7 @@ async def start(task: Task, root: Path) -> Running:
     opened: list[int] = []
     group = new_group(task.limits.memory)
     try:
-        await asyncio.to_thread(_filled, directory, task)
+        await asyncio.to_thread(_make_directory, directory, task)
         control, control_end = os.pipe()
         opened += control, control_end
         status, status_end = os.pipe()
@@ -258,7 +279,7 @@ async def start(task: Task, root: Path) -> Running:
             said["env"] = {"USER": account.name, "LOGNAME": account.name, **said["env"]}
             passed.append(account.lock)
         # A file, since the words of a command are bounded.
-        told = await asyncio.to_thread(_written, said)
+        told = await asyncio.to_thread(_json_file, said)
         opened.append(told)
         keeper = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", *_keeper_words(), str(told),
@@ -266,12 +287,14 @@ async def start(task: Task, root: Path) -> Running:
             stderr=asyncio.subprocess.PIPE, pass_fds=(*passed, told), cwd=directory,
             start_new_session=True, env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
-        running = Running(task, directory, keeper, control=control_end, status=status, group=group)
+        running = RunningTask(
+            task, directory, keeper, control=control_end, status=status, group=group
+        )
     except BaseException:
         for each in opened:
             os.close(each)
         if group is not None:
-            ungroup(group)
+            remove_group(group)
         remove(directory)
         raise
     finally:
@@ -282,8 +305,12 @@ async def start(task: Task, root: Path) -> Running:
 
 
 async def run(
-    task: Task, root: Path, *, started: Callable[[Running], object] = id, output: Path | None = None
-) -> Result:
+    task: Task,
+    root: Path,
+    *,
+    started: Callable[[RunningTask], object] = id,
+    output: Path | None = None,
+) -> TaskResult:
     """Runs a task without input, to its end, and keeps its output.
 
     Args:
@@ -297,23 +324,23 @@ async def run(
     try:
         running = await start(task, root)
     except OSError as error:
-        return Result(reason=f"{NOT_STARTED}: {error}")
+        return TaskResult(reason=f"{NOT_STARTED}: {error}")
     try:
         started(running)
         running.stdin.close()
         most = task.limits.output
-        errors = Printed(ERR, most, root)
+        errors = CapturedOutput(ERR, most, root)
         if output is not None:
             await asyncio.gather(_save(running, output), errors.read(running.stderr))
-            return await with_printed(await running.result(), errors)
-        shown = Printed(OUT, most, root)
+            return await with_output(await running.result(), errors)
+        shown = CapturedOutput(OUT, most, root)
         await asyncio.gather(shown.read(running.stdout), errors.read(running.stderr))
-        return await with_printed(await running.result(), shown, errors)
+        return await with_output(await running.result(), shown, errors)
     finally:
         running.release()
 
 
-async def with_printed(result: Result, *printed: Printed) -> Result:
+async def with_output(result: TaskResult, *printed: CapturedOutput) -> TaskResult:
     """A result with what the program printed: the ends in it, the whole in parts."""
     parts, notes = [], []
     for each in printed:
@@ -334,7 +361,7 @@ async def with_printed(result: Result, *printed: Printed) -> Result:
     )  # fmt: skip
 
 
-async def _save(running: Running, target: Path) -> None:
+async def _save(running: RunningTask, target: Path) -> None:
     """Writes the output to a file; where that cannot be, ends the task."""
     try:
         with target.open("wb") as file:
@@ -346,7 +373,7 @@ async def _save(running: Running, target: Path) -> None:
             pass
 
 
-def disk(directory: Path, most: int) -> int:
+def disk_usage(directory: Path, most: int) -> int:
     """How many bytes of disk a directory takes; the count stops beyond the limit.
 
     A directory that is too deep to be counted counts as beyond the limit.
@@ -364,7 +391,7 @@ def disk(directory: Path, most: int) -> int:
     return taken
 
 
-async def _all_of(pipe: int) -> bytes:
+async def _read_pipe(pipe: int) -> bytes:
     """All that comes through a pipe until nobody can write to it any more; closes it."""
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -376,7 +403,7 @@ async def _all_of(pipe: int) -> bytes:
         transport.close()
 
 
-def _filled(directory: Path, task: Task) -> None:
+def _make_directory(directory: Path, task: Task) -> None:
     directory.mkdir(mode=0o700, parents=True)
     for name, source in task.files.items():
         target = directory / name
@@ -393,7 +420,7 @@ def _filled(directory: Path, task: Task) -> None:
             os.chown(path, account.user, account.group, follow_symlinks=False)
 
 
-def _written(said: object) -> int:
+def _json_file(said: object) -> int:
     """A file without a name that holds something as JSON, at its beginning. Raises OSError."""
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(said).encode())
@@ -401,7 +428,7 @@ def _written(said: object) -> int:
         return os.dup(file.fileno())
 
 
-def _kept(directory: Path, task: Task) -> None:
+def _keep_files(directory: Path, task: Task) -> None:
     """Moves the kept files out. Follows no link, which could lead to other people's files."""
     for name, target in task.keep.items():
         path = directory / name
@@ -423,7 +450,7 @@ SECONDS = 30.0
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Wall:
+class DoorSettings:
     """The address and the certificate of a node's doors.
 
     Attributes:
@@ -437,20 +464,20 @@ class Wall:
     tls: ssl.SSLContext | None = None
 
 
-def wall(host: str, certificate: str | None, key: str | None) -> Wall:
+def door_settings(host: str, certificate: str | None, key: str | None) -> DoorSettings:
     """The wall of a node. Raises ValueError beyond this machine without a certificate, and OSError.
 
-    >>> wall("127.0.0.1", None, None).tls is None
+    >>> door_settings("127.0.0.1", None, None).tls is None
     True
     """
     if certificate is None:
         if not is_loopback(host):
             raise ValueError(f"{host} is not this machine: a certificate and its key are needed")
-        return Wall(host=host)
+        return DoorSettings(host=host)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.load_cert_chain(certificate, key)
-    return Wall(host=host, certificate=Path(certificate).read_text("ascii"), tls=tls)
+    return DoorSettings(host=host, certificate=Path(certificate).read_text("ascii"), tls=tls)
 
 
 class Door:
@@ -465,7 +492,7 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def open(cls, where: Wall) -> Door:
+    async def open(cls, where: DoorSettings) -> Door:
         """A new door. Raises OSError."""
         door, loop = cls(), asyncio.get_running_loop()
         door._server = await loop.create_server(door._accept, where.host, 0, ssl=where.tls)
@@ -501,7 +528,7 @@ class Door:
             async with asyncio.timeout(SECONDS):
                 job, key = await asyncio.shield(self._expected)
             await welcome(connection, key, pool=job, now=time.time, revoked=())
-        except (RefusedError, ClosedError, TimeoutError):
+        except (PeerRefusedError, ClosedError, TimeoutError):
             connection.close("nobody else comes in")
             return
         if self._inside.done():
@@ -514,12 +541,17 @@ _CONNECT_SECONDS: Final = 30.0
 _TAKE_SECONDS: Final = 60.0
 """How long a client may take for what is left when the program has ended."""
 
-Handler = Callable[[Stream, ClassAd], Awaitable[None]]
+Handler = Callable[[PairStream, ClassAd], Awaitable[None]]
 
 
-async def converse(
-    task: Task, root: Path, stream: Stream, ad: ClassAd, *, started: Callable[[Running], object]
-) -> Result:
+async def run_with_client(
+    task: Task,
+    root: Path,
+    stream: PairStream,
+    ad: ClassAd,
+    *,
+    started: Callable[[RunningTask], object],
+) -> TaskResult:
     """Runs a task whose input and output are a client's, until either side has ended.
 
     Args:
@@ -531,40 +563,40 @@ async def converse(
     """
     try:
         if task.argv[0].startswith(HANDLER):
-            return await _handled(task, stream, ad)
+            return await _run_handler(task, stream, ad)
         if any("{port}" in word for word in task.argv):
-            return await _called(task, root, stream, started)
-        return await _piped(task, root, stream, started)
+            return await _run_connecting(task, root, stream, started)
+        return await _run_piped(task, root, stream, started)
     except OSError as error:
-        return Result(reason=f"it could not be started: {error}")
+        return TaskResult(reason=f"it could not be started: {error}")
     finally:
         await stream.finish()
 
 
-async def directly(
+async def run_with_direct_client(
     task: Task, root: Path, came: Awaitable[Connection], ad: ClassAd, *,
-    started: Callable[[Running], object],
-) -> Result:  # fmt: skip
+    started: Callable[[RunningTask], object],
+) -> TaskResult:  # fmt: skip
     """The same for a client that comes by itself."""
     try:
         connection = await came
-        stream = Stream()
+        stream = PairStream()
         stream.data_received(connection.hand_over(stream))
     except (TimeoutError, ClosedError):
-        return Result(reason="its client did not come to its door")
-    return await converse(task, root, stream, ad, started=started)
+        return TaskResult(reason="its client did not come to its door")
+    return await run_with_client(task, root, stream, ad, started=started)
 
 
-async def _handled(task: Task, stream: Stream, ad: ClassAd) -> Result:
-    began, result = time.monotonic(), Result(exit=0)
+async def _run_handler(task: Task, stream: PairStream, ad: ClassAd) -> TaskResult:
+    began, result = time.monotonic(), TaskResult(exit=0)
     try:
         async with asyncio.timeout(task.limits.seconds):
             await _handler(task.argv[0])(stream, ad)
     except TimeoutError:
-        result = Result(reason=f"it ran for the {task.limits.seconds:g} s that it may")
+        result = TaskResult(reason=f"it ran for the {task.limits.seconds:g} s that it may")
     except Exception as error:  # noqa: BLE001 - a site's handler may raise anything
         reason = f"the handler failed: {type(error).__name__}: {error}"
-        result = Result(exit=1, reason=reason[:500])
+        result = TaskResult(exit=1, reason=reason[:500])
     return attrs.evolve(result, seconds=time.monotonic() - began)
 
 
@@ -575,20 +607,20 @@ def _handler(word: str) -> Handler:
     return found
 
 
-async def _piped(
-    task: Task, root: Path, stream: Stream, started: Callable[[Running], object]
-) -> Result:
+async def _run_piped(
+    task: Task, root: Path, stream: PairStream, started: Callable[[RunningTask], object]
+) -> TaskResult:
     running = await start(task, root)
     try:
         started(running)
-        return await _carried(running, root, running.stdout, running.stdin, stream)
+        return await _relay(running, root, running.stdout, running.stdin, stream)
     finally:
         running.release()
 
 
-async def _called(
-    task: Task, root: Path, stream: Stream, started: Callable[[Running], object]
-) -> Result:
+async def _run_connecting(
+    task: Task, root: Path, stream: PairStream, started: Callable[[RunningTask], object]
+) -> TaskResult:
     """Starts a program that connects to a port of this machine."""
     called: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
     called = asyncio.get_running_loop().create_future()
@@ -618,22 +650,22 @@ async def _called(
             running.end(f"it did not connect to its port in {_CONNECT_SECONDS:g} s")
             return await ending
         reader, writer = called.result()
-        printed = Printed(OUT, task.limits.output, root)
+        printed = CapturedOutput(OUT, task.limits.output, root)
         reading = asyncio.create_task(printed.read(running.stdout))
-        result = await _carried(running, root, reader, writer, stream)
+        result = await _relay(running, root, reader, writer, stream)
         await reading
-        return await with_printed(result, printed)
+        return await with_output(result, printed)
     finally:
         running.release()
 
 
-async def _emptied(reader: asyncio.StreamReader) -> None:
+async def _discard(reader: asyncio.StreamReader) -> None:
     with suppress(ConnectionError):
         while await reader.read(_PIECE):
             pass
 
 
-async def _taken(going: asyncio.Task[None], running: Running) -> None:
+async def _wait_for_client(going: asyncio.Task[None], running: RunningTask) -> None:
     """Waits until a client has read all output, for a limited time.
 
     A client that does not read cannot keep a slot beyond the job's time, or long after the program.
@@ -653,10 +685,10 @@ async def _taken(going: asyncio.Task[None], running: Running) -> None:
             each.cancel()
 
 
-async def _carried(
-    running: Running, root: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
-    stream: Stream,
-) -> Result:  # fmt: skip
+async def _relay(
+    running: RunningTask, root: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
+    stream: PairStream,
+) -> TaskResult:  # fmt: skip
     """Passes bytes on in both directions. If the client has gone, the program is ended."""
 
     async def inwards() -> None:
@@ -678,12 +710,12 @@ async def _carried(
             await stream.end()
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(inwards())]
-    printed = Printed(ERR, running.task.limits.output, root)
+    printed = CapturedOutput(ERR, running.task.limits.output, root)
     errors = asyncio.create_task(printed.read(running.stderr))
     going = asyncio.create_task(outwards())
-    await _taken(going, running)
+    await _wait_for_client(going, running)
     # A process counts as ended when all that it printed is read.
-    tasks.append(asyncio.create_task(_emptied(reader)))
+    tasks.append(asyncio.create_task(_discard(reader)))
     if stream.lost:
         running.end("its client has gone", GRACE)
     result = await running.result()
@@ -692,4 +724,4 @@ async def _carried(
     await asyncio.gather(*tasks, return_exceptions=True)
     writer.close()
     await errors
-    return await with_printed(result, printed)
+    return await with_output(result, printed)

@@ -35,7 +35,7 @@ _FITS: Final = " && ".join(
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Resources:
+class NodeResources:
     """Processors, MiB of memory, MiB of disk, GPUs."""
 
     cpus: int = 0
@@ -43,17 +43,17 @@ class Resources:
     disk: int = 0
     gpus: int = 0
 
-    def __sub__(self, other: Resources) -> Resources:
+    def __sub__(self, other: NodeResources) -> NodeResources:
         left = {kind: getattr(self, kind) - getattr(other, kind) for kind in _KINDS}
-        return Resources(**left)
+        return NodeResources(**left)
 
-    def within(self, other: Resources) -> bool:
+    def within(self, other: NodeResources) -> bool:
         """Whether another has at least as much of each."""
         return all(getattr(self, kind) <= getattr(other, kind) for kind in _KINDS)
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Policy:
+class SitePolicy:
     """The site's wishes, as expressions of a slot's ad with the job's as ``TARGET``.
 
     Attributes:
@@ -75,7 +75,7 @@ class Policy:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Claim:
+class SlotClaim:
     """A job on the node.
 
     Attributes:
@@ -90,7 +90,7 @@ class Claim:
 
     job: str
     ad: ClassAd = attrs.field(eq=False)
-    takes: Resources
+    takes: NodeResources
     foreground: bool = False
     for_others: bool = False
     by_policy: bool = False
@@ -102,13 +102,13 @@ class Claim:
         return self.for_others or self.by_policy
 
     @property
-    def held(self) -> Resources:
+    def held(self) -> NodeResources:
         """What no other job can have: all that it takes; if suspended, not its processors."""
         return attrs.evolve(self.takes, cpus=0) if self.suspended else self.takes
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Node:
+class NodeState:
     """A node and its jobs.
 
     Attributes:
@@ -119,26 +119,26 @@ class Node:
         claims: the jobs, the oldest first.
     """
 
-    total: Resources
+    total: NodeResources
     most: int
     reserved: int = 0
-    policy: Policy = Policy()
-    claims: tuple[Claim, ...] = ()
+    policy: SitePolicy = SitePolicy()
+    claims: tuple[SlotClaim, ...] = ()
 
     @property
-    def free(self) -> Resources:
+    def free(self) -> NodeResources:
         """What no job holds."""
         return reduce(sub, (each.held for each in self.claims), self.total)
 
 
-def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
+def offers(node: NodeState, machine: ClassAd) -> dict[str, ClassAd]:
     """The ads of the resources that are offered now, by slot: ``any``, and ``foreground``.
 
     Args:
         node: the node.
         machine: the machine's ad, which each slot's ad repeats.
 
-    >>> node = Node(total=Resources(cpus=2, memory=1000), most=2, reserved=1)
+    >>> node = NodeState(total=NodeResources(cpus=2, memory=1000), most=2, reserved=1)
     >>> sorted(offers(node, ClassAd()))
     ['any', 'foreground']
     >>> busy = take(node, "1", ClassAd(RequestCpus=2))
@@ -147,7 +147,7 @@ def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
     """
     found = {}
     others = [each for each in node.claims if not each.foreground]
-    if len(others) < node.most and node.free.cpus > 0 and not _standing(node):
+    if len(others) < node.most and node.free.cpus > 0 and not _any_suspended(node):
         found["any"] = _ad(node, machine, node.free, "")
     if len(node.claims) - len(others) < node.reserved:
         room = attrs.evolve(node.free, cpus=_movable(node))
@@ -157,10 +157,10 @@ def offers(node: Node, machine: ClassAd) -> dict[str, ClassAd]:
     return found
 
 
-def take(node: Node, job: str, ad: ClassAd) -> Node | None:
+def take(node: NodeState, job: str, ad: ClassAd) -> NodeState | None:
     """The node with one more job, and others suspended for it; None if there is no room.
 
-    >>> node = Node(total=Resources(cpus=1, memory=1000), most=1, reserved=1)
+    >>> node = NodeState(total=NodeResources(cpus=1, memory=1000), most=1, reserved=1)
     >>> node = take(node, "slow", ClassAd(RequestMemory=400))
     >>> node = take(node, "fast", ClassAd(JobClass="foreground"))
     >>> [(each.job, each.suspended) for each in node.claims]
@@ -174,7 +174,7 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
     foreground = isinstance(wanted, str) and wanted.lower() == FOREGROUND and busy < node.reserved
     room = attrs.evolve(node.free, cpus=_movable(node)) if foreground else node.free
     takes = request(ad, _ad(node, ClassAd(), room, ""))
-    if not foreground and (len(node.claims) - busy >= node.most or _standing(node)):
+    if not foreground and (len(node.claims) - busy >= node.most or _any_suspended(node)):
         return None
     claims = list(node.claims)
     order = sorted(
@@ -188,15 +188,15 @@ def take(node: Node, job: str, ad: ClassAd) -> Node | None:
         place = order.pop(0)
         claims[place] = attrs.evolve(claims[place], for_others=True)
         now = attrs.evolve(node, claims=tuple(claims))
-    made = Claim(job=job, ad=ad, takes=takes, foreground=foreground)
+    made = SlotClaim(job=job, ad=ad, takes=takes, foreground=foreground)
     # Of those that stand still, one may have made no room that was needed in the end.
     return leave(attrs.evolve(now, claims=(*now.claims, made)), "")
 
 
-def leave(node: Node, job: str) -> Node:
+def leave(node: NodeState, job: str) -> NodeState:
     """The node without a job; jobs that were suspended for it continue, the oldest first.
 
-    >>> node = Node(total=Resources(cpus=1, memory=9), most=1, reserved=1)
+    >>> node = NodeState(total=NodeResources(cpus=1, memory=9), most=1, reserved=1)
     >>> node = take(take(node, "slow", ClassAd()), "fast", ClassAd(JobClass="foreground"))
     >>> [(each.job, each.suspended) for each in leave(node, "fast").claims]
     [('slow', False)]
@@ -210,7 +210,7 @@ def leave(node: Node, job: str) -> Node:
     return attrs.evolve(node, claims=tuple(claims))
 
 
-def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
+def apply_policy(node: NodeState, machine: ClassAd, seconds: dict[str, float]) -> NodeState:
     """The node after the site's policy was applied.
 
     Args:
@@ -237,7 +237,7 @@ def judge(node: Node, machine: ClassAd, seconds: dict[str, float]) -> Node:
     return leave(attrs.evolve(node, claims=tuple(claims)), "")
 
 
-def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
+def request(ad: ClassAd, slot: ClassAd | None = None) -> NodeResources:
     """What a job takes: what it requests; by default one processor, and nothing else.
 
     Args:
@@ -257,7 +257,7 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> Resources:
             found[kind] = _OVER
             if isinstance(value, int | float) and 0 <= value < _OVER:
                 found[kind] = ceil(value)
-    return Resources(**{**found, "cpus": max(1, found["cpus"])})
+    return NodeResources(**{**found, "cpus": max(1, found["cpus"])})
 
 
 def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
@@ -271,17 +271,17 @@ def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
     return parse_expr(f"({mine}){given}")
 
 
-def _standing(node: Node) -> bool:
+def _any_suspended(node: NodeState) -> bool:
     """Whether a job is suspended for others, and would continue first."""
     return any(each.for_others for each in node.claims)
 
 
-def _movable(node: Node) -> int:
+def _movable(node: NodeState) -> int:
     """Processors that are free, or would be if all background jobs were suspended."""
     return node.total.cpus - sum(each.held.cpus for each in node.claims if each.foreground)
 
 
-def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
+def _ad(node: NodeState, machine: ClassAd, room: NodeResources, limit: str) -> ClassAd:
     ad = machine.copy()
     for kind in _KINDS:
         ad[kind.capitalize()] = getattr(room, kind)
@@ -292,6 +292,6 @@ def _ad(node: Node, machine: ClassAd, room: Resources, limit: str) -> ClassAd:
     return ad
 
 
-def _rank(node: Node, claim: Claim) -> float:
+def _rank(node: NodeState, claim: SlotClaim) -> float:
     value = ClassAd().eval(node.policy.rank, target=claim.ad)
     return float(value) if isinstance(value, int | float) else 0.0

@@ -44,7 +44,7 @@ _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 
 
 @attrs.frozen(slots=True, eq=False)
-class Part:
+class ResultPart:
     """Bytes that come back in pieces.
 
     Attributes:
@@ -75,7 +75,7 @@ class Part:
                 os.close(self.file)
 
 
-class Printed:
+class CapturedOutput:
     """Reads a stream, and keeps it whole up to a limit, beyond it its beginning and its end.
 
     A short text stays in memory; a long one is in a file without a name, which goes with the pilot.
@@ -129,7 +129,7 @@ class Printed:
     def shown(self) -> bytes:
         """The beginning and the end, for the ad."""
         missing = self.length - len(self._first) - len(self._last)
-        return bytes(self._first) + (left_out(missing) if missing else b"") + bytes(self._last)
+        return bytes(self._first) + (omission_mark(missing) if missing else b"") + bytes(self._last)
 
     def close(self) -> None:
         """Closes the file, if no part has it."""
@@ -137,7 +137,7 @@ class Printed:
             os.close(self._file)
             self._file = -1
 
-    def part(self) -> tuple[Part | None, str]:
+    def part(self) -> tuple[ResultPart | None, str]:
         """What the ad cannot hold, and a note if it is not whole. Raises OSError."""
         whole = self.length - len(self._first) - len(self._last)
         if self._problem:
@@ -145,8 +145,8 @@ class Printed:
         if self._file < 0:
             data = self.shown()
             note = f"{self.name}: {whole} bytes are over MaxOutput" if whole else ""
-            same = shown(data).encode() == data
-            return (None if same else Part(self.name, len(data), data)), note
+            same = as_text(data).encode() == data
+            return (None if same else ResultPart(self.name, len(data), data)), note
         beyond = self.length - self._room
         if beyond <= 0:
             return self._given(self.length), ""
@@ -154,14 +154,14 @@ class Printed:
         note, mark = "", b""
         if beyond > len(last):
             missing = beyond - len(last)
-            mark, note = left_out(missing), f"{self.name}: {missing} bytes are over MaxOutput"
+            mark, note = omission_mark(missing), f"{self.name}: {missing} bytes are over MaxOutput"
         else:
             last = last[len(last) - beyond :]
         _written(self._file, mark + last, self._room)
         return self._given(self._room + len(mark) + len(last)), note
 
-    def _given(self, size: int) -> Part:
-        part = Part(self.name, size, file=self._file)
+    def _given(self, size: int) -> ResultPart:
+        part = ResultPart(self.name, size, file=self._file)
         self._file = -1
         return part
 
@@ -182,19 +182,19 @@ def _written(file: int, data: bytes, offset: int) -> None:
         data, offset = data[count:], offset + count
 
 
-def left_out(number: int) -> bytes:
+def omission_mark(number: int) -> bytes:
     """The words in the place of bytes."""
     return f"\n[{number} bytes are left out]\n".encode()
 
 
-def shown(data: bytes) -> str:
+def as_text(data: bytes) -> str:
     """Bytes as a text that an ad can hold."""
     return data.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def collected(
+def collect_files(
     directory: Path, names: Iterable[str], most: int, owner: int, *, large: bool = False
-) -> tuple[list[Part], list[str]]:
+) -> tuple[list[ResultPart], list[str]]:
     """The files of a job that has ended, open, and why others do not come back.
 
     No link is followed, and a file of another account does not come: a job can make a hard link to
@@ -207,7 +207,7 @@ def collected(
         owner: the number of the account that the job ran under.
         large: whether there is a store for those that have more.
     """
-    parts: list[Part] = []
+    parts: list[ResultPart] = []
     notes: list[str] = []
     for name in names:
         try:
@@ -215,7 +215,7 @@ def collected(
         except OSError as error:
             notes.append(f"{name}: {_WORDS.get(error.errno or 0, error.strerror or str(error))}")
             continue
-        part = Part(f"{FILE}{name}", size, file=file, large=size > most)
+        part = ResultPart(f"{FILE}{name}", size, file=file, large=size > most)
         if part.large and large:
             parts.append(part)
             continue
@@ -322,7 +322,7 @@ class Task:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Result:
+class TaskResult:
     """What became of a task.
 
     Attributes:
@@ -348,7 +348,7 @@ class Result:
     memory: int = 0
     output: bytes = b""
     errors: bytes = b""
-    parts: tuple[Part, ...] = attrs.field(default=(), eq=False)
+    parts: tuple[ResultPart, ...] = attrs.field(default=(), eq=False)
     notes: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     lapsed: bool = False
@@ -377,11 +377,11 @@ class Result:
 def _text(data: bytes, most: int) -> str:
     if len(data) > most + MOST_MARK:
         first, last = data[: most // 2], data[len(data) - most // 2 :]
-        data = first + left_out(len(data) - len(first) - len(last)) + last
-    return shown(data)
+        data = first + omission_mark(len(data) - len(first) - len(last)) + last
+    return as_text(data)
 
 
-def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> Task:
+def task_of_ad(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> Task:
     """The task of a job's ad.
 
     Args:
@@ -396,7 +396,7 @@ def task(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> 
 
     >>> from matchmaker.classad import parse_ad
     >>> job = parse_ad('[ Application = "Echo"; Arguments = {"a b"}; MaxMemory = 2 ]')
-    >>> found = task("1", job, {"echo": ("/bin/echo", "-n")})
+    >>> found = task_of_ad("1", job, {"echo": ("/bin/echo", "-n")})
     >>> found.argv, found.limits.memory
     (('/bin/echo', '-n', 'a b'), 2097152)
     """

@@ -21,17 +21,33 @@ from matchmaker.classad import ClassAd, ParseError, parse_ad
 from matchmaker.pilots.node import slots
 from matchmaker.pilots.node.isolation import Account, Accounts
 from matchmaker.pilots.node.keeper import remove
-from matchmaker.pilots.node.running import GRACE, Door, Running, Wall, converse, directly, run
-from matchmaker.pilots.node.slots import Node
-from matchmaker.pilots.node.task import FILE, HANDLER, Part, Result, Task, TaskError, task
-from matchmaker.pilots.store.protocol import Store, StoreError, Unsure
-from matchmaker.pilots.wire.connect import Place
-from matchmaker.pilots.wire.connection import Connection, Stream
+from matchmaker.pilots.node.running import (
+    GRACE,
+    Door,
+    DoorSettings,
+    RunningTask,
+    run,
+    run_with_client,
+    run_with_direct_client,
+)
+from matchmaker.pilots.node.slots import NodeState
+from matchmaker.pilots.node.task import (
+    FILE,
+    HANDLER,
+    ResultPart,
+    Task,
+    TaskError,
+    TaskResult,
+    task_of_ad,
+)
+from matchmaker.pilots.store.protocol import SharedStore, StoreError, UnsureError
+from matchmaker.pilots.wire.connect import BinderAddress
+from matchmaker.pilots.wire.connection import Connection, PairStream
 from matchmaker.pilots.wire.protocol import Frame, FrameKind
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Settings:
+class PilotSettings:
     """A pilot's settings.
 
     Attributes:
@@ -53,21 +69,21 @@ class Settings:
         ca: the authority that signed the binder's certificate, in PEM; None without one.
     """
 
-    place: Place
+    place: BinderAddress
     directory: Path
-    node: Node
+    node: NodeState
     machine: ClassAd
     applications: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     idle: float | None = None
     wall: float | None = None
     least: float = 0.0
     report: Path | None = None
-    doors: Wall | None = None
+    doors: DoorSettings | None = None
     ca: Path | None = None
     token_file: Path | None = None
     mixed: bool = False
     accounts: Accounts | None = None
-    output: Store | None = None
+    output: SharedStore | None = None
 
     def granted(self, task: Task, token: str) -> Task:
         """A task that gets the binder's address, and a token for it."""
@@ -97,7 +113,7 @@ _MOST_REFUSED: Final = 10_000
 
 
 @attrs.define(slots=True, eq=False)
-class Work:
+class HeldJob:
     """A job that the pilot was given, until its end is acknowledged.
 
     Attributes:
@@ -115,7 +131,7 @@ class Work:
     epoch: int
     doer: asyncio.Future[None] | None = None
     handled: bool = False
-    running: Running | None = None
+    running: RunningTask | None = None
     ends: str = ""
     returned: bool = False
     report: tuple[FrameKind, dict[str, Any]] | None = None
@@ -123,7 +139,7 @@ class Work:
     account: Account | None = None
 
 
-class Works:
+class PilotJobs:
     """The jobs of a pilot that run, and those whose end is not acknowledged.
 
     Attributes:
@@ -135,9 +151,9 @@ class Works:
         changed: set when the free slots have changed.
     """
 
-    def __init__(self, settings: Settings, tell: Callable[..., None]) -> None:
+    def __init__(self, settings: PilotSettings, tell: Callable[..., None]) -> None:
         """``tell`` sends a frame to the binder, if it is connected: a kind, and fields by name."""
-        self.node: Node = settings.node
+        self.node: NodeState = settings.node
         self.busy = time.monotonic()
         self.refusing = ""
         self.stuck: set[asyncio.Task[Any]] = set()
@@ -145,7 +161,7 @@ class Works:
         self.served = ""
         self._settings = settings
         self._tell = tell
-        self._works: dict[str, Work] = {}
+        self._works: dict[str, HeldJob] = {}
         self._refused: dict[tuple[str, int], None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._until = 0.0
@@ -221,11 +237,11 @@ class Works:
             ad = parse_ad(frame["ad"])
             made = self._task(frame, ad)
         except (ParseError, TaskError) as error:
-            self._works[id_] = work = Work(epoch)
+            self._works[id_] = work = HeldJob(epoch)
             connection.send(FrameKind.ACCEPTED, **fields)
             if frame["stream"] and door is not None:
                 door.close()
-            self._over(id_, work, Result(reason=str(error)))
+            self._over(id_, work, TaskResult(reason=str(error)))
             return not frame["stream"]
         taken, accounts = slots.take(self.node, id_, ad), self._settings.accounts
         account = None if taken is None or accounts is None else accounts.take()
@@ -234,18 +250,18 @@ class Works:
             connection.send(FrameKind.DECLINED, **fields, reason=reason)
             return True
         made = attrs.evolve(made, account=account)
-        self._works[id_] = work = Work(epoch, account=account)
+        self._works[id_] = work = HeldJob(epoch, account=account)
         owner = ad.eval("Owner")
         self.served = self.served or (owner if isinstance(owner, str) else "")
-        self._become(taken)
+        self.apply_node_state(taken)
         connection.send(FrameKind.ACCEPTED, **fields)
 
-        def started(running: Running) -> None:
+        def started(running: RunningTask) -> None:
             work.running = running
             running.allow(self._until)
             if work.ends:
                 running.end(work.ends, 0.0)
-            self._settle()
+            self._follow_claims()
 
         doing = self._begun(made, ad, frame, connection, door, started=started)
         work.handled = made.argv[0].startswith(HANDLER)
@@ -256,41 +272,41 @@ class Works:
 
     def _begun(
         self, made: Task, ad: ClassAd, frame: Frame, connection: Connection, door: Door | None, *,
-        started: Callable[[Running], object],
-    ) -> Awaitable[Result]:  # fmt: skip
+        started: Callable[[RunningTask], object],
+    ) -> Awaitable[TaskResult]:  # fmt: skip
         """A job's run: alone, or with a client who comes to its door or through the binder."""
         root = self._settings.directory
-        doing: Awaitable[Result]
+        doing: Awaitable[TaskResult]
         if "key" in frame.fields and door is not None:
             came = door.client(frame["job"], bytes.fromhex(frame["key"]))
-            doing = directly(made, root, came, ad, started=started)
+            doing = run_with_direct_client(made, root, came, ad, started=started)
         elif frame["stream"]:
             if door is not None:
                 door.close()
-            stream = Stream()
+            stream = PairStream()
             stream.data_received(connection.hand_over(stream))
-            doing = converse(made, root, stream, ad, started=started)
+            doing = run_with_client(made, root, stream, ad, started=started)
         else:
             doing = run(made, root, started=started)
         return doing
 
     def _task(self, frame: Frame, ad: ClassAd) -> Task:
-        made = task(frame["job"], ad, self._settings.applications)
+        made = task_of_ad(frame["job"], ad, self._settings.applications)
         if isinstance(grant := frame.fields.get("grant"), str):
             made = self._settings.granted(made, grant)
         return attrs.evolve(made, until=self._until, large=self._settings.output is not None)
 
-    async def _do(self, id_: str, work: Work, doing: Awaitable[Result]) -> None:
+    async def _do(self, id_: str, work: HeldJob, doing: Awaitable[TaskResult]) -> None:
         try:
             result = await doing
         except asyncio.CancelledError:
             if not work.ends:
                 raise
-            result = Result(reason=work.ends)
+            result = TaskResult(reason=work.ends)
         except Exception as error:  # noqa: BLE001 - a job's end must be reported, whatever it was
-            result = Result(reason=f"the pilot failed: {type(error).__name__}: {error}")
+            result = TaskResult(reason=f"the pilot failed: {type(error).__name__}: {error}")
         if result.parts:
-            result = await self._sent_back(id_, work, result)
+            result = await self._send_parts(id_, work, result)
         if result.lapsed:
             # Another pilot may have it.
             work.returned = True
@@ -300,7 +316,7 @@ class Works:
                 await asyncio.to_thread(remove, each)
         if work.account is not None:
             await self._clear(work.account)
-        self._become(slots.leave(self.node, id_))
+        self.apply_node_state(slots.leave(self.node, id_))
         self._over(id_, work, result)
 
     async def _clear(self, account: Account) -> None:
@@ -315,12 +331,12 @@ class Works:
         if self.node.most < 1:
             self.refuse(f"no account is left for jobs: {problem}")
 
-    async def _sent_back(self, id_: str, work: Work, result: Result) -> Result:
+    async def _send_parts(self, id_: str, work: HeldJob, result: TaskResult) -> TaskResult:
         """Sends a result's parts to the binder, which must have them before it hears of the end.
 
         The slot is free when they are there: so no more wait than jobs run.
         """
-        notes, there, urls = list(result.notes), list[Part](), list[str]()
+        notes, there, urls = list(result.notes), list[ResultPart](), list[str]()
         work.running, work.sending = None, True
         try:
             for part in () if work.returned or result.lapsed else result.parts:
@@ -346,7 +362,7 @@ class Works:
             result, parts=tuple(there), notes=tuple(notes), urls=tuple(urls)
         )  # fmt: skip
 
-    async def _published(self, run: str, part: Part) -> tuple[str, str]:
+    async def _published(self, run: str, part: ResultPart) -> tuple[str, str]:
         """Puts a large file into the site's store; gives its URL, if it is there, and a note."""
         store, name = self._settings.output, part.name.removeprefix(FILE)
         at = f"{run}.{name.replace('/', '.')}"
@@ -360,14 +376,14 @@ class Works:
                     return url, f"{name}: its {part.size} bytes are at {url}"
                 why = "the store has such a file already, or no such folder"
                 break
-            except Unsure as error:
+            except UnsureError as error:
                 why = str(error)
             except StoreError as error:
                 why = str(error)
                 break
         return "", f"{name}: its {part.size} bytes were not stored: {why}"
 
-    async def _send(self, id_: str, epoch: int, part: Part) -> str:
+    async def _send(self, id_: str, epoch: int, part: ResultPart) -> str:
         """Sends a part in pieces, each when the one before is stored; why it was refused, or ""."""
         offset = 0
         while offset < part.size:
@@ -395,7 +411,7 @@ class Works:
             offset = min(max(0, said["size"]), part.size)
         return ""
 
-    def _over(self, id_: str, work: Work, result: Result) -> None:
+    def _over(self, id_: str, work: HeldJob, result: TaskResult) -> None:
         """Reports the end of a job, or that it is given back."""
         self.busy = time.monotonic()
         work.running = None
@@ -411,13 +427,13 @@ class Works:
                 del self._works[id_]
         self.changed.set()
 
-    def _become(self, node: Node) -> None:
+    def apply_node_state(self, node: NodeState) -> None:
         """The node as it is now: some stand still, some go on, some are given back."""
         self.node = node
-        self._settle()
+        self._follow_claims()
         self.changed.set()
 
-    def _settle(self) -> None:
+    def _follow_claims(self) -> None:
         for claim in self.node.claims:
             work = self._works.get(claim.job)
             if work is None or work.running is None:
@@ -452,11 +468,11 @@ class Works:
                 id_: work.running.seconds
                 for id_, work in self._works.items() if work.running is not None
             }  # fmt: skip
-            now = slots.judge(self.node, self._settings.machine, seconds)
+            now = slots.apply_policy(self.node, self._settings.machine, seconds)
             if now != self.node:
-                self._become(now)
+                self.apply_node_state(now)
 
-    def _give_back(self, work: Work, reason: str, grace: float) -> None:
+    def _give_back(self, work: HeldJob, reason: str, grace: float) -> None:
         """Ends a job that another pilot may then have."""
         work.returned = True
         work.ends = work.ends or reason
@@ -470,7 +486,7 @@ class Works:
             work.returned = work.returned and grace <= 0
             asyncio.get_running_loop().call_later(grace, self._give_up, work)
 
-    def _give_up(self, work: Work) -> None:
+    def _give_up(self, work: HeldJob) -> None:
         if work.sending and work.doer is not None:
             work.returned = True
             work.doer.cancel()
@@ -496,7 +512,7 @@ class Works:
         self.refusing = self.refusing or reason
         self.changed.set()
 
-    def _report(self, work: Work) -> None:
+    def _report(self, work: HeldJob) -> None:
         if work.report is not None:
             self._tell(work.report[0], **work.report[1])
 

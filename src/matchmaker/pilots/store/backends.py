@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from matchmaker._files import plain
-from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK, Entry, Kind
-from matchmaker.pilots.store.protocol import MOST_SMALL, Store, StoreError, Unsure
+from matchmaker.pilots.store.plan import ABANDONED, CLAIM, FINISHED, PILOTS, WORK, Kind, StoreEntry
+from matchmaker.pilots.store.protocol import MOST_SMALL, SharedStore, StoreError, UnsureError
 
 _PASSING: Final = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOSPC,
@@ -34,13 +34,13 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 
 @contextmanager
-def _said(path: Path) -> Iterator[None]:
+def _system_errors(path: Path) -> Iterator[None]:
     """Errors of the system as the protocol's."""
     try:
         yield
     except OSError as error:
         said = f"{path}: {error.strerror or error}"
-        raise (Unsure if error.errno in _PASSING else StoreError)(said) from None
+        raise (UnsureError if error.errno in _PASSING else StoreError)(said) from None
 
 
 @attrs.frozen(slots=True)
@@ -53,7 +53,7 @@ class Directory:
     def now(self, nonce: str) -> float:
         """The time that the server gives a file that is written now."""
         path = self.root / PILOTS / nonce
-        with _said(path):
+        with _system_errors(path):
             path.parent.mkdir(exist_ok=True)
             with path.open("ab"):
                 os.utime(path)
@@ -68,25 +68,25 @@ class Directory:
                 if other.lstat().st_mtime < before:
                     other.unlink(missing_ok=True)
 
-    def inputs(self, *, finished: bool = False) -> list[Entry] | None:
+    def inputs(self, *, finished: bool = False) -> list[StoreEntry] | None:
         return self._entries(self.root / (FINISHED if finished else WORK))
 
     def prepare(self, input_: str) -> None:
         at = self.root / WORK / input_
-        with _said(at):
+        with _system_errors(at):
             at.mkdir(parents=True, exist_ok=True)
 
-    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+    def listing(self, input_: str, *, finished: bool = False) -> list[StoreEntry] | None:
         return self._entries(self.root / (FINISHED if finished else WORK) / input_)
 
     @staticmethod
-    def _entries(folder: Path) -> list[Entry] | None:
+    def _entries(folder: Path) -> list[StoreEntry] | None:
         """What is in a folder, in one pass; what goes meanwhile is left out.
 
         Only claims are asked for their time: on NFS each is a request.
         """
-        made: list[Entry] = []
-        with _said(folder):
+        made: list[StoreEntry] = []
+        with _system_errors(folder):
             try:
                 found = os.scandir(folder)
             except FileNotFoundError:
@@ -96,12 +96,12 @@ class Directory:
                     with suppress(FileNotFoundError):
                         claim = each.name.startswith(CLAIM)
                         time = each.stat(follow_symlinks=False).st_mtime if claim else 0.0
-                        made.append(Entry(each.name, time, _kind(each)))
+                        made.append(StoreEntry(each.name, time, _kind(each)))
         return made
 
     def read(self, path: str) -> bytes | None:
         at = self.root / path
-        with _said(at):
+        with _system_errors(at):
             try:
                 with plain(at) as file:
                     return file.read(MOST_SMALL)
@@ -110,7 +110,7 @@ class Directory:
 
     def exists(self, path: str) -> bool:
         at = self.root / path
-        with _said(at):
+        with _system_errors(at):
             try:
                 at.stat()
             except FileNotFoundError:
@@ -124,7 +124,7 @@ class Directory:
     def create(self, path: str, data: bytes) -> bool:
         """Makes a small file where there is none; False too where the folder was moved aside."""
         at = self.root / path
-        with _said(at):
+        with _system_errors(at):
             try:
                 file = os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
             except (FileExistsError, FileNotFoundError):
@@ -146,13 +146,13 @@ class Directory:
         """Copies beside the place, syncs, and links; False where there is one, or no folder."""
         at = self.root / path
         beside = at.with_name(f".{at.name}.{secrets.token_hex(6)}")
-        with _said(at):
+        with _system_errors(at):
             try:
                 with source.open("rb") as given, beside.open("xb") as file:
                     shutil.copyfileobj(given, file)
                     file.flush()
                     os.fsync(file.fileno())
-                return _linked(beside, at)
+                return _link(beside, at)
             except FileNotFoundError:
                 if at.parent.is_dir():
                     raise
@@ -164,18 +164,18 @@ class Directory:
     def renew(self, path: str, data: bytes) -> None:
         """Sets the time of a claim, by the server's clock."""
         at = self.root / path
-        with _said(at), suppress(FileNotFoundError):
+        with _system_errors(at), suppress(FileNotFoundError):
             os.utime(at)
 
     def remove(self, path: str) -> None:
         at = self.root / path
-        with _said(at), suppress(FileNotFoundError):
+        with _system_errors(at), suppress(FileNotFoundError):
             at.unlink()
 
     def fetch(self, path: str, target: Path) -> bool:
         """Copies a file to the node, with its rights."""
         at = self.root / path
-        with _said(at):
+        with _system_errors(at):
             try:
                 shutil.copy(at, target)
             except FileNotFoundError:
@@ -185,7 +185,7 @@ class Directory:
     def finish(self, input_: str) -> None:
         """Moves an input's folder aside; where another did, nothing is left to do."""
         source, target = self.root / WORK / input_, self.root / FINISHED / input_
-        with _said(source):
+        with _system_errors(source):
             target.parent.mkdir(exist_ok=True)
             try:
                 source.rename(target)
@@ -207,7 +207,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     return "folder" if entry.is_dir(follow_symlinks=False) else "other"
 
 
-def _linked(beside: Path, at: Path) -> bool:
+def _link(beside: Path, at: Path) -> bool:
     """Gives a file its name where there is none."""
     try:
         os.link(beside, at)
@@ -235,7 +235,7 @@ _EXTRAS: Final = {
 """The extra that each scheme needs."""
 
 
-def opened(url: str) -> Store:
+def open_store(url: str) -> SharedStore:
     """The storage of a URL: a path, ``file:///…``, ``s3://bucket/…``, gs, az, sftp, davs.
 
     Raises:
@@ -255,7 +255,7 @@ def opened(url: str) -> Store:
     from matchmaker.pilots.store import remote
 
     extra = _EXTRAS[scheme[1]]
-    openers: dict[str, Callable[[str], Store]] = {
+    openers: dict[str, Callable[[str], SharedStore]] = {
         "objects": remote.bucket, "sftp": remote.sftp, "webdav": remote.webdav,
     }  # fmt: skip
     try:

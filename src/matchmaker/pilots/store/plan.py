@@ -56,7 +56,7 @@ class PlanError(ValueError):
 
 
 @attrs.frozen(slots=False, kw_only=True)
-class Plan:
+class StorePlan:
     """The runs of a store.
 
     Attributes:
@@ -102,7 +102,7 @@ class Plan:
     def words(self, input_: str, parameter: str) -> tuple[str, ...]:
         """The command's words for one run.
 
-        >>> plan = Plan(command=("./f", "-c{parameter}", "{input}"), parameters=("7",))
+        >>> plan = StorePlan(command=("./f", "-c{parameter}", "{input}"), parameters=("7",))
         >>> plan.words("a.arff", "7")
         ('./f', '-c7', 'a.arff')
         """
@@ -138,10 +138,10 @@ def claim_of(parameter: str, epoch: int) -> str:
     return f"{CLAIM}{parameter}" + (f".{epoch}" if epoch > 1 else "")
 
 
-def sound_name(name: str) -> bool:
+def is_safe_name(name: str) -> bool:
     """Whether a folder of this name is an input: it cannot steer a path, a command or a terminal.
 
-    >>> sound_name("shuf1148.arff"), sound_name(".."), sound_name("-rf")
+    >>> is_safe_name("shuf1148.arff"), is_safe_name(".."), is_safe_name("-rf")
     (True, False, False)
     """
     return _NAME.match(name) is not None and name != ".."
@@ -153,7 +153,7 @@ _KEYS: Final = (
 )  # fmt: skip
 
 
-def read_plan(text: str, tasks: str | None = None) -> Plan:
+def read_plan(text: str, tasks: str | None = None) -> StorePlan:
     r"""The plan of ``plan.toml`` and ``tasks.csv``.
 
     Args:
@@ -211,12 +211,12 @@ def read_plan(text: str, tasks: str | None = None) -> Plan:
         made["attempts"] = int(_number("attempts", given["attempts"]))
     if "executable" in given and not _sound_path(given["executable"]):
         raise PlanError(f"{PLAN}: executable is no path in the store such as bin/program")
-    _check_result(made.get("result", Plan(command=(), parameters=()).result))
-    return Plan(**made)
+    _check_result(made.get("result", StorePlan(command=(), parameters=()).result))
+    return StorePlan(**made)
 
 
 def _sound_path(given: Any) -> bool:
-    return isinstance(given, str) and all(map(sound_name, given.split("/")))
+    return isinstance(given, str) and all(map(is_safe_name, given.split("/")))
 
 
 def _command(given: Any, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ def _number(key: str, given: Any) -> float:
 
 def _check_result(given: Any) -> None:
     sound = isinstance(given, str) and given.count("{parameter}") == 1
-    if not sound or not sound_name(given.replace("{parameter}", "0")):
+    if not sound or not is_safe_name(given.replace("{parameter}", "0")):
         raise PlanError(f"{PLAN}: result is no file name with {{parameter}} in it once")
     if given.startswith((CLAIM, FAILURE)):
         raise PlanError(f"{PLAN}: result begins with {CLAIM} or {FAILURE}, as other files do")
@@ -347,7 +347,7 @@ _KINDS: Final = {"file": "a file", "folder": "a folder", "link": "a symbolic lin
 
 
 @attrs.frozen(slots=True)
-class Entry:
+class StoreEntry:
     """A file of a listing.
 
     Attributes:
@@ -362,11 +362,12 @@ class Entry:
     kind: Kind = "file"
 
 
-def inputs_of(plan: Plan, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
+def inputs_of(plan: StorePlan, entries: Iterable[StoreEntry]) -> tuple[list[str], list[str]]:
     """The names of the inputs among what is in ``work/``, and sentences about the rest.
 
-    >>> plan = Plan(command=("./f",), parameters=("1",))
-    >>> entries = Entry("a", 0, "folder"), Entry("b", 0, "link"), Entry("d e", 0, "folder")
+    >>> plan = StorePlan(command=("./f",), parameters=("1",))
+    >>> found = ("a", "folder"), ("b", "link"), ("d e", "folder")
+    >>> entries = [StoreEntry(name, 0.0, kind) for name, kind in found]
     >>> names, refused = inputs_of(plan, entries)
     >>> names
     ['a']
@@ -379,14 +380,14 @@ def inputs_of(plan: Plan, entries: Iterable[Entry]) -> tuple[list[str], list[str
     found = {entry.name: entry for entry in entries}
     if plan.tasks is not None:
         # It has no files of its own, so a bucket knows of it only by the first claim.
-        found.setdefault(TASKS, Entry(TASKS, 0.0, "folder"))
+        found.setdefault(TASKS, StoreEntry(TASKS, 0.0, "folder"))
     for _, entry in sorted(found.items()):
         at = f"{WORK}/{entry.name} is left out"
         if entry.name.startswith("."):
             continue
         if entry.kind != "folder":
             refused.append(f"{at}: it is {_KINDS[entry.kind]}; an input is a folder")
-        elif not sound_name(entry.name):
+        elif not is_safe_name(entry.name):
             refused.append(f"{at}: rename it; an input's name has letters, digits, _ . + - only")
         elif plan.tasks is not None and entry.name != TASKS:
             refused.append(f"{at}: of a list of tasks the one input is {WORK}/{TASKS}")
@@ -396,7 +397,7 @@ def inputs_of(plan: Plan, entries: Iterable[Entry]) -> tuple[list[str], list[str
 
 
 @attrs.frozen(slots=True)
-class Standing:
+class InputState:
     """How far an input is.
 
     Attributes:
@@ -434,12 +435,12 @@ class Standing:
         return max(self.claims.get(parameter, {}), default=0) + 1
 
 
-def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
+def input_state(plan: StorePlan, listing: Iterable[StoreEntry]) -> InputState:
     """Reads a listing.
 
-    >>> plan = Plan(command=("./f",), parameters=("1", "2", "3"))
+    >>> plan = StorePlan(command=("./f",), parameters=("1", "2", "3"))
     >>> names = "votes1.txt", "active1", "active2", "active2.2", "data.gz"
-    >>> found = standing(plan, [Entry(name, 9.0) for name in names])
+    >>> found = input_state(plan, [StoreEntry(name, 9.0) for name in names])
     >>> found.free, sorted(found.done), found.claims, found.files
     (('3',), ['1'], {'2': {1: 9.0, 2: 9.0}}, ('data.gz',))
     """
@@ -465,14 +466,14 @@ def standing(plan: Plan, listing: Iterable[Entry]) -> Standing:
     given_up = {p for p, nodes in failures.items() if len(nodes) >= plan.attempts} - done
     rest = done | given_up
     claims = {each: epochs for each, epochs in claims.items() if each not in rest}
-    return Standing(
+    return InputState(
         tuple(p for p in plan.parameters if p not in rest and p not in claims), frozenset(done),
         claims, failures, frozenset(given_up), tuple(sorted(files)), tuple(sorted(odd)),
     )  # fmt: skip
 
 
 @attrs.frozen(slots=True)
-class Claim:
+class StoreClaim:
     """A claim that may be tried.
 
     Attributes:

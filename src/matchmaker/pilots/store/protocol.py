@@ -26,20 +26,20 @@ from matchmaker.pilots.store.plan import (
     COPIES,
     TASKS,
     WORK,
-    Claim,
-    Entry,
-    Plan,
-    Standing,
+    InputState,
+    StoreClaim,
+    StoreEntry,
+    StorePlan,
+    input_state,
     inputs_of,
     note_of,
-    standing,
 )
 
 MOST_SMALL: Final = 1 << 20
 """Bytes of a claim, a note or a plan at most."""
 
 
-class Store(Protocol):
+class SharedStore(Protocol):
     """A place that pilots share. Paths are relative to it, with ``/``.
 
     Each method may raise Unsure if it was interrupted, and StoreError if it was refused.
@@ -52,13 +52,13 @@ class Store(Protocol):
     def now(self, nonce: str) -> float:
         """The storage's time, in seconds since 1970."""
 
-    def inputs(self, *, finished: bool = False) -> Iterable[Entry] | None:
+    def inputs(self, *, finished: bool = False) -> Iterable[StoreEntry] | None:
         """What is in ``work/`` and not finished, or what is; None if there is no such folder."""
 
     def prepare(self, input_: str) -> None:
         """Makes an input's folder, unless it exists."""
 
-    def listing(self, input_: str, *, finished: bool = False) -> Iterable[Entry] | None:
+    def listing(self, input_: str, *, finished: bool = False) -> Iterable[StoreEntry] | None:
         """The files of an input; None if it does not exist."""
 
     def read(self, path: str) -> bytes | None:
@@ -106,12 +106,12 @@ class StoreError(Exception):
     """The storage refuses an operation, or gave no answer; the message says which."""
 
 
-class Unsure(StoreError):  # noqa: N818 - it is tried again, and shown in the end alone
+class UnsureError(StoreError):
     """An operation was interrupted, and may have been done or not; it may be tried again."""
 
 
 @attrs.frozen(slots=True)
-class Own:
+class OwnTime:
     """This pilot's own time in seconds, for its own intervals; does not ask the storage."""
 
 
@@ -123,30 +123,30 @@ class Pause:
 
 
 @attrs.frozen(slots=True)
-class Say:
+class Notify:
     """Tells people something; once, however often it is said."""
 
     text: str
 
 
 @attrs.frozen(slots=True)
-class Work:
+class RunCommand:
     """Runs the command while it renews the claim; answers an Outcome."""
 
-    claim: Claim
+    claim: StoreClaim
     path: str
     data: bytes
     files: tuple[str, ...]
 
 
-Asked = Callable[[Store], Any]
+StoreCall = Callable[[SharedStore], Any]
 """Calls one method of the storage; the pilot gets what it gives."""
-Operation = Asked | Own | Pause | Say | Work
+Operation = StoreCall | OwnTime | Pause | Notify | RunCommand
 Steps = Generator[Operation, Any, Any]
 
 
 @attrs.frozen(slots=True)
-class Outcome:
+class RunOutcome:
     """The outcome of a run.
 
     Attributes:
@@ -161,7 +161,7 @@ class Outcome:
 
 
 @attrs.define(slots=True)
-class Tally:
+class WorkerTally:
     """What a pilot has done.
 
     Attributes:
@@ -186,7 +186,7 @@ class Tally:
 
 
 @attrs.define(slots=True)
-class History:
+class NodeHistory:
     """What the slots of a pilot learn about their node.
 
     Attributes:
@@ -201,7 +201,7 @@ class History:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Pilot:
+class StorePilot:
     """A pilot as its claims name it.
 
     Attributes:
@@ -223,7 +223,7 @@ class Pilot:
     pause: float = 5.0
     fresh: float = 60.0
     failures: int = 10
-    history: History = attrs.Factory(History)
+    history: NodeHistory = attrs.Factory(NodeHistory)
 
 
 @attrs.frozen(slots=True)
@@ -237,13 +237,13 @@ class _View:
         claims: those of parameters that may be tried here.
     """
 
-    found: Standing
+    found: InputState
     fresh: list[str]
     tried: list[str]
     claims: Mapping[str, Mapping[int, float]]
 
     @classmethod
-    def of(cls, found: Standing, node: str, attempts: int, hidden: AbstractSet[str]) -> _View:
+    def of(cls, found: InputState, node: str, attempts: int, hidden: AbstractSet[str]) -> _View:
         own = {p: nodes[node] for p, nodes in found.failures.items() if node in nodes}
         barred = {p for p, failed in own.items() if failed >= attempts} | hidden
         return cls(
@@ -253,7 +253,7 @@ class _View:
         )  # fmt: skip
 
 
-def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
+def pilot(plan: StorePlan, me: StorePilot, random: Random, tally: WorkerTally) -> Steps:
     """Works until every input is finished, nothing can be done for a time, or it is to end.
 
     Args:
@@ -272,11 +272,11 @@ def pilot(plan: Plan, me: Pilot, random: Random, tally: Tally) -> Steps:
 class _Session:
     """The life of a pilot, and what it remembers."""
 
-    plan: Plan
-    me: Pilot
+    plan: StorePlan
+    me: StorePilot
     random: Random
-    tally: Tally
-    seen: dict[Claim, float] = attrs.Factory(dict)
+    tally: WorkerTally
+    seen: dict[StoreClaim, float] = attrs.Factory(dict)
     refused: set[str] = attrs.Factory(set)
     unneeded: Counter[tuple[str, str]] = attrs.Factory(Counter)
 
@@ -285,13 +285,13 @@ class _Session:
         idle_since: float | None = None
         barren = 0
         if self.plan.tasks is not None:
-            yield from _sure(lambda store: store.prepare(TASKS))
+            yield from _retried(lambda store: store.prepare(TASKS))
         while True:
             if me.history.leaving:
                 tally.ended = me.history.leaving
                 return
-            now: float = yield from _sure(lambda store: store.now(me.nonce))
-            own: float = yield Own()
+            now: float = yield from _retried(lambda store: store.now(me.nonce))
+            own: float = yield OwnTime()
             views: Mapping[str, _View] = yield from self.look()
             claims = self.choose(views, now)
             if not any(each.fresh or each.tried or each.claims for each in views.values()):
@@ -332,7 +332,7 @@ class _Session:
 
     def look(self) -> Steps:
         """Lists inputs until one has something new; those that are done are moved aside."""
-        entries = yield from _sure(lambda store: store.inputs())
+        entries = yield from _retried(lambda store: store.inputs())
         if entries is None:
             raise StoreError(f"there is no folder {WORK}; each folder in it is an input")
         names, refused = inputs_of(self.plan, entries)
@@ -340,7 +340,7 @@ class _Session:
         self.random.shuffle(names)
         views: dict[str, _View] = {}
         for name in names:
-            found: Standing | None = yield from self.stands(name)
+            found: InputState | None = yield from self.stands(name)
             if found is None:
                 continue
             hidden = {
@@ -352,17 +352,17 @@ class _Session:
         return views
 
     def listed(self, name: str) -> Steps:
-        entries = yield from _sure(lambda store: store.listing(name))
+        entries = yield from _retried(lambda store: store.listing(name))
         self.tally.listings += 1
-        return None if entries is None else standing(self.plan, entries)
+        return None if entries is None else input_state(self.plan, entries)
 
     def stands(self, name: str) -> Steps:
         """How far an input is; None where it is moved aside, by this pilot perhaps, or refused."""
-        found: Standing | None = yield from self.listed(name)
+        found: InputState | None = yield from self.listed(name)
         if found is not None and found.all_done:
             # The one input of a list of tasks is made by pilots: none would know that it was moved.
             if self.plan.tasks is None:
-                yield from _sure(lambda store: store.finish(name))
+                yield from _retried(lambda store: store.finish(name))
             return None
         if found is not None and found.odd:
             yield from self.refuse([
@@ -374,16 +374,16 @@ class _Session:
 
     def refuse(self, sentences: list[str]) -> Steps:
         for each in sentences:
-            yield Say(each)
+            yield Notify(each)
         self.refused.update(sentences)
         self.tally.refused = len(self.refused)
 
-    def choose(self, views: Mapping[str, _View], now: float) -> list[Claim]:
+    def choose(self, views: Mapping[str, _View], now: float) -> list[StoreClaim]:
         """What to try: what is new, nobody renews, failed here, or others run for long."""
         ttl, random, seen = self.plan.ttl, self.random, self.seen
         # In random order, so that pilots seldom try the same.
         current = [
-            Claim(name, each, view.found.next_epoch(each))
+            StoreClaim(name, each, view.found.next_epoch(each))
             for name, view in views.items()
             for each in random.sample(list(view.claims), len(view.claims))
         ]
@@ -392,11 +392,11 @@ class _Session:
         seen.update(first)
         for name, view in views.items():
             if view.fresh:
-                return [Claim(name, p, 1) for p in random.sample(view.fresh, len(view.fresh))]
+                return [StoreClaim(name, p, 1) for p in random.sample(view.fresh, len(view.fresh))]
         left = [c for c in current if not views[c.input].found.living(c.parameter, now, ttl)]
         if left:
             return left
-        tried = [Claim(name, each, 1) for name, view in views.items() for each in view.tried]
+        tried = [StoreClaim(name, each, 1) for name, view in views.items() for each in view.tried]
         if tried:
             return random.sample(tried, len(tried))
         return [
@@ -405,13 +405,13 @@ class _Session:
             and views[claim.input].found.living(claim.parameter, now, ttl) < COPIES
         ][:1]  # fmt: skip
 
-    def batch(self, views: Mapping[str, _View], claims: list[Claim], now: float) -> Steps:
+    def batch(self, views: Mapping[str, _View], claims: list[StoreClaim], now: float) -> Steps:
         """Claims and runs one after the other, as long as the listing is good for it.
 
         Gives False where the pilot is to end.
         """
         misses, most = 0, max(_MISSES, len(self.plan.parameters) // _WORTH)
-        began: float = yield Own()
+        began: float = yield OwnTime()
         for claim in claims:
             ran = yield from self.one(claim, views[claim.input].found, now)
             if self.me.history.leaving:
@@ -421,22 +421,22 @@ class _Session:
                 self.tally.ended = "stopped"
                 return False
             misses += not ran
-            if misses >= most or (yield Own()) - began > self.me.fresh:
+            if misses >= most or (yield OwnTime()) - began > self.me.fresh:
                 return True
         return True
 
-    def one(self, claim: Claim, found: Standing, now: float) -> Steps:
+    def one(self, claim: StoreClaim, found: InputState, now: float) -> Steps:
         """Claims, runs, hands in. True where it ran, False where another has it, None to end."""
         tally, parameter = self.tally, claim.parameter
         path = f"{WORK}/{claim.input}/{claim.name}"
         data = f"{self.me.label} {self.me.nonce}\n".encode()
-        if not (yield from _claimed(path, data)):
+        if not (yield from _create_claim(path, data)):
             tally.others_first += 1
             return False
         result = f"{WORK}/{claim.input}/{self.plan.result_of(parameter)}"
         # Between the listing and the claim another may have stored it, and even moved all aside.
-        if not (yield from _sure(lambda store: store.needed(claim.input, result))):
-            yield from _removed(path, data)
+        if not (yield from _retried(lambda store: store.needed(claim.input, result))):
+            yield from _remove_claim(path, data)
             tally.others_first += 1
             self.unneeded[claim.input, parameter] += 1
             if self.unneeded[claim.input, parameter] == TRIES:
@@ -450,9 +450,9 @@ class _Session:
                 tally.repeated += 1
             else:
                 tally.taken_over += 1
-        outcome: Outcome = yield Work(claim, path, data, found.files)
+        outcome: RunOutcome = yield RunCommand(claim, path, data, found.files)
         if outcome.result is not None:
-            if (yield from _sure(lambda store: store.publish(result, outcome.result))):
+            if (yield from _retried(lambda store: store.publish(result, outcome.result))):
                 tally.stored += 1
             else:
                 tally.duplicates += 1
@@ -461,18 +461,18 @@ class _Session:
         elif outcome.problem:
             others = found.failures.get(parameter, {}).keys()
             if not (yield from self.failed(claim, outcome, others)):
-                yield from _removed(path, data)
+                yield from _remove_claim(path, data)
                 return None
-        yield from _removed(path, data)
+        yield from _remove_claim(path, data)
         return True if outcome.result is not None or outcome.problem else None
 
-    def failed(self, claim: Claim, outcome: Outcome, others: AbstractSet[str]) -> Steps:
+    def failed(self, claim: StoreClaim, outcome: RunOutcome, others: AbstractSet[str]) -> Steps:
         """Notes a failure. False where it is the node's, as nothing ever started here."""
         me, history = self.me, self.me.history
         if outcome.fault == "node" or (outcome.fault == "start" and not history.worked):
             history.leaving = "it could not start a program"
             first = outcome.problem.partition("\n")[0]
-            yield Say(
+            yield Notify(
                 f"{claim.input}, {claim.parameter} could not be started: {first}; the pilot leaves,"
                 " and others may run it"
             )
@@ -480,14 +480,14 @@ class _Session:
         self.tally.failed += 1
         note = f"{WORK}/{claim.input}/{note_of(claim.parameter, me.node, self.random)}"
         text = f"{me.label}\n{outcome.problem}\n".encode()
-        yield from _sure(lambda store: store.create(note, text))
+        yield from _retried(lambda store: store.create(note, text))
         if not others - {me.node}:
             history.row[claim.input, claim.parameter] = None
         if me.failures and len(history.row) >= me.failures:
             yield from self.compare()
         if me.failures and len(history.row) >= me.failures and not history.leaving:
             history.leaving = "too many failures in a row"
-            yield Say(
+            yield Notify(
                 f"the last {len(history.row)} parameters failed here, and on no other node: is"
                 f" something missing on {me.label.split()[0]}? The pilot leaves, and others may run"
                 " them"
@@ -498,19 +498,19 @@ class _Session:
         """Forgets, of the failures in a row, those that other nodes have had since."""
         row = self.me.history.row
         for name in dict.fromkeys(name for name, _ in row):
-            found: Standing | None = yield from self.listed(name)
+            found: InputState | None = yield from self.listed(name)
             for each in [each for each in row if each[0] == name]:
                 if found is None or found.failures.get(each[1], {}).keys() - {self.me.node}:
                     row.pop(each, None)
 
 
-def _claimed(path: str, data: bytes) -> Steps:
+def _create_claim(path: str, data: bytes) -> Steps:
     """Whether this pilot has the claim. What was broken off is tried again, and then read back."""
     problem = ""
     for attempt in range(TRIES):
         try:
             made = yield lambda store: store.create(path, data)
-        except Unsure as error:
+        except UnsureError as error:
             problem = str(error)
             yield Pause(_wait(attempt))
             continue
@@ -518,21 +518,21 @@ def _claimed(path: str, data: bytes) -> Steps:
             return made
         break
     # What stands there is what counts: with this pilot's nonce it was won.
-    there = yield from _sure(lambda store: store.read(path))
+    there = yield from _retried(lambda store: store.read(path))
     if there is None and attempt == TRIES - 1:
         raise StoreError(f"{problem} ({TRIES} tries)")
     return there == data
 
 
-def _removed(path: str, data: bytes) -> Steps:
+def _remove_claim(path: str, data: bytes) -> Steps:
     """Removes this pilot's claim. After an error it may be gone, and the name another's by now."""
     problem = ""
     for attempt in range(TRIES):
-        if problem and (yield from _sure(lambda store: store.read(path))) != data:
+        if problem and (yield from _retried(lambda store: store.read(path))) != data:
             return
         try:
             yield lambda store: store.remove(path)
-        except Unsure as error:
+        except UnsureError as error:
             problem = str(error)
             yield Pause(_wait(attempt))
         else:
@@ -540,13 +540,13 @@ def _removed(path: str, data: bytes) -> Steps:
     raise StoreError(f"{problem} ({TRIES} tries)")
 
 
-def _sure(operation: Asked) -> Steps:
+def _retried(operation: StoreCall) -> Steps:
     """The answer to an operation that may be done twice; it is tried again where it broke off."""
     problem = ""
     for attempt in range(TRIES):
         try:
             return (yield operation)
-        except Unsure as error:
+        except UnsureError as error:
             problem = str(error)
         yield Pause(_wait(attempt))
     raise StoreError(f"{problem} ({TRIES} tries)")

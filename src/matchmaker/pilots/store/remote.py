@@ -37,8 +37,8 @@ from xml.etree.ElementTree import ParseError, fromstring
 
 import attrs
 
-from matchmaker.pilots.store.plan import ABANDONED, FINISHED, PILOTS, WORK, Entry, Kind
-from matchmaker.pilots.store.protocol import MOST_SMALL, StoreError, Unsure
+from matchmaker.pilots.store.plan import ABANDONED, FINISHED, PILOTS, WORK, Kind, StoreEntry
+from matchmaker.pilots.store.protocol import MOST_SMALL, StoreError, UnsureError
 from matchmaker.pilots.wire.connection import is_loopback
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def _objects_errors(path: str) -> Iterator[None]:
     ) as error:  # fmt: skip
         raise StoreError(f"{path}: {_beginning(error)}") from None
     except exceptions.BaseError as error:
-        raise Unsure(f"{path}: {_beginning(error)}") from None
+        raise UnsureError(f"{path}: {_beginning(error)}") from None
     except OSError as error:
-        raise Unsure(f"{path}: {error.strerror or error}") from None
+        raise UnsureError(f"{path}: {error.strerror or error}") from None
 
 
 def _beginning(error: Exception) -> str:
@@ -112,7 +112,7 @@ class Bucket:
                 if path == mine or at < before:
                     self.remove(path)
 
-    def inputs(self, *, finished: bool = False) -> list[Entry]:
+    def inputs(self, *, finished: bool = False) -> list[StoreEntry]:
         """What is below ``work`` without a marker, or with one."""
         with _objects_errors(self.url):
             marked = {
@@ -127,7 +127,7 @@ class Bucket:
             prefix.rstrip("/").rpartition("/")[2]: "folder" for prefix in found["common_prefixes"]
         }
         return [
-            Entry(name, 0.0, kind)
+            StoreEntry(name, 0.0, kind)
             for name, kind in kinds.items()
             if name and (name in marked) == finished
         ]
@@ -135,9 +135,9 @@ class Bucket:
     def prepare(self, input_: str) -> None:
         """Does nothing: a bucket has no folders."""
 
-    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+    def listing(self, input_: str, *, finished: bool = False) -> list[StoreEntry] | None:
         prefix = f"{WORK}/{input_}/"
-        made: list[Entry] = []
+        made: list[StoreEntry] = []
         folders: dict[str, None] = {}
         with _objects_errors(prefix):
             for batch in self.objects.list(prefix, chunk_size=_LISTED_AT_ONCE):
@@ -146,8 +146,8 @@ class Bucket:
                     if below:
                         folders[name] = None
                     elif name:
-                        made.append(Entry(name, about["last_modified"].timestamp()))
-        return made + [Entry(name, 0.0, "folder") for name in folders]
+                        made.append(StoreEntry(name, about["last_modified"].timestamp()))
+        return made + [StoreEntry(name, 0.0, "folder") for name in folders]
 
     def read(self, path: str) -> bytes | None:
         with _objects_errors(path):
@@ -180,14 +180,14 @@ class Bucket:
             return True
         there = self.read(path)
         if there is None:
-            raise Unsure(f"{path}: two pilots put it at once")
+            raise UnsureError(f"{path}: two pilots put it at once")
         return there == data
 
     def publish(self, path: str, source: Path) -> bool:
         if self._put(path, source):
             return True
         if not self.exists(path):
-            raise Unsure(f"{path}: two pilots put it at once")
+            raise UnsureError(f"{path}: two pilots put it at once")
         return False
 
     def _put(self, path: str, data: bytes | Path) -> bool:
@@ -245,7 +245,7 @@ def bucket(url: str) -> Bucket:
 
 
 @attrs.frozen(slots=True)
-class Found:
+class RemoteFile:
     """What a server says of a file or a folder: its name, and its time in seconds since 1970."""
 
     name: str
@@ -253,17 +253,17 @@ class Found:
     modified: float
 
 
-class Files(Protocol):
+class FileServer(Protocol):
     """A server of files. Paths are relative to the store, with ``/``.
 
     Each method may raise Unsure if it was interrupted, StoreError if it was refused, and
     FileNotFoundError if a file does not exist, or the folder of a file to be written.
     """
 
-    def about(self, path: str) -> Found:
+    def about(self, path: str) -> RemoteFile:
         """A file or a folder."""
 
-    def folder(self, path: str) -> Iterable[Found]:
+    def folder(self, path: str) -> Iterable[RemoteFile]:
         """What is in a folder."""
 
     def get(self, path: str, most: int) -> bytes:
@@ -286,11 +286,11 @@ class Files(Protocol):
 
 
 @attrs.frozen(slots=True)
-class Remote:
+class RemoteStore:
     """A store on a server of files."""
 
     url: str
-    files: Files
+    files: FileServer
 
     def now(self, nonce: str) -> float:
         path = f"{PILOTS}/{nonce}"
@@ -309,20 +309,21 @@ class Remote:
                 if name == nonce or at < before:
                     self.remove(f"{PILOTS}/{name}")
 
-    def inputs(self, *, finished: bool = False) -> list[Entry] | None:
+    def inputs(self, *, finished: bool = False) -> list[StoreEntry] | None:
         return self._entries(FINISHED if finished else WORK)
 
     def prepare(self, input_: str) -> None:
         self.files.make(WORK)
         self.files.make(f"{WORK}/{input_}")
 
-    def listing(self, input_: str, *, finished: bool = False) -> list[Entry] | None:
+    def listing(self, input_: str, *, finished: bool = False) -> list[StoreEntry] | None:
         return self._entries(f"{FINISHED if finished else WORK}/{input_}")
 
-    def _entries(self, folder: str) -> list[Entry] | None:
+    def _entries(self, folder: str) -> list[StoreEntry] | None:
         try:
             return [
-                Entry(each.name, each.modified, each.kind) for each in self.files.folder(folder)
+                StoreEntry(each.name, each.modified, each.kind)
+                for each in self.files.folder(folder)
             ]
         except FileNotFoundError:
             return None
@@ -402,11 +403,11 @@ class Sftp:
     root: str
     _idle: list[tuple[SSHClient, SFTPClient]] = attrs.field(factory=list)
 
-    def about(self, path: str) -> Found:
+    def about(self, path: str) -> RemoteFile:
         with self._said(path) as sftp:
             return _sftp_file(path.rpartition("/")[2], sftp.lstat(self._at(path)))
 
-    def folder(self, path: str) -> list[Found]:
+    def folder(self, path: str) -> list[RemoteFile]:
         with self._said(path) as sftp:
             return [_sftp_file(each.filename, each) for each in sftp.listdir_attr(self._at(path))]
 
@@ -473,7 +474,7 @@ class Sftp:
         except (SSHException, EOFError, OSError) as error:
             said = f"{at}: {str(error) or type(error).__name__}"
             # Who is unknown stays unknown.
-            raise (StoreError if "known_hosts" in said else Unsure)(said) from None
+            raise (StoreError if "known_hosts" in said else UnsureError)(said) from None
 
     @contextmanager
     def _connected(self) -> Iterator[SFTPClient]:
@@ -513,7 +514,7 @@ def _there(sftp: SFTPClient, path: str) -> bool:
     return True
 
 
-def _sftp_file(name: str, about: SFTPAttributes) -> Found:
+def _sftp_file(name: str, about: SFTPAttributes) -> RemoteFile:
     mode = about.st_mode or stat.S_IFREG
     kind: Kind = "other"
     if stat.S_ISREG(mode):
@@ -522,10 +523,10 @@ def _sftp_file(name: str, about: SFTPAttributes) -> Found:
         kind = "folder"
     elif stat.S_ISLNK(mode):
         kind = "link"
-    return Found(name, kind, float(about.st_mtime or 0))
+    return RemoteFile(name, kind, float(about.st_mtime or 0))
 
 
-def sftp(url: str) -> Remote:
+def sftp(url: str) -> RemoteStore:
     """The store of a URL such as ``sftp://user@server:22/folder``; the path begins at the root.
 
     The server's key is in ``~/.ssh/known_hosts``, or in the file that ``SFTP_KNOWN_HOSTS`` names;
@@ -542,7 +543,9 @@ def sftp(url: str) -> Remote:
         port = parts.port or 22
     except ValueError:
         raise StoreError(f"{url}: the port is no number up to 65535") from None
-    return Remote(url, Sftp(parts.hostname, port, parts.username, unquote(parts.path).rstrip("/")))
+    return RemoteStore(
+        url, Sftp(parts.hostname, port, parts.username, unquote(parts.path).rstrip("/"))
+    )
 
 
 @attrs.frozen(slots=True)
@@ -552,13 +555,13 @@ class WebDav:
     url: str
     session: Session
 
-    def about(self, path: str) -> Found:
+    def about(self, path: str) -> RemoteFile:
         found = self._properties(path, "0")
         if len(found) != 1:
             raise StoreError(f"{self._at(path)}: {len(found)} answers came for one file")
         return found[0][1]
 
-    def folder(self, path: str) -> list[Found]:
+    def folder(self, path: str) -> list[RemoteFile]:
         own = unquote(urlsplit(self._at(path)).path)
         return [found for at, found in self._properties(f"{path}/", "1") if at != own]
 
@@ -617,7 +620,7 @@ class WebDav:
         else:
             if status == HTTPStatus.FORBIDDEN:
                 raise StoreError(f"{self._at(guard)}: the server forbids to make this folder")
-            raise Unsure(f"{self._at(guard)}: another moves something there, or was killed")
+            raise UnsureError(f"{self._at(guard)}: another moves something there, or was killed")
         try:
             yield
         finally:
@@ -645,14 +648,14 @@ class WebDav:
                 if status == HTTPStatus.PRECONDITION_FAILED:
                     raise FileExistsError(said)
                 if status in _PASSING:
-                    raise Unsure(said)
+                    raise UnsureError(said)
                 if not (200 <= status < 300 or status in fine):
                     raise StoreError(said)
                 yield answer
         except RequestException as error:
-            raise Unsure(f"{at}: {error}") from None
+            raise UnsureError(f"{at}: {error}") from None
 
-    def _properties(self, path: str, depth: str) -> list[tuple[str, Found]]:
+    def _properties(self, path: str, depth: str) -> list[tuple[str, RemoteFile]]:
         """What the server says of a path, with depth 1 of what is in it too; each with its path."""
         headers = {"Depth": depth, "Content-Type": "application/xml"}
         with self._asked("PROPFIND", path, data=_ASKED, headers=headers, stream=True) as answer:
@@ -666,11 +669,11 @@ class WebDav:
             raise StoreError(f"{self._at(path)}: no listing of WebDAV: {error}") from None
 
 
-def _webdav_file(response: Any) -> tuple[str, Found]:
+def _webdav_file(response: Any) -> tuple[str, RemoteFile]:
     path = unquote(urlsplit(response.findtext("{DAV:}href") or "").path).rstrip("/")
     modified = response.findtext(".//{DAV:}getlastmodified")
     folder = response.find(".//{DAV:}resourcetype/{DAV:}collection") is not None
-    return path, Found(
+    return path, RemoteFile(
         name=path.rpartition("/")[2],
         kind="folder" if folder else "file",
         modified=parsedate_to_datetime(modified).timestamp() if modified else 0.0,
@@ -686,7 +689,7 @@ def _first_bytes(answer: Response, most: int) -> bytes:
     return bytes(found[:most])
 
 
-def webdav(url: str) -> Remote:
+def webdav(url: str) -> RemoteStore:
     """The store of a URL such as ``davs://server/folder``; ``dav`` is without TLS.
 
     A token is in ``WEBDAV_TOKEN``, a certificate with its key in ``X509_USER_PROXY``, a password in
@@ -707,4 +710,4 @@ def webdav(url: str) -> Remote:
     session.cert = os.environ.get("X509_USER_PROXY")
     scheme = "https" if parts.scheme == "davs" else "http"
     at = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    return Remote(url, WebDav(at, session))
+    return RemoteStore(url, WebDav(at, session))

@@ -11,16 +11,16 @@ import attrs
 from matchmaker.classad import ClassAd
 from matchmaker.pilots.store.plan import (
     WORK,
-    Entry,
-    Plan,
-    Standing,
+    InputState,
+    StoreEntry,
+    StorePlan,
     claim_of,
     failure_of,
+    input_state,
     inputs_of,
-    sound_name,
-    standing,
+    is_safe_name,
 )
-from matchmaker.pilots.store.protocol import Store, StoreError
+from matchmaker.pilots.store.protocol import SharedStore, StoreError
 
 MOST_READ: Final = 200
 """So many claims are read for who made them."""
@@ -32,7 +32,7 @@ _SHOWN: Final = 120
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Claimed:
+class ClaimRow:
     """A claim. ``age`` is in seconds since it was renewed; ``by`` is a host and a process."""
 
     input: str
@@ -44,7 +44,7 @@ class Claimed:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Row:
+class InputRow:
     """An input with its counts; ``picture`` has a letter for each part of the parameters."""
 
     input: str
@@ -75,8 +75,8 @@ class FailedParameter:
 class Status:
     """How far a store is. ``refused`` says what in it cannot be run."""
 
-    rows: Sequence[Row]
-    claims: Sequence[Claimed]
+    rows: Sequence[InputRow]
+    claims: Sequence[ClaimRow]
     failures: Sequence[FailedParameter] = ()
     refused: Sequence[str] = ()
 
@@ -86,7 +86,7 @@ class Status:
         return not self.refused and all(row.done == row.parameters for row in self.rows)
 
 
-def status(store: Store, plan: Plan, *, wide: int = 60, read: bool = True) -> Status:
+def status(store: SharedStore, plan: StorePlan, *, wide: int = 60, read: bool = True) -> Status:
     """Looks at a store: one listing for each input.
 
     Args:
@@ -98,14 +98,14 @@ def status(store: Store, plan: Plan, *, wide: int = 60, read: bool = True) -> St
     Raises:
         StoreError: the storage refuses, or gives no answer.
     """
-    rows: list[Row] = []
-    claims: list[Claimed] = []
+    rows: list[InputRow] = []
+    claims: list[ClaimRow] = []
     failures: list[FailedParameter] = []
     refused: list[str] = []
     now: float | None = None
     for name, finished in _places(store, plan, refused):
         listed = list(store.listing(name, finished=finished) or ())
-        found = standing(plan, listed)
+        found = input_state(plan, listed)
         if not finished and not found.all_done:
             refused += [f"{WORK}/{name}: {each}" for each in found.odd]
         if now is None and found.claims:
@@ -119,7 +119,7 @@ def status(store: Store, plan: Plan, *, wide: int = 60, read: bool = True) -> St
                 if read and len(claims) < MOST_READ:
                     text = _text(store, f"{WORK}/{name}/{claim_of(parameter, epoch)}")
                     by = " ".join(text.split()[:2])[:_SHOWN]
-                claims.append(Claimed(
+                claims.append(ClaimRow(
                     input=name, parameter=parameter, epoch=epoch, age=age, stale=age > plan.ttl,
                     by=by,
                 ))  # fmt: skip
@@ -138,9 +138,9 @@ def status(store: Store, plan: Plan, *, wide: int = 60, read: bool = True) -> St
     return Status(rows, claims, failures, refused)
 
 
-def _places(store: Store, plan: Plan, refused: list[str]) -> Iterator[tuple[str, bool]]:
+def _places(store: SharedStore, plan: StorePlan, refused: list[str]) -> Iterator[tuple[str, bool]]:
     """The inputs, and whether they are finished; says what is none."""
-    ended = [each.name for each in store.inputs(finished=True) or () if sound_name(each.name)]
+    ended = [each.name for each in store.inputs(finished=True) or () if is_safe_name(each.name)]
     entries = store.inputs()
     if entries is None and plan.tasks is None:
         raise StoreError(f"{store.url}: there is no folder {WORK}")
@@ -151,11 +151,11 @@ def _places(store: Store, plan: Plan, refused: list[str]) -> Iterator[tuple[str,
     yield from ((name, True) for name in sorted(ended) if plan.tasks is None)
 
 
-def _text(store: Store, path: str) -> str:
+def _text(store: SharedStore, path: str) -> str:
     return (store.read(path) or b"").decode("utf-8", "replace")
 
 
-def _notes(listed: Iterable[Entry]) -> dict[str, list[str]]:
+def _notes(listed: Iterable[StoreEntry]) -> dict[str, list[str]]:
     """The notes of failures of each parameter, by their names."""
     made: dict[str, list[str]] = {}
     for entry in listed:
@@ -164,7 +164,9 @@ def _notes(listed: Iterable[Entry]) -> dict[str, list[str]]:
     return made
 
 
-def retry(store: Store, plan: Plan, parameters: Collection[str] = ()) -> list[tuple[str, str]]:
+def retry(
+    store: SharedStore, plan: StorePlan, parameters: Collection[str] = ()
+) -> list[tuple[str, str]]:
     """Removes the notes of failures of parameters without a result; by default of all of them.
 
     Gives each input and parameter that may be tried again.
@@ -175,7 +177,7 @@ def retry(store: Store, plan: Plan, parameters: Collection[str] = ()) -> list[tu
     made: list[tuple[str, str]] = []
     for name, finished in _places(store, plan, []):
         listed = [] if finished else list(store.listing(name) or ())
-        found, notes = standing(plan, listed), _notes(listed)
+        found, notes = input_state(plan, listed), _notes(listed)
         for parameter in found.failures:
             if parameter not in found.done and (not parameters or parameter in parameters):
                 for note in notes[parameter]:
@@ -184,7 +186,7 @@ def retry(store: Store, plan: Plan, parameters: Collection[str] = ()) -> list[tu
     return made
 
 
-def _now(store: Store, listed: Sequence[Entry]) -> float:
+def _now(store: SharedStore, listed: Sequence[StoreEntry]) -> float:
     """The storage's time; who may not write there takes the youngest file's."""
     nonce = secrets.token_hex(16)
     try:
@@ -195,7 +197,7 @@ def _now(store: Store, listed: Sequence[Entry]) -> float:
     return now
 
 
-def _kinds(plan: Plan, found: Standing, now: float) -> Mapping[str, str]:
+def _kinds(plan: StorePlan, found: InputState, now: float) -> Mapping[str, str]:
     kinds = dict.fromkeys(plan.parameters, "free")
     kinds.update(dict.fromkeys(found.failures, "failed"))
     kinds.update(dict.fromkeys(found.done, "done"))
@@ -205,15 +207,15 @@ def _kinds(plan: Plan, found: Standing, now: float) -> Mapping[str, str]:
     return kinds
 
 
-def _row(name: str, kinds: Mapping[str, str], *, finished: bool, wide: int) -> Row:
+def _row(name: str, kinds: Mapping[str, str], *, finished: bool, wide: int) -> InputRow:
     each = list(kinds.values())
     counts = {kind.replace(" ", "_"): each.count(kind) for kind in MARKS}
-    return Row(
+    return InputRow(
         input=name, finished=finished, parameters=len(each), picture=picture(each, wide), **counts
     )
 
 
-def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
+def demand(store: SharedStore, plan: StorePlan) -> Iterator[ClassAd]:
     """What is left to do as ads of jobs: ``JobStatus`` is 2 where a pilot runs it, else 1.
 
     Raises:
@@ -223,7 +225,7 @@ def demand(store: Store, plan: Plan) -> Iterator[ClassAd]:
         if finished:
             continue
         listed = list(store.listing(name) or ())
-        found = standing(plan, listed)
+        found = input_state(plan, listed)
         now = _now(store, listed) if found.claims else 0.0
         for parameter, kind in _kinds(plan, found, now).items():
             if kind in {"free", "failed", "stale", "running"}:

@@ -32,23 +32,23 @@ from matchmaker.pilots.store.plan import (
     MOST_PLAN,
     PLAN,
     WORK,
-    Plan,
     PlanError,
+    StorePlan,
     read_plan,
 )
 from matchmaker.pilots.store.protocol import (
-    History,
+    NodeHistory,
+    Notify,
     Operation,
-    Outcome,
-    Own,
+    OwnTime,
     Pause,
-    Pilot,
-    Say,
-    Store,
+    RunCommand,
+    RunOutcome,
+    SharedStore,
     StoreError,
-    Tally,
-    Unsure,
-    Work,
+    StorePilot,
+    UnsureError,
+    WorkerTally,
 )  # fmt: skip
 
 RENEWALS: Final = 4
@@ -63,7 +63,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 T = TypeVar("T")
 
 
-def plan_of(store: Store) -> Plan:
+def plan_of(store: SharedStore) -> StorePlan:
     """The plan of a store, with its list of tasks.
 
     Raises:
@@ -80,7 +80,7 @@ def plan_of(store: Store) -> Plan:
     return _read_plan(text, tasks)
 
 
-def _read_plan(plan: bytes | None, tasks: bytes | None) -> Plan:
+def _read_plan(plan: bytes | None, tasks: bytes | None) -> StorePlan:
     texts = []
     for name, data in ((PLAN, plan), (LIST, tasks)):
         try:
@@ -91,7 +91,7 @@ def _read_plan(plan: bytes | None, tasks: bytes | None) -> Plan:
     return read_plan(texts[0] or "", texts[1])
 
 
-def _tasks_of(store: Store) -> bytes | None:
+def _tasks_of(store: SharedStore) -> bytes | None:
     with TemporaryDirectory() as folder:
         target = Path(folder) / LIST
         if not _again(lambda: store.fetch(LIST, target)):
@@ -101,7 +101,7 @@ def _tasks_of(store: Store) -> bytes | None:
         return target.read_bytes()
 
 
-def send_tasks(store: Store, tasks: bytes) -> None:
+def send_tasks(store: SharedStore, tasks: bytes) -> None:
     """Puts a list of tasks into a store that has none; all pilots work on the same one.
 
     Raises:
@@ -123,7 +123,7 @@ def send_tasks(store: Store, tasks: bytes) -> None:
 
 def _again(operation: Callable[[], T]) -> T:
     for _ in range(protocol.TRIES - 1):
-        with suppress(Unsure):
+        with suppress(UnsureError):
             return operation()
         time.sleep(0.2)
     return operation()
@@ -161,9 +161,9 @@ class Worker:
     """
 
     def __init__(
-        self, store: Store, plan: Plan, folder: Path, *, idle: float | None = None,
+        self, store: SharedStore, plan: StorePlan, folder: Path, *, idle: float | None = None,
         pause: float = 5.0, fresh: float = 60.0, warn: Callable[[str], object] = id,
-        node: NodeName | None = None, failures: int = 10, history: History | None = None,
+        node: NodeName | None = None, failures: int = 10, history: NodeHistory | None = None,
     ) -> None:  # fmt: skip
         """Makes a pilot that has not begun.
 
@@ -181,18 +181,19 @@ class Worker:
             history: what it shares with the other slots of a pilot.
         """
         node = node or NodeName.of(None)
-        self.me = Pilot(
+        self.me = StorePilot(
             nonce=secrets.token_hex(16), label=f"{node.name} {os.getpid()}", node=node.id,
-            idle=idle, pause=pause, fresh=fresh, failures=failures, history=history or History(),
+            idle=idle, pause=pause, fresh=fresh, failures=failures,
+            history=history or NodeHistory(),
         )  # fmt: skip
-        self.tally = Tally()
+        self.tally = WorkerTally()
         self.busy = False
         self.drain = False
         self._store, self._plan, self._folder, self._warn = store, plan, folder, warn
         self._stop = asyncio.Event()
         self._fetched: dict[str, dict[str, Path]] = {}
 
-    async def live(self, stop: asyncio.Event) -> Tally:
+    async def live(self, stop: asyncio.Event) -> WorkerTally:
         """Works until the protocol ends, or until `stop` is set: then it gives its runs back.
 
         Raises:
@@ -208,7 +209,7 @@ class Worker:
             while True:
                 try:
                     answer = await self._answer(operation, program)
-                except Unsure as error:
+                except UnsureError as error:
                     self._warn(str(error))
                     operation = steps.throw(error)
                 else:
@@ -220,16 +221,16 @@ class Worker:
 
     async def _answer(self, operation: Operation, program: dict[str, Path]) -> Any:
         match operation:
-            case Own():
+            case OwnTime():
                 return time.monotonic()
             case Pause(seconds):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), seconds)
                 return not (self._stop.is_set() or self.drain)
-            case Say(text):
+            case Notify(text):
                 self._warn(text)
                 return None
-            case Work():
+            case RunCommand():
                 return await self._work(operation, program)
         return await asyncio.to_thread(operation, self._store)
 
@@ -250,12 +251,12 @@ class Worker:
         for attempt in range(protocol.TRIES):
             try:
                 return await asyncio.to_thread(self._store.fetch, path, target)
-            except Unsure as error:
+            except UnsureError as error:
                 problem = str(error)
             await asyncio.sleep(0.2 * 2**attempt)
         raise StoreError(problem)
 
-    async def _files(self, work: Work) -> dict[str, Path]:
+    async def _files(self, work: RunCommand) -> dict[str, Path]:
         """The input's files on this node. Raises StoreError if the store does not give them."""
         input_ = work.claim.input
         if input_ not in self._fetched:
@@ -272,9 +273,9 @@ class Worker:
             self._fetched[input_] = found
         return self._fetched[input_]
 
-    async def _work(self, work: Work, program: dict[str, Path]) -> Outcome:
+    async def _work(self, work: RunCommand, program: dict[str, Path]) -> RunOutcome:
         if self._stop.is_set() or self.drain:
-            return Outcome()
+            return RunOutcome()
         self.busy = True
         over = asyncio.Event()
         renewing = asyncio.create_task(self._renew(work, over))
@@ -286,13 +287,13 @@ class Worker:
             await renewing
             self.busy = False
 
-    async def _run(self, work: Work, program: dict[str, Path]) -> Outcome:
+    async def _run(self, work: RunCommand, program: dict[str, Path]) -> RunOutcome:
         input_, parameter = work.claim.input, work.claim.parameter
         try:
             files = await self._files(work)
             argv = self._plan.words(input_, parameter)
         except (StoreError, OSError) as error:
-            return Outcome(problem=str(error), fault="node")
+            return RunOutcome(problem=str(error), fault="node")
         name = self._plan.result_of(parameter)
         # Together with the input's, its name may be too long for a file system.
         kept = self._folder / "results" / "last"
@@ -317,9 +318,9 @@ class Worker:
         for each in watch:
             each.cancel()
         if result.exit == 0 and not result.reason and kept.is_file():
-            return Outcome(result=kept)
+            return RunOutcome(result=kept)
         if self._stop.is_set():
-            return Outcome()
+            return RunOutcome()
         problem = result.reason or (
             f"signal {result.signal}" if result.signal else f"exit status {result.exit}"
         )
@@ -332,9 +333,9 @@ class Worker:
             fault = "node"
         elif result.exit in _NO_START or (result.exit is None and result.signal is None):
             fault = "start"
-        return Outcome(problem=f"{problem}\n{errors}", fault=fault)
+        return RunOutcome(problem=f"{problem}\n{errors}", fault=fault)
 
-    async def _renew(self, work: Work, over: asyncio.Event) -> None:
+    async def _renew(self, work: RunCommand, over: asyncio.Event) -> None:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), self._plan.ttl / RENEWALS)

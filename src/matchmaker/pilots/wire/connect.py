@@ -20,8 +20,8 @@ import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
 from matchmaker.pilots.node.task import ERR, FILE, OUT, is_path
-from matchmaker.pilots.wire.connection import ClosedError, Connection, Stream, dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, RefusedError, Role
+from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream, dial
+from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError, Role
 
 _TOGETHER = 100
 _TOGETHER_BYTES = 180 << 10
@@ -31,12 +31,12 @@ _GRACE = 30.0
 """How many seconds more than it was given the binder has to answer."""
 
 
-class NoSlotError(RefusedError):
+class NoSlotError(PeerRefusedError):
     """No slot came in time; the message says why."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Place:
+class BinderAddress:
     """Where a binder is, and what it knows its client by.
 
     Attributes:
@@ -50,7 +50,7 @@ class Place:
     tls: ssl.SSLContext | None = None
 
 
-def here(environment: Mapping[str, str] = os.environ) -> Place:
+def here(environment: Mapping[str, str] = os.environ) -> BinderAddress:
     """The binder that the environment names, as a job that may connect finds it.
 
     Args:
@@ -63,8 +63,8 @@ def here(environment: Mapping[str, str] = os.environ) -> Place:
     if not (address and file):
         raise ValueError("no binder in the environment: CLASSAD_BINDER and CLASSAD_BINDER_TOKEN")
     ca = environment.get("CLASSAD_BINDER_CA")
-    tls = authorities([ca]) if ca else None
-    return Place(address=address, token=Path(file).read_text("ascii").strip(), tls=tls)
+    tls = tls_context([ca]) if ca else None
+    return BinderAddress(address=address, token=Path(file).read_text("ascii").strip(), tls=tls)
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -159,9 +159,9 @@ def parts(job: JobFacts) -> list[OutputPart]:
 
 @asynccontextmanager
 async def paired(
-    place: Place, ad: ClassAd, *, seconds: float = 60.0,
+    place: BinderAddress, ad: ClassAd, *, seconds: float = 60.0,
     waiting: Callable[[str], None] | None = None,
-) -> AsyncIterator[Stream]:  # fmt: skip
+) -> AsyncIterator[PairStream]:  # fmt: skip
     """A pilot's bytes, for as long as the block lasts.
 
     Args:
@@ -176,7 +176,7 @@ async def paired(
         OSError, ValueError, TimeoutError: as ``wire.connection.dial`` does.
     """
     connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
-    stream = Stream()
+    stream = PairStream()
     try:
         connection.send(FrameKind.CONNECT, ad=str(ad), seconds=seconds)
         while True:
@@ -217,7 +217,7 @@ async def _directly(frame: Frame) -> Connection:
     return await dial(address, token, Role.CLIENT, tls)
 
 
-class Binder:
+class BinderClient:
     """A connection for requests; one at a time."""
 
     def __init__(self, connection: Connection) -> None:
@@ -366,29 +366,29 @@ class Binder:
 
 
 @asynccontextmanager
-async def binder(place: Place, *, role: Role = Role.CLIENT) -> AsyncIterator[Binder]:
+async def binder(place: BinderAddress, *, role: Role = Role.CLIENT) -> AsyncIterator[BinderClient]:
     """A connection for requests, for as long as the block lasts.
 
     Raises RefusedError, OSError, ValueError and TimeoutError as ``wire.connection.dial`` does.
     """
     connection = await dial(place.address, place.token, role, place.tls)
     try:
-        yield Binder(connection)
+        yield BinderClient(connection)
     finally:
         connection.close(f"the {role} has ended")
 
 
-def admin(place: Place) -> AbstractAsyncContextManager[Binder]:
+def admin(place: BinderAddress) -> AbstractAsyncContextManager[BinderClient]:
     """Open a connection as ``binder`` does, with the rights of an admin's token."""
     return binder(place, role=Role.ADMIN)
 
 
-def factory(place: Place) -> AbstractAsyncContextManager[Binder]:
+def factory(place: BinderAddress) -> AbstractAsyncContextManager[BinderClient]:
     """Open a connection as ``binder`` does, to ask for pilots' tokens and nothing else."""
     return binder(place, role=Role.FACTORY)
 
 
-def authorities(files: Iterable[str]) -> ssl.SSLContext:
+def tls_context(files: Iterable[str]) -> ssl.SSLContext:
     """A context that takes certificates of some authorities, from files in PEM, and no others.
 
     Raises OSError.

@@ -1,8 +1,8 @@
 """Connections that speak frames, and the bytes of a pair between its two ends.
 
 ``Connection`` speaks frames, ``greet`` and ``welcome`` are the two sides of the greeting.
-``Stream`` is one end of a pair: parts with their length, and an end for each direction. A part of
-no bytes ends its direction, since a connection with TLS cannot be half-closed. A peer that sends
+``PairStream`` is one end of a pair: parts with their length, and an end for each direction. A part
+of no bytes ends its direction, since a connection with TLS cannot be half-closed. A peer that sends
 faster than its frames are read is not read meanwhile; a peer that does not read is cut off.
 """
 
@@ -19,12 +19,12 @@ from typing import Any, Final, cast
 from matchmaker.pilots.wire import protocol
 from matchmaker.pilots.wire.protocol import (
     MOST_BYTES,
-    Decoder,
     Frame,
+    FrameDecoder,
     FrameError,
     FrameKind,
     Greeting,
-    RefusedError,
+    PeerRefusedError,
     Role,
     encode,
 )
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
     __slots__ = ("_decoder", "_paused", "_reason", "_taker", "_transport")
 
     def __init__(self) -> None:
-        self._decoder = Decoder()
+        self._decoder = FrameDecoder()
         self._paused = False
         self._reason = ""
         self._taker: asyncio.Future[None] | None = None
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
     def check(self, frame: Frame, kind: FrameKind) -> None:
         """Raises RefusedError or ClosedError, as ``expect`` does, for a frame of another kind."""
         if frame.kind in {FrameKind.REFUSED, FrameKind.FAILED}:
-            raise RefusedError(frame["reason"])
+            raise PeerRefusedError(frame["reason"])
         if frame.kind is not kind:
             self.close(f"{frame.kind} came where {kind} was expected")
             raise ClosedError(self._reason)
@@ -218,8 +218,8 @@ async def greet(connection: Connection, token: str, role: Role) -> None:
         connection.send(FrameKind.HELLO, **said)
         answer = await connection.expect(FrameKind.CHALLENGE)
         try:
-            proof = protocol.answered(token, said, answer)
-        except RefusedError as error:
+            proof = protocol.answer_challenge(token, said, answer)
+        except PeerRefusedError as error:
             connection.close(str(error))
             raise
         connection.send(FrameKind.PROOF, proof=proof)
@@ -245,11 +245,11 @@ async def welcome(
                 said.fields, key, _nonce(), pool=pool, now=now(), revoked=revoked
             )
             connection.send(FrameKind.CHALLENGE, **answer)
-            protocol.proven(greeting, (await connection.expect(FrameKind.PROOF))["proof"])
-    except (RefusedError, FrameError) as error:
+            protocol.check_proof(greeting, (await connection.expect(FrameKind.PROOF))["proof"])
+    except (PeerRefusedError, FrameError) as error:
         connection.send(FrameKind.REFUSED, reason=str(error))
         connection.close(str(error))
-        raise RefusedError(str(error)) from None
+        raise PeerRefusedError(str(error)) from None
     connection.proven()
     connection.send(FrameKind.WELCOME)
     return greeting
@@ -324,7 +324,7 @@ _HIGH: Final = 1 << 20
 """How many bytes may wait to be read; then nothing more is read from the connection."""
 
 
-class Stream(asyncio.Protocol):
+class PairStream(asyncio.Protocol):
     """One end of a pair. A task may read while another one writes."""
 
     __slots__ = (

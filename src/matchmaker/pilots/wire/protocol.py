@@ -202,7 +202,7 @@ _READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite
 _WRITER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-class Decoder:
+class FrameDecoder:
     """Cuts the bytes of one connection into frames.
 
     ``limit`` is the length of the longest frame that is taken, and may change between frames.
@@ -223,7 +223,7 @@ class Decoder:
 
         Raises FrameError; nothing more can be read then.
 
-        >>> decoder = Decoder()
+        >>> decoder = FrameDecoder()
         >>> decoder.feed(encode(FrameKind.BEAT, number=1) + b"\0")
         >>> decoder.next(), decoder.next(), decoder.rest()
         (Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 1}), None, b'\x00')
@@ -263,7 +263,7 @@ class TokenError(ValueError):
     """A token cannot be read, or is not good here."""
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """What the owner of a token may do."""
 
     CLIENT = "client"
@@ -291,7 +291,7 @@ class Token:
     """
 
     subject: str
-    scope: Scope
+    scope: TokenScope
     pool: str
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     ends: float
@@ -305,8 +305,8 @@ def sign(key: bytes, token: Token) -> str:
     is too long to be read.
 
     >>> text = sign(b"k" * 32, Token(subject="ana", scope="client", pool="p", id="1", ends=9e9))
-    >>> said, signature = parted(text)
-    >>> read_token(said).subject, signature == signed(b"k" * 32, said)
+    >>> said, signature = split_token(text)
+    >>> read_token(said).subject, signature == signature_of(b"k" * 32, said)
     ('ana', True)
     """
     for name in (token.subject, token.pool, token.id, *token.owners):
@@ -319,18 +319,18 @@ def sign(key: bytes, token: Token) -> str:
     if token.owners:
         claims["owners"] = list(token.owners)
     said = f"{_encoded(canonical(_HEADER))}.{_encoded(canonical(claims))}"
-    text = f"{said}.{_encoded(signed(key, said))}"
+    text = f"{said}.{_encoded(signature_of(key, said))}"
     if len(text) > _MOST_BYTES:
         raise TokenError(f"a token of {len(text)} bytes, over {_MOST_BYTES}: name fewer owners")
     return text
 
 
-def signed(key: bytes, said: str) -> bytes:
+def signature_of(key: bytes, said: str) -> bytes:
     """The signature of a token's text without one."""
     return hmac.digest(key, said.encode("ascii"), "sha256")
 
 
-def parted(text: str) -> tuple[str, bytes]:
+def split_token(text: str) -> tuple[str, bytes]:
     """A token's text without its signature, and the signature. Raises TokenError."""
     said, _, signature = text.strip().rpartition(".")
     if len(text) > _MOST_BYTES or not _TEXT.match(said):
@@ -352,14 +352,14 @@ def read_token(said: str) -> Token:
     if isinstance(ends, bool) or not isinstance(ends, int | float) or not 0 <= ends <= _LAST:
         raise TokenError("the token has no end, in seconds since 1970")
     scope = claims.get("scope")
-    if not isinstance(scope, str) or scope not in set(Scope):
+    if not isinstance(scope, str) or scope not in set(TokenScope):
         raise TokenError("the token has no scope that this program knows")
     subject, pool, id_ = (_name(claims, name) for name in ("sub", "pool", "jti"))
     owners = claims.get("owners", [])
     if not isinstance(owners, list) or not all(map(_is_name, owners)):
         raise TokenError("the token's owners are no list of names")
     return Token(
-        subject=subject, scope=Scope(scope), pool=pool, id=id_, ends=float(ends),
+        subject=subject, scope=TokenScope(scope), pool=pool, id=id_, ends=float(ends),
         owners=tuple(owners),
     )  # fmt: skip
 
@@ -384,7 +384,7 @@ def token_refusal(token: Token, *, pool: str, now: float, revoked: Collection[st
         now: the binder's clock, in seconds since 1970.
         revoked: ids of tokens that are refused.
 
-    >>> mine = Token(subject="ana", scope=Scope.CLIENT, pool="p", id="1", ends=100.0)
+    >>> mine = Token(subject="ana", scope=TokenScope.CLIENT, pool="p", id="1", ends=100.0)
     >>> token_refusal(mine, pool="p", now=99.0, revoked=())
     ''
     >>> token_refusal(mine, pool="p", now=160.0, revoked=())
@@ -436,17 +436,17 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-ROLES: Final[Mapping[Scope, Collection[Role]]] = {
-    Scope.PILOT: (Role.PILOT,),
-    Scope.SESSION: (Role.PILOT, Role.SLOT),
-    Scope.FACTORY: (Role.FACTORY,),
-    Scope.CLIENT: (Role.CLIENT,),
-    Scope.ADMIN: (Role.CLIENT, Role.ADMIN),
+ROLES: Final[Mapping[TokenScope, Collection[Role]]] = {
+    TokenScope.PILOT: (Role.PILOT,),
+    TokenScope.SESSION: (Role.PILOT, Role.SLOT),
+    TokenScope.FACTORY: (Role.FACTORY,),
+    TokenScope.CLIENT: (Role.CLIENT,),
+    TokenScope.ADMIN: (Role.CLIENT, Role.ADMIN),
 }
 """The roles that a token's scope allows."""
 
 
-class RefusedError(ValueError):
+class PeerRefusedError(ValueError):
     """The other side is refused, or refuses, for the reason that this says."""
 
 
@@ -477,7 +477,7 @@ def hello(text: str, role: Role, nonce: str) -> dict[str, Any]:
 
     Raises TokenError for what is no token.
     """
-    said, _ = parted(text)
+    said, _ = split_token(text)
     return {"versions": list(VERSIONS), "role": str(role), "token": said, "nonce": nonce}
 
 
@@ -502,21 +502,23 @@ def challenge(
     try:
         token = read_token(said["token"])
     except TokenError as error:
-        raise RefusedError(str(error)) from None
+        raise PeerRefusedError(str(error)) from None
     if why := token_refusal(token, pool=pool, now=now, revoked=revoked):
-        raise RefusedError(why)
+        raise PeerRefusedError(why)
     if said["role"] not in ROLES[token.scope]:
-        raise RefusedError(f"a token of scope {token.scope} does not allow {said['role'][:40]!r}")
+        raise PeerRefusedError(
+            f"a token of scope {token.scope} does not allow {said['role'][:40]!r}"
+        )
     if len(said["nonce"]) < _LEAST_NONCE:
-        raise RefusedError(f"a nonce of at least {_LEAST_NONCE} characters was expected")
+        raise PeerRefusedError(f"a nonce of at least {_LEAST_NONCE} characters was expected")
     answer = {"version": version, "nonce": nonce}
-    signature = signed(key, said["token"])
+    signature = signature_of(key, said["token"])
     answer["proof"] = _proof(signature, "binder", said, answer)
     proof = _proof(signature, "peer", said, answer)
     return answer, Greeting(token, Role(said["role"]), version, proof)
 
 
-def answered(text: str, said: Mapping[str, Any], answer: Frame) -> str:
+def answer_challenge(text: str, said: Mapping[str, Any], answer: Frame) -> str:
     """The peer's proof, once the binder's was checked.
 
     Args:
@@ -527,19 +529,21 @@ def answered(text: str, said: Mapping[str, Any], answer: Frame) -> str:
     Raises:
         RefusedError: who answered does not know the token, or chose a version that was not offered.
     """
-    _, signature = parted(text)
+    _, signature = split_token(text)
     fields = {"version": answer["version"], "nonce": answer["nonce"]}
-    if not _same(_proof(signature, "binder", said, fields), answer["proof"]):
-        raise RefusedError("who answers is not the binder that made this token")
+    if not _equal(_proof(signature, "binder", said, fields), answer["proof"]):
+        raise PeerRefusedError("who answers is not the binder that made this token")
     if fields["version"] not in said["versions"]:
-        raise RefusedError(f"the binder chose version {fields['version']}, which was not offered")
+        raise PeerRefusedError(
+            f"the binder chose version {fields['version']}, which was not offered"
+        )
     return _proof(signature, "peer", said, fields)
 
 
-def proven(greeting: Greeting, proof: str) -> None:
+def check_proof(greeting: Greeting, proof: str) -> None:
     """Raises RefusedError where a peer's proof is wrong."""
-    if not _same(greeting.proof, proof):
-        raise RefusedError("the token's signature is wrong: it was made by another key")
+    if not _equal(greeting.proof, proof):
+        raise PeerRefusedError("the token's signature is wrong: it was made by another key")
 
 
 def _chosen(offered: list[Any]) -> int:
@@ -547,7 +551,7 @@ def _chosen(offered: list[Any]) -> int:
         raise FrameError(f"hello: at most {_MOST_VERSIONS} versions, each a number, were expected")
     common = [version for version in VERSIONS if version in offered]
     if not common:
-        raise RefusedError(
+        raise PeerRefusedError(
             f"no common version of the protocol: offered {offered}, spoken here {list(VERSIONS)}"
         )
     return max(common)
@@ -559,5 +563,5 @@ def _proof(signature: bytes, side: str, said: Mapping[str, Any], answer: Mapping
     return hmac.digest(key, side.encode() + b"\0" + spoken, "sha256").hex()
 
 
-def _same(one: str, other: str) -> bool:
+def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))
