@@ -92,8 +92,8 @@ def test_another_connection_that_breaks_off_is_no_reader_that_went_away() -> Non
     program = """
 import matchmaker.cli, matchmaker.cli.commands.eval as module, click, sys
 @click.command
-def command(): raise BrokenPipeError(32, "Broken pipe")
-module.command = command
+def eval_command(): raise BrokenPipeError(32, "Broken pipe")
+module.eval_command = eval_command
 sys.argv = ["classad", "eval"]
 matchmaker.cli.main()
 """

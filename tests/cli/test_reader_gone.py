@@ -14,7 +14,7 @@ import pytest
 
 from matchmaker import parse_ad, parse_expr
 from matchmaker.cli import main
-from matchmaker.cli.commands import policy as policy_
+from matchmaker.cli.commands import flags
 from matchmaker.pilots.wire import connect
 from tests.cli.conftest import EXAMPLES, Run
 from tests.cli.outputs import subcommands
@@ -123,7 +123,7 @@ def test_no_subcommand_minds_that_nobody_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     ledger = ("--ledger", tmp_path / "jobs.db")
-    monkeypatch.setattr(policy_, "of_queued", lambda lrms, job_id: parse_expr("true"))
+    monkeypatch.setattr(flags, "of_queued", lambda lrms, job_id: parse_expr("true"))
     (tmp_path / "grid.toml").write_text(FACTORY)
     (tmp_path / "store" / "work").mkdir(parents=True)
     (tmp_path / "store" / "plan.toml").write_text('command = ["true"]\nparameters = "1"\n')

@@ -17,7 +17,7 @@ import pytest
 
 from matchmaker import parse_ad
 from matchmaker.cli import transfers
-from matchmaker.cli.handing import ordered
+from matchmaker.cli.commands.broker import ordered
 from matchmaker.delegation import Ledger
 from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.record import Payload

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from matchmaker import glue, parse_ads
 from matchmaker._data import data_text
-from matchmaker.cli import described
+from matchmaker.cli.commands import nodes as commands
 from matchmaker.glue import VALIDATORS, Attributes, Entry, Issue
 from matchmaker.glue.clean.rules import AT_MOST, SUMS
 from matchmaker.glue.clean.validators import validated
@@ -517,7 +517,7 @@ def test_check_finds_by_either_code() -> None:
 @pytest.fixture(scope="module", params=[False, True], ids=["together", "split"])
 def site(request: pytest.FixtureRequest) -> glue.GlueRecords:
     """A site of a batch system, with all that its site file says."""
-    told = described.description("torque", SAVED)
+    told = commands.described("torque", SAVED)
     queues = glue.place(told.queues, "ce.s.org:8443/cream", site="S", vos=["cms", "/atlas"])
     made = glue.describe_site(queues, told.nodes, split=request.param)
     return with_site(made, site_values(SITE))

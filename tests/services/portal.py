@@ -528,11 +528,11 @@ def _by_program(order: Mapping[str, Any]) -> int:
 def main() -> None:
     """Reads calls from standard input, and prints how each ended."""
     from matchmaker import cli
+    from matchmaker.cli.commands import broker as broker_
     from matchmaker.cli.commands import jobs as jobs_
-    from matchmaker.cli.commands import submit as submit_
     from matchmaker.delegation import Delegator, Ledger
 
-    assert all((Delegator, Ledger, cli.main, submit_, jobs_)), "loaded once for all calls"
+    assert all((Delegator, Ledger, cli.main, broker_, jobs_)), "loaded once for all calls"
     for line in sys.stdin:
         wanted = json.loads(line)
         child = os.fork()

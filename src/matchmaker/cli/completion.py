@@ -1,4 +1,4 @@
-"""What the shell is offered for a word that is being typed: files, batch systems, attributes.
+"""``classad completion``, and what a shell is offered for a word that is being typed.
 
 Click knows subcommands, options and choices; the rest goes by what a parameter is called in help.
 """
@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
+
+from matchmaker.cli.output import print_json
 
 FILES: Final = frozenset({
     "FILE", "FILE|TEXT", "JOB", "JOBS", "OUT", "PLACE", "POOL", "SCRIPT", "TRACE",
@@ -82,3 +84,24 @@ def _files(values: Iterable[object]) -> Iterable[Path]:
             path = Path(value)
             if path.is_file() and path.stat().st_size <= LARGE:
                 yield path
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def completion_command(*, shell: str, as_json: bool) -> int:
+    """Print what makes SHELL complete subcommands, options, files and attributes.
+
+    For bash: classad completion bash > ~/.local/share/bash-completion/completions/classad
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    script = kind(
+        click.get_current_context().find_root().command, {}, "classad", "_CLASSAD_COMPLETE"
+    ).source()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+    return 0

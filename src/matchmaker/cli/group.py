@@ -55,6 +55,16 @@ GROUPS = {
 
 SUBCOMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
+MODULES = {
+    "completion": "completion",
+    **dict.fromkeys(("reduce", "policy", "blah-local-submit-attributes"), "commands.flags"),
+    **dict.fromkeys(("reconcile", "renew", "resume", "cancel", "acknowledge"), "commands.jobs"),
+    "assign": "commands.match",
+    "publish": "commands.nodes",
+    "submit": "commands.broker",
+    "store": "commands.pilot",
+}
+"""The modules of subcommands that share one; any other is in the module of its name."""
 
 GUIDE = """\
 Which resource may run this job, which is best, how is the batch system asked?
@@ -129,9 +139,8 @@ class _Lazy(click.Group):
             meant = closest(cmd_name, {name: name for name in SUBCOMMANDS}, 0.6)
             hint = f"did you mean {meant}? " if meant else ""
             ctx.fail(f"no subcommand {cmd_name!r}; {hint}classad --help lists them")
-        command: click.Command = import_module(
-            f"matchmaker.cli.commands.{cmd_name.replace('-', '_')}"
-        ).command
+        module = import_module(f"matchmaker.cli.{MODULES.get(cmd_name, f'commands.{cmd_name}')}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         if "_CLASSAD_COMPLETE" in os.environ:
             from matchmaker.cli.completion import teach
 

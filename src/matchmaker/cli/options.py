@@ -1,17 +1,25 @@
-"""Options that subcommands share: several at once, several as one record, and those of logging."""
+"""Options that subcommands share: decorators for several, and those of logging and of flags."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import click
+
+from matchmaker._limits import BATCH_LIMITS as LIMITS
+from matchmaker.cli.output import warn
+
+if TYPE_CHECKING:
+    from matchmaker.batch import Mapping, Submission, Submitter
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -139,3 +147,66 @@ def _word(value: object) -> str:
     text = str(value)
     plain = text.isprintable() and text and not set(text) & set(' "=')
     return text if plain else json.dumps(text)
+
+
+host_attribute_option = click.option(
+    "--host-attribute", "host_attributes", multiple=True, metavar="NAME",
+    help="An attribute of hosts that neither the GLUE schema nor the mapping knows.",
+)  # fmt: skip
+
+
+mapping_option = click.option(
+    "--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML)."
+)
+
+
+flag_options = together(
+    host_attribute_option,
+    click.option(
+        "--want",
+        type=click.Choice(["necessary", "sufficient", "exact"]),
+        default="necessary",
+        show_default=True,
+        help="How flags that cannot be exact may err.",
+    ),
+    mapping_option,
+    click.option("--nodes", "nodes_file", metavar="FILE", help="Ads of the queue's worker nodes."),
+)
+"""``--nodes``, ``--mapping``, ``--host-attribute`` and ``--want``."""
+
+
+def submitter() -> Submitter:
+    """The account that runs this command, with the names of its groups, the main one first."""
+    import grp
+    import pwd
+
+    from matchmaker.batch import Submitter
+
+    def name_of(number: int) -> str:
+        try:
+            return grp.getgrgid(number).gr_name
+        except KeyError:
+            return ""
+
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = ""
+    names = (name_of(number) for number in (os.getegid(), *os.getgroups()))
+    return Submitter(user, tuple(dict.fromkeys(filter(None, names))))
+
+
+def warn_of_contradictions(script: str, made: Submission, table: Mapping) -> None:
+    """Prints where a script contradicts its flags. A script that cannot be read is left alone."""
+    from matchmaker.batch.flags.submission import contradictions
+
+    path = Path(script)
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            text = file.read(LIMITS.script).decode("utf-8", "replace")
+    except OSError:
+        return
+    for line in contradictions(text, made, table):
+        warn(f"{script}: {line}")

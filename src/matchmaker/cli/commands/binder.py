@@ -1,22 +1,21 @@
-"""``classad binder``: brings clients and pilots together, and asks for pilots and jobs.
-
-Its subcommands are here, as clients of the service; ``run`` and ``token`` are in ``serving``.
-"""
+"""``classad binder``: run the service, make tokens, and ask it as a client."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import ssl
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -24,24 +23,167 @@ from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.options import together
 from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
-from matchmaker.cli.serving import PORT, run, token
+from matchmaker.cli.transfers import say_exposed, state_folder
 
 if TYPE_CHECKING:
     from matchmaker import ClassAd
     from matchmaker.pilots.wire.connect import BinderAddress, BinderClient, JobFacts
 
+
+PORT: Final = 9675
+_HOURS: Final = 24.0
 _PIECES = 4
 _BRIEF = ("ExitCode", "ExitSignal", "Reason")
 _T = TypeVar("_T")
 
 
-@click.group(cls=Subcommands)
-def command() -> None:
+@click.group("binder", cls=Subcommands)
+def binder_command() -> None:
     """Bring clients and pilots together, and ask for pilots."""
 
 
-command.add_command(run)
-command.add_command(token)
+_FOLDER = click.option(
+    "--folder", metavar="DIR",
+    help="Where the key and the tables are; by default in the user's own state folder.",
+)  # fmt: skip
+
+
+def _folder(given: str | None) -> Path:
+    from matchmaker.delegation.database import make_private_folder
+
+    folder = Path(given) if given is not None else state_folder() / "binder"
+    make_private_folder(folder)
+    say_exposed(folder)
+    return folder
+
+
+@binder_command.command("run")
+@_FOLDER
+@click.option("--listen", metavar="HOST:PORT", envvar="CLASSAD_BINDER_LISTEN",
+              default=f"127.0.0.1:{PORT}", show_default=True,
+              help="Where clients and pilots connect; port 0 is any free one.")  # fmt: skip
+@click.option("--name", metavar="NAME", default="binder", show_default=True,
+              help="The binder's name, which its tokens bear.")  # fmt: skip
+@click.option("--tables", metavar="PLACE", help="A file of SQLite or the URL of a PostgreSQL.")
+@click.option("--cert", metavar="FILE", help="The certificate, in PEM; needed beyond this machine.")
+@click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
+@click.option("--lease", metavar="SECONDS", type=click.FloatRange(1, 86_400), default=60.0,
+              show_default=True, help="How long a pilot may be silent.")  # fmt: skip
+@click.option("--most-jobs", metavar="NUMBER", type=click.IntRange(1), default=10_000,
+              show_default=True, help="How many open jobs each client may have.")  # fmt: skip
+@click.option("--most-output", metavar="MIB", type=click.FloatRange(0), default=16.0,
+              show_default=True, help="How much a job may give back of its output, of its errors,"
+              " and of its files.")  # fmt: skip
+@click.option("--most-stored", metavar="MIB", type=click.FloatRange(0), default=1024.0,
+              show_default=True, help="How much of this is stored for each client.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    *, folder: str | None, listen: str, name: str, tables: str | None, cert: str | None,
+    cert_key: str | None, lease: float, most_jobs: int, most_output: float, most_stored: float,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Run a binder until an interrupt; jobs and pilots go on, and come back to the next run."""
+    from matchmaker.pilots.binder import server
+    from matchmaker.pilots.binder.admission import BinderSettings, load_key
+    from matchmaker.pilots.binder.relay import installed
+    from matchmaker.pilots.binder.tables import SupersededError, Tables
+    from matchmaker.pilots.wire.connection import parse_address
+
+    place = _folder(folder)
+    host, port = parse_address(listen)
+    tls = None
+    if cert is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        tls.load_cert_chain(cert, cert_key)
+    settings = BinderSettings(
+        name=name, key=load_key(place / "key"), host=host, port=port, tls=tls, lease=lease,
+        most_jobs=most_jobs, handled=installed(), most_output=int(most_output * (1 << 20)),
+        most_stored=int(most_stored * (1 << 20)),
+    )  # fmt: skip
+    kept = Tables(tables or place / "binder.db")
+    say_exposed(tables or place / "binder.db")
+
+    def ready(address: str) -> None:
+        if as_json:
+            print_json({"name": name, "address": address, "folder": str(place)})
+        else:
+            print(printable(f"{name} listens at {address}"))
+        sys.stdout.flush()
+        # What is loaded by now stays: a walk of it by the collector would hold up who connects.
+        gc.freeze()
+
+    # The thread that writes to the storage must not keep the one that answers from its turn.
+    sys.setswitchinterval(0.0005)
+    try:
+        ended = asyncio.run(_until_stopped(lambda stop: server.serve(
+            settings, kept, ready=ready, stop=stop
+        )))  # fmt: skip
+    except SupersededError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        kept.close()
+    warn(f"{name}: stopped by {ended}")
+    return 0
+
+
+async def _until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> str:
+    """Runs until a signal asks for its end, and gives the signal's name."""
+    import signal
+
+    stop, names = asyncio.Event(), [""]
+
+    def ask(number: signal.Signals) -> None:
+        names[0] = number.name
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ask, number)
+    await work(stop)
+    return names[0]
+
+
+@binder_command.command("token")
+@click.argument("scope", type=click.Choice(["client", "pilot", "factory", "admin"]))
+@click.argument("subject")
+@_FOLDER
+@click.option("--name", metavar="NAME", default="binder", show_default=True,
+              help="The binder's name.")  # fmt: skip
+@click.option("--hours", metavar="HOURS", type=click.FloatRange(0.01, 87_600), default=_HOURS,
+              show_default=True, help="How long it is good.")  # fmt: skip
+@click.option("--owner", "owners", metavar="NAME", multiple=True,
+              help="Of a pilot or a factory: whose jobs alone its pilots get.")  # fmt: skip
+@click.option("--to", "file", metavar="FILE", help="Write it to a new file that you alone read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def token(
+    *, scope: str, subject: str, folder: str | None, name: str, hours: float,
+    owners: tuple[str, ...], file: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Make a token for SUBJECT. Keep it as you keep a password.
+
+    A pilot's token buys one registration: make one for each pilot, or a factory's, which asks the
+    binder for them.
+    """
+    if owners and scope not in {"pilot", "factory"}:
+        raise click.UsageError(f"--owner is for pilots and factories, not for scope {scope}")
+    from matchmaker.pilots.binder.admission import load_key, write_secret
+    from matchmaker.pilots.wire.protocol import Token, TokenScope, sign
+
+    made = Token(
+        subject=subject, scope=TokenScope(scope), pool=name, owners=owners,
+        ends=float(int(time.time() + hours * 3600)),
+    )  # fmt: skip
+    text = sign(load_key(_folder(folder) / "key"), made)
+    if file is not None:
+        write_secret(Path(file), text + "\n")
+    if as_json:
+        shown = {} if file is not None else {"token": text}
+        print_json({"id": made.id, "subject": subject, "scope": scope, "ends": made.ends, **shown})
+    elif file is None:
+        print(text)
+    else:
+        warn(f"{file}: the token {made.id}, good for {hours:g} hours")
+    return 0
 
 
 def _asks(asked: Callable[..., int]) -> Callable[..., int]:
@@ -110,7 +252,7 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
             print(printable(f"  {line}"))
 
 
-@command.command("submit")
+@binder_command.command("submit")
 @click.argument("file", required=False)
 @click.option(
     "--jobs",
@@ -258,7 +400,7 @@ def _well(job: JobFacts) -> bool:
     return job.stage == "ended" and job.result is not None and job.result.eval("ExitCode") == 0
 
 
-@command.command("jobs")
+@binder_command.command("jobs")
 @click.argument("job", required=False)
 @click.option("--waiting", is_flag=True, help="Only those that wait for a slot.")
 @click.option("--ads", is_flag=True, help="Print their ads, as a factory reads its demand.")
@@ -302,7 +444,7 @@ def _named(job: JobFacts) -> ClassAd:
     return ad
 
 
-@command.command("output")
+@binder_command.command("output")
 @click.argument("job")
 @click.option("--out", "part", flag_value="out", help="What it printed; the default.")
 @click.option("--err", "part", flag_value="err", help="Its errors.")
@@ -375,7 +517,7 @@ async def _fetched(
     return well and (into is None or not isinstance(notes, list))
 
 
-@command.command("cancel")
+@binder_command.command("cancel")
 @click.argument("job")
 @click.option("--reason", metavar="TEXT", default="", help="Why, for whoever looks at it.")
 @_asks
@@ -386,7 +528,7 @@ def cancel(*, job: str, reason: str, place: BinderAddress, as_json: bool) -> int
     return 0
 
 
-@command.command("status")
+@binder_command.command("status")
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, place: BinderAddress, as_json: bool) -> int:
@@ -405,7 +547,7 @@ def status(*, place: BinderAddress, as_json: bool) -> int:
     return 0
 
 
-@command.command("revoke")
+@binder_command.command("revoke")
 @click.argument("token_id", metavar="ID")
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -420,7 +562,7 @@ def revoke(*, token_id: str, place: BinderAddress, as_json: bool) -> int:
     return 0
 
 
-@command.command("connect")
+@binder_command.command("connect")
 @click.argument("file")
 @click.option("--seconds", metavar="SECONDS", type=click.FloatRange(0, 86_400), default=60.0,
               show_default=True, help="How long to wait for a slot.")  # fmt: skip

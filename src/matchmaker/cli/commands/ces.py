@@ -10,7 +10,7 @@ import click
 
 from matchmaker import ClassAd, Expr
 from matchmaker.broker import Queues
-from matchmaker.cli import picking, queues
+from matchmaker.cli import pools, queues
 from matchmaker.cli.output import complaint, count, plain, print_json, printable, show, table, warn
 from matchmaker.glue.access import Access, of_ad, required
 from matchmaker.glue.clean import VALIDATORS, doubts
@@ -26,10 +26,10 @@ ATTRIBUTES = (
 )
 
 
-@click.command()
+@click.command("ces")
 @queues.options
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
-@picking.constraint
+@pools.constraint
 @click.option(
     "--vo",
     metavar="VO",
@@ -46,7 +46,7 @@ ATTRIBUTES = (
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
 @click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def ces_command(
     *,
     places: queues.Sources,
     query: str | None,
@@ -138,7 +138,7 @@ def _narrowed(
     """The tests of --constraint, --vo and --access, by how they are written."""
     tests: dict[str, Callable[[ClassAd], bool]] = {}
     if wanted is not None:
-        tests[f"--constraint {wanted}"] = lambda ad: picking.holds(wanted, ad)
+        tests[f"--constraint {wanted}"] = lambda ad: pools.holds(wanted, ad)
     if vo is not None and access != "any":
         tests[f"--vo {vo}"] = lambda ad: admits(ad, vo)
     if access == "known":

@@ -13,7 +13,7 @@ import click
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, read_ads, write_ads
 from matchmaker.classad.formats import FORMATS
-from matchmaker.cli import inputs, picking, pools
+from matchmaker.cli import inputs, pools
 from matchmaker.cli.output import warn
 
 POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
@@ -23,7 +23,7 @@ POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
 """The formats that hold all ads as one pool, and what writes each."""
 
 
-@click.command()
+@click.command("convert")
 @click.argument("files", metavar="FILE... [OUT]", nargs=-1, required=True)
 @click.option("--from", "from_", type=click.Choice(("auto", *FORMATS)), default="auto",
               show_default=True, help="The format of the files.")  # fmt: skip
@@ -34,8 +34,8 @@ POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
 @click.option("--report", is_flag=True,
               help="Leave out what cannot be read, a line on standard error for each.")  # fmt: skip
 @pools.options
-@picking.constraint
-def command(
+@pools.constraint
+def convert_command(
     *,
     files: tuple[str, ...],
     from_: str,
@@ -78,7 +78,7 @@ def command(
         held = pools.constrained(held, constraint)
         POOLS[to](pools.made(held, key), output)
         return 1 if left_out else 0
-    ads = picking.satisfying(_all(files, from_, heed), constraint)
+    ads = pools.satisfying(_all(files, from_, heed), constraint)
     if output != "-":
         write_ads(ads, output, to)
     else:

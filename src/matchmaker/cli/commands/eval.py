@@ -30,14 +30,14 @@ class _Command(click.Command):
             ) from None
 
 
-@click.command(cls=_Command)
+@click.command("eval", cls=_Command)
 @click.argument("expressions", metavar="[EXPR]…", nargs=-1)
 @click.option("--ad", "ad_files", multiple=True, metavar="FILE", help="Ads to evaluate in: MY.")
 @click.option("--my", "texts", multiple=True, metavar="TEXT", help="An ad to evaluate in, as text.")
 @click.option("--target", metavar="FILE|TEXT", help="The other ad: TARGET. Text begins with [.")
 @click.option("--trace", "traced", is_flag=True, help="Show the value of each part, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def eval_command(
     *,
     expressions: tuple[str, ...],
     ad_files: tuple[str, ...],

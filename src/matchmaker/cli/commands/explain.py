@@ -17,7 +17,7 @@ from matchmaker import ClassAd, Expr
 from matchmaker._files import replacing
 from matchmaker.classad.quoting import shorten
 from matchmaker.classad.unparse import brief
-from matchmaker.cli import inputs, picking, pools, spread
+from matchmaker.cli import inputs, pools
 from matchmaker.cli.output import (
     console,
     count,
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 BAR = 20
 
 
-@click.command()
+@click.command("explain")
 @click.argument("job_file", metavar="JOB")
 @click.argument("pool_files", metavar="POOL…", nargs=-1, required=True)
 @pools.options
 @pools.states
-@picking.constraint
-@picking.job_option
+@pools.constraint
+@pools.job_option
 @click.option(
     "--with",
     "name",
     metavar="KEY",
     help="Explain one ad of the pool, or the slot of a machine, with values.",
 )
-@spread.options
+@pools.shard_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
-def command(
+def explain_command(
     *,
     job_file: str,
     pool_files: tuple[str, ...],
@@ -94,13 +94,13 @@ def command(
         raise click.UsageError("--json and --html - cannot both have standard output")
     jobs = inputs.ads(job_file)
     if job_id is not None:
-        jobs = [picking.the_job(jobs, job_id, job_file)]
+        jobs = [pools.the_job(jobs, job_id, job_file)]
     if len(jobs) > 1 and name is not None:
         raise click.UsageError(
             f"--with explains one job, and {job_file} has {len(jobs)}: give --job ID"
         )
     job = inputs.the_one(job_file, jobs) if len(jobs) < 2 else None
-    with spread.pool(pool_files, key, constraint, shards, scheduler) as pool:
+    with pools.opened(pool_files, key, constraint, shards, scheduler) as pool:
         if job is None:
             found = _many(jobs, pool, names)
             if html_file is not None:
@@ -109,7 +109,7 @@ def command(
         explained = (
             pool.explain(job, names=names)
             if name is None
-            else pool.explain_pair(job, picking.the_slot(pool, name), names=names)
+            else pool.explain_pair(job, pools.the_slot(pool, name), names=names)
         )
     return _printed(explained, job, job_file, pool_files, html_file, as_json=as_json)
 
@@ -127,7 +127,7 @@ def _printed(
     from matchmaker.matching.explanation import PairExplanation
 
     if html_file is not None:
-        _paged(explained, f"job {picking.id_of(job) or _file(job_file)}", pool_files, html_file)
+        _paged(explained, f"job {pools.id_of(job) or _file(job_file)}", pool_files, html_file)
     if as_json:
         print_json(_data(explained))
     elif html_file is None:
@@ -146,7 +146,7 @@ def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str]) -> Qu
     from matchmaker.matching.explanation.report import QueueExplanation
 
     then = pool.snapshot()
-    ids = picking.labels(jobs)
+    ids = pools.labels(jobs)
     members: dict[Hashable, list[int]] = {}
     for number, job in enumerate(jobs):
         members.setdefault(then.cluster(job), []).append(number)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matchmaker.pilots.factory.settings import FactorySettings
 
 
-@click.group(cls=Subcommands)
-def command() -> None:
+@click.group("factory", cls=Subcommands)
+def factory_command() -> None:
     """Keep pilots where jobs wait for them."""
 
 
@@ -34,7 +34,7 @@ def _settings(file: str) -> FactorySettings:
     return read_settings(Path(file))
 
 
-@command.command("run")
+@factory_command.command("run")
 @click.argument("file")
 @click.option("--site", "sites", multiple=True, metavar="SITE", help="Submit to this site.")
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Submit to this queue.")
@@ -155,7 +155,7 @@ def _services(ledger: str | None) -> Iterator[Services]:
         opened.close()
 
 
-@command.command("status")
+@factory_command.command("status")
 @click.argument("name", required=False)
 @_LEDGER
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -214,7 +214,7 @@ def _show(services: list[Service], now: float) -> None:
                 print(printable(f"{one.name}: {transfers.short(line)}"))
 
 
-@command.command("stop")
+@factory_command.command("stop")
 @click.argument("name", required=False)
 @_LEDGER
 @click.option(
@@ -279,7 +279,7 @@ def _end_pilots(known: Service, *, as_json: bool) -> int:
     return 0
 
 
-@command.command("list-queues")
+@factory_command.command("list-queues")
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_queues(*, file: str, as_json: bool) -> int:

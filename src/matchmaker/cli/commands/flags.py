@@ -1,28 +1,40 @@
-"""``classad flags``: writes the submit flags for a job on a queue."""
+"""``classad flags``, ``reduce``, ``policy``, ``blah-local-submit-attributes``: flags for a job."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import click
 
-from matchmaker import batch, broker, glue
+from matchmaker import ClassAd, Verdict, batch, broker, glue, reduce
+from matchmaker._limits import BATCH_LIMITS as LIMITS
+from matchmaker.batch.blah import demands, plain_variables, read_variables
 from matchmaker.batch.check import check
+from matchmaker.batch.flags.render import refusal
+from matchmaker.batch.flags.requests import request_names
 from matchmaker.batch.mapping import packaged_text, replaceable
-from matchmaker.batch.policy import carry, required_policy
+from matchmaker.batch.policy import carry, of_queued, required_policy
+from matchmaker.broker import Hosts
 from matchmaker.classad.nodes import TRUE
-from matchmaker.cli import inputs, queues, reports, submission
-from matchmaker.cli.output import count, print_json, printable
+from matchmaker.cli import inputs, queues, reports
+from matchmaker.cli.options import (
+    flag_options,
+    host_attribute_option,
+    submitter,
+    warn_of_contradictions,
+)
+from matchmaker.cli.output import count, print_json, printable, warn
 
 
-@click.command()
+@click.command("flags")
 @click.argument("job_file", metavar="JOB", required=False)
 @click.option("--lrms", metavar="NAME", help="The batch system, such as slurm.")
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
-@submission.options
+@flag_options
 @click.option(
     "--policy",
     type=click.Choice([str(policy) for policy in batch.Strictness]),
@@ -42,7 +54,7 @@ from matchmaker.cli.output import count, print_json, printable
 )
 @click.option("--submit", "script", metavar="SCRIPT", help="Submit SCRIPT with these flags.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def flags_command(
     *,
     job_file: str | None,
     lrms: str | None,
@@ -79,7 +91,7 @@ def command(
     hosts = broker.Hosts(
         nodes=inventory, mapping=table, want=batch.Fit(want),
         policy=batch.Strictness(policy) if policy else None,
-        attributes=host_attributes, submitter=submission.submitter(),
+        attributes=host_attributes, submitter=submitter(),
     )  # fmt: skip
     chosen, reduction, made = queues.routed(job, known, queue, places.at, hosts)
     assert made is not None  # noqa: S101 - there is a mapping, so there are flags or an error
@@ -87,7 +99,7 @@ def command(
     if forwarded is not None:
         made = carry(made, forwarded, table)
     if script:
-        submission.warn(script, made, table)
+        warn_of_contradictions(script, made, table)
     if as_json:
         data = {
             "queue": chosen.name,
@@ -183,3 +195,128 @@ def _submit(
 def _answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     """The command's status and output, for ``--json``."""
     return {"status": done.returncode, "output": done.stdout, "errors": done.stderr}
+
+
+@click.command("reduce")
+@click.argument("job_file", metavar="JOB")
+@queues.options
+@click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
+@host_attribute_option
+@click.option("--explain", is_flag=True, help="Show every step.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def reduce_command(
+    *,
+    job_file: str,
+    places: queues.Sources,
+    queue: str | None,
+    host_attributes: tuple[str, ...],
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
+    job = inputs.one_job(job_file)
+    chosen, reduction, _ = queues.routed(
+        job, queues.read(places), queue, places.at, Hosts(attributes=host_attributes)
+    )
+    if as_json:
+        print_json({"queue": chosen.name, **reports.reduction_data(reduction)})
+    else:
+        for line in (f"queue: {chosen.name}", *reduction.explain(steps=explain).split("\n")):
+            print(printable(line))
+    return 1 if reduction.verdict is Verdict.NEVER else 0
+
+
+@click.command("policy")
+@click.argument("lrms")
+@click.argument("job_id", metavar="JOBID")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def policy_command(*, lrms: str, job_id: str, as_json: bool) -> int:
+    """Print the requirement on queue policy that a queued job carries, put there by classad flags.
+
+    LRMS is the batch system, such as slurm, whose own command is asked for the job.
+    """
+    policy = of_queued(lrms, job_id)
+    if as_json:
+        print_json({"lrms": lrms, "job": job_id, "policy": str(policy)})
+    else:
+        print(printable(str(policy)))
+    return 0
+
+
+@click.command("blah-local-submit-attributes")
+@click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
+@click.option("--mapping", metavar="FILE", help="The site's own mapping to submit flags (TOML).")
+@click.option("--strict", is_flag=True, help="Refuse the job where something cannot be carried.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for people: BLAH reads lines.")
+def blah_local_submit_attributes_command(
+    *, lrms: str, mapping: str | None, strict: bool, as_json: bool
+) -> int:
+    """Print the directives for the shell variables that BLAH made of a job's requirements.
+
+    They are read from standard input as bash's "declare -p" prints them, so that a site's
+    LRMS_local_submit_attributes.sh is this one line:
+
+        declare -p | classad blah-local-submit-attributes --lrms LRMS
+
+    A job that is refused gets a directive that the batch system refuses, and exit status 1: BLAH
+    looks at neither the exit status nor standard error.
+    """
+    own = batch.load_mapping(lrms)
+    if own.style == "blah":
+        raise click.UsageError("--lrms names the batch system behind BLAH, such as slurm")
+    # BLAH looks at neither the exit status nor standard error: without a line that says no, a
+    # refused job would be submitted with no flags at all.
+    try:
+        lines, lost = _directives(batch.load_mapping(lrms, mapping), strict=strict)
+    except (ValueError, OSError, click.UsageError):
+        if not as_json:
+            print(refusal(own))
+        raise
+    refused = lines is None
+    printed = [refusal(own)] if lines is None else list(lines)
+    if as_json:
+        print_json({"refused": refused, "lines": printed, "not_carried": lost})
+    else:
+        for line in printed:
+            print(line)
+    return 1 if refused else 0
+
+
+def _directives(table: batch.Mapping, *, strict: bool) -> tuple[Sequence[str] | None, list[str]]:
+    """The lines for what is on standard input, and what they do not carry.
+
+    There are no lines if all must be carried and something is not.
+
+    Directives stand first: a batch system stops reading them at the first other line.
+    """
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed")
+    text = sys.stdin.buffer.read(LIMITS.variables + 1).decode("utf-8-sig", "replace")
+    variables = read_variables(text)
+    if not variables:
+        raise ValueError("no variables to read: what bash's declare -p prints is expected")
+    # BLAH's own variable for the queue. BLAH writes the directive itself.
+    queue = variables.pop("bls_opt_queue", "")
+    demanded = demands(
+        variables,
+        [rule.attribute for rule in table.rules.values()],
+        plain_variables(text),
+        request_names(table),
+        table.ignore,
+    )
+    job = ClassAd({**demanded.requests, "Requirements": demanded.condition})
+    made = batch.flags(
+        reduce(job, ClassAd(), lambda name: "host"),
+        table.lrms,
+        table,
+        want=batch.Fit.EXACT if strict else batch.Fit.NECESSARY,
+        queue=queue if isinstance(queue, str) else "",
+        submitter=submitter(),
+    )
+    lost = [f"{dropped.clause}: {dropped.reason}" for dropped in made.dropped]
+    lost += [f"{name}: no flag for it, or no value that can be read" for name in demanded.foreign]
+    for line in lost:
+        warn(f"not carried: {line}")
+    for variable, name in demanded.respelled:
+        warn(f"{variable} is {name} of the mapping")
+    return None if strict and lost else (*made.directives, *made.lines), lost

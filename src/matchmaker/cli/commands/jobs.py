@@ -1,22 +1,23 @@
-"""``classad jobs``: the jobs that were handed over, and what they wait for."""
+"""``classad jobs``, ``reconcile``, ``renew``, ``resume``, ``cancel``, ``acknowledge``."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.output import count, facts, print_json, printable, show, table, warn
+from matchmaker.cli.output import count, facts, print_json, printable, show, table, waiting, warn
 from matchmaker.delegation.record import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matchmaker.delegation import Ledger, Record
+    from matchmaker.delegation import Delegator, Ledger, Reconciliation, Record
     from matchmaker.delegation.contact import Spool
 
 
@@ -31,7 +32,7 @@ def _age(value: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-@click.command()
+@click.command("jobs")
 @click.argument("key", required=False)
 @transfers.options
 @click.option("--all", "everything", is_flag=True, help="Jobs that have ended too.")
@@ -45,7 +46,7 @@ def _age(value: str) -> float:
 @click.option("--rebuild", metavar="LRMS",
               help="Make the ledger anew from this batch system and the spool.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def jobs_command(
     *,
     key: str | None,
     place: transfers.Place,
@@ -168,3 +169,172 @@ def _rebuild(place: transfers.Place, system: str, *, as_json: bool) -> int:
             print(printable(f"the damaged ledger is now {aside}"))
         print(f"rebuilt: {count(report.live, 'live job')}")
     return 0
+
+
+@click.command("reconcile")
+@transfers.options
+@click.option("--lrms", metavar="NAME",
+              help="Only this batch system, such as slurm, though no job is live.")  # fmt: skip
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1, max=86_400),
+              help="Go on, with this pause between looks, until interrupted.")  # fmt: skip
+@click.option(
+    "--until-done", is_flag=True, help="With --every: end when no job is left but paused ones."
+)
+@click.option("--renew", is_flag=True, help="Renew the leases of your own live jobs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
+def reconcile_command(
+    *,
+    place: transfers.Place,
+    lrms: str | None,
+    every: float | None,
+    until_done: bool,
+    renew: bool,
+    as_json: bool,
+) -> int:
+    """Look at the batch systems, and take each job its next step.
+
+    Exit status 1 if a batch system did not answer, or something could not be done; with
+    --until-done also if jobs are paused.
+    """
+    if until_done and every is None:
+        raise click.UsageError("--until-done needs --every SECONDS")
+    while True:
+        reports = _look(place, lrms, goes_on=every is not None, renew=renew)
+        for system, report in reports or ():
+            _print_look(system, report, as_json=as_json)
+        if not reports and every is None:
+            print("[]" if as_json else "no live jobs")
+        live = sum(report.live for _, report in reports or ())
+        paused = sum(report.paused for _, report in reports or ())
+        if every is None or (until_done and reports is not None and live == paused):
+            ill = any(r.silence or r.troubles for _, r in reports or ())
+            return 1 if ill or (until_done and paused) else 0
+        with waiting(f"{count(live, 'live job')}; next look in {every:g} s"):
+            time.sleep(every)
+
+
+def _look(
+    place: transfers.Place, lrms: str | None, *, goes_on: bool, renew: bool
+) -> list[tuple[str, Reconciliation]] | None:
+    """One look at each batch system with live jobs, or at one; None where there is no ledger now.
+
+    The ledger is opened anew for each round, so that one that was rebuilt does no harm.
+    """
+    from matchmaker.delegation import LedgerError
+
+    def look(made: Delegator) -> Reconciliation:
+        troubles = made.renew_all() if renew else []
+        report = made.reconcile()
+        return attrs.evolve(report, troubles=(*troubles, *report.troubles))
+
+    try:
+        with transfers.opened(place) as ledger:
+            clusters = {record.cluster for record in ledger.live()}
+            live = {cluster.partition("@")[0] for cluster in clusters}
+            systems = sorted(system for system in live if place.name_of(system) in clusters)
+            return [
+                (system, look(transfers.delegator(place, ledger, system)))
+                for system in (systems if lrms is None else [lrms])
+            ]
+    except LedgerError as error:
+        if not goes_on:
+            raise
+        warn(str(error))
+        return None
+
+
+def _print_look(system: str, report: Reconciliation, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"lrms": system, **transfers.report_data(report)})
+        return
+    for old, new in report.moved:
+        why = f": {transfers.short(new.reason)}" if new.reason else ""
+        print(printable(f"{new.key}: {old.state} -> {new.state}{why}"))
+    for key, trouble in report.troubles:
+        print(printable(f"{key}: {transfers.short(trouble)}"))
+    if report.silence:
+        print(printable(f"{system}: no answer: {transfers.short(report.silence)}"))
+    line = f"{system}: {count(report.live, 'job')}, {len(report.moved)} moved"
+    if report.paused:
+        line += f", {report.paused} paused (classad resume KEY)"
+    if report.strangers:
+        line += f"; {report.strangers} in its queue that this ledger does not know"
+    print(printable(line))
+
+
+@click.command("renew")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@transfers.options
+@click.option("--for", "seconds", metavar="SECONDS", help="The length of the lease from now on.",
+              type=click.FloatRange(min=0, min_open=True, max=10**9))  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def renew_command(
+    *, keys: tuple[str, ...], place: transfers.Place, seconds: float | None, as_json: bool
+) -> int:
+    """Begin the leases of jobs again; a job whose lease runs out is ended."""
+    return _act(place, keys, lambda made, key: made.renew(key, seconds), as_json=as_json)
+
+
+@click.command("resume")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@transfers.options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def resume_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+    """Submit paused jobs again: those that were submitted as often as they may be, unstarted."""
+    return _act(place, keys, lambda made, key: made.resume(key), as_json=as_json)
+
+
+@click.command("cancel")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@transfers.options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cancel_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+    """End jobs. The wish is kept: classad reconcile repeats it until nothing can run any more."""
+    return _act(place, keys, lambda made, key: made.cancel(key), as_json=as_json)
+
+
+@click.command("acknowledge")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@transfers.options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def acknowledge_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+    """Take the results of jobs that have ended; their records of starts and ends are removed."""
+    return _act(place, keys, lambda made, key: made.acknowledge(key), as_json=as_json)
+
+
+def _act(
+    place: transfers.Place,
+    keys: tuple[str, ...],
+    do: Callable[[Delegator, str], Record],
+    *,
+    as_json: bool,
+) -> int:
+    """Does something for each job, and prints what became of it.
+
+    Exit status 1, with the reason on standard error, if the state of a job does not allow it, or
+    the job may not know of it; the others are done.
+    """
+    from matchmaker.delegation import NotPossibleError, UnansweredError
+
+    rows: list[tuple[Record, str]] = []
+    with transfers.opened(place) as ledger:
+        # A mistyped key is found before anything is done.
+        made = {key: transfers.delegator_of(place, ledger, key) for key in keys}
+        for key, delegator in made.items():
+            try:
+                rows.append((do(delegator, key), ""))
+            except (NotPossibleError, UnansweredError) as error:
+                rows.append((delegator.job(key), str(error)))
+                warn(str(error))
+    if as_json:
+        print_json([
+            {**transfers.record_data(record), "refused": why or None} for record, why in rows
+        ])  # fmt: skip
+    else:
+        cells = [
+            [record.key, record.state, "" if record.exit is None else record.exit,
+             transfers.short(record.reason)]
+            for record, _ in rows
+        ]  # fmt: skip
+        show(table(["key", "state", "exit", "why"], cells, right=(2,), whole=(0,)))
+    return 1 if any(why for _, why in rows) else 0

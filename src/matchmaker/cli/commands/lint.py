@@ -22,7 +22,7 @@ from matchmaker.linting import FORMATS, RULES, lint
 SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
 
 
-@click.command()
+@click.command("lint")
 @click.argument("files", metavar="FILE…", nargs=-1)
 @click.option("-e", "--expr", "expressions", multiple=True, help="Check this expression too.")
 @click.option(
@@ -34,7 +34,7 @@ SCHEMAS = {"glue": lambda: [known.name for known in attributes().values()]}
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for code review tools.")
-def command(
+def lint_command(
     *, files: tuple[str, ...], expressions: tuple[str, ...], target_files: tuple[str, ...],
     schema: str | None, format_: str, as_json: bool, as_sarif: bool,
 ) -> int:  # fmt: skip

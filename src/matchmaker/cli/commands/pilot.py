@@ -1,4 +1,4 @@
-"""``classad pilot``: runs jobs on this node for a binder, or what it claims on a storage."""
+"""``classad pilot`` and ``store``: run jobs on this node; show the storage they come from."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import re
 import shlex
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
-from matchmaker.cli.output import print_json, printable, warn
+from matchmaker.cli.group import Subcommands
+from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,11 +29,12 @@ if TYPE_CHECKING:
     from matchmaker.pilots.store.protocol import SharedStore
     from matchmaker.pilots.store.worker import Worker
 
+
 _APPLICATION = re.compile(r"([A-Za-z0-9_.-]{1,64})=(.+)\Z", re.DOTALL)
 _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 
 
-@click.command()
+@click.command("pilot")
 @click.option("--binder", "at", metavar="HOST:PORT", envvar="CLASSAD_BINDER",
               help="Where the binder is.")  # fmt: skip
 @click.option("--store", "store_url", metavar="URL",
@@ -91,7 +95,7 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
 @click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def pilot_command(
     *, at: str | None, store_url: str | None, tasks_file: str | None, node: str | None,
     failures: int, token_file: str | None, ca: str | None, mixed: bool, run_as: str | None,
     output_store: str | None,
@@ -168,7 +172,6 @@ def command(
 
 
 def _output(url: str) -> SharedStore:
-    from matchmaker.cli.commands.store import storage
     from matchmaker.pilots.store.backends import open_store
 
     with storage():
@@ -222,7 +225,6 @@ def _store(
 
     import attrs
 
-    from matchmaker.cli.commands.store import storage
     from matchmaker.pilots.node.isolation import (
         adopting_orphans,
         dividing_group,
@@ -354,3 +356,148 @@ def _policy(file: str | None) -> SitePolicy:
         field = known[name.lower()]
         said[fields.get(field, field.lower())] = ad.expr(name)
     return SitePolicy(**said)
+
+
+@contextmanager
+def storage() -> Iterator[None]:
+    """Turn a storage's refusals into bad input; of several errors at once the first."""
+    from matchmaker.pilots.store.protocol import StoreError
+
+    try:
+        yield
+    except (StoreError, BaseExceptionGroup) as raised:
+        error: BaseException = raised
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if not isinstance(error, StoreError):
+            raise
+        # A handler of `except*` would wrap this in a group of its own.
+        raise click.ClickException(str(error)) from None
+
+
+@click.group("store", cls=Subcommands)
+def store_command() -> None:
+    """Look at work that pilots claim on a storage (classad pilot --store)."""
+
+
+@store_command.command("demand")
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def demand_(*, url: str, as_json: bool) -> int:
+    """Print an ad for each parameter that is not done, for a factory that submits pilots.
+
+    JobStatus is 2 where a pilot runs it, and 1 where none does. Exit status 0 also if nothing is
+    left: a factory takes any other for an error.
+    """
+    from matchmaker.pilots.store.backends import open_store
+    from matchmaker.pilots.store.status import demand
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = open_store(url)
+        ads = demand(store, plan_of(store))
+        if as_json:
+            print_json([plain(ad) for ad in ads])
+        else:
+            for ad in ads:
+                print(printable(str(ad)))
+    return 0
+
+
+@store_command.command("retry")
+@click.argument("url")
+@click.argument("parameters", nargs=-1, metavar="[PARAMETER]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def retry_(*, url: str, parameters: tuple[str, ...], as_json: bool) -> int:
+    """Forget failures, so that pilots try these parameters again on any node.
+
+    Without PARAMETER all that failed and have no result. Exit status 1 if there was none.
+    """
+    from matchmaker.pilots.store.backends import open_store
+    from matchmaker.pilots.store.status import retry
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = open_store(url)
+        plan = plan_of(store)
+        if unknown := set(parameters) - set(plan.parameters):
+            raise click.UsageError(f"{min(unknown)!r} is no parameter of {url}")
+        found = retry(store, plan, parameters)
+    if as_json:
+        print_json([{"input": input_, "parameter": parameter} for input_, parameter in found])
+    else:
+        print(f"{count(len(found), 'parameter')} may be tried again")
+    return 0 if found else 1
+
+
+@store_command.command("status")
+@click.argument("url")
+@click.option("--claims", "with_claims", is_flag=True, help="List who runs what.")
+@click.option("--failures", "with_failures", is_flag=True,
+              help="List what failed, on which nodes, and why at last.")  # fmt: skip
+@click.option("--wide", metavar="NUMBER", type=click.IntRange(1, 1000), default=50,
+              show_default=True, help="Letters of a picture.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status_(
+    *, url: str, with_claims: bool, with_failures: bool, wide: int, as_json: bool
+) -> int:  # fmt: skip
+    """Show what of each input is free, claimed and done.
+
+    URL is a directory or s3://, gs://, az://, sftp://, davs://. In the picture each letter is a
+    part of the parameters: # done, > running, ? claimed by a pilot that is silent, x failed and
+    free for other nodes, ! given up after failures on several nodes, . free.
+    Exit status 1 as long as results are missing, or something in the store cannot be run.
+    """
+    from matchmaker.pilots.store.backends import open_store
+    from matchmaker.pilots.store.status import status
+    from matchmaker.pilots.store.worker import plan_of
+
+    with storage():
+        store = open_store(url)
+        found = status(
+            store, plan_of(store), wide=wide, read=with_claims or with_failures or as_json
+        )
+    for each in found.refused:
+        warn(each)
+    if as_json:
+        print_json({
+            "done": found.all_done, "inputs": list(map(attrs.asdict, found.rows)),
+            "claims": list(map(attrs.asdict, found.claims)),
+            "failures": list(map(attrs.asdict, found.failures)), "refused": list(found.refused),
+        })  # fmt: skip
+        return 0 if found.all_done else 1
+    if not found.rows:
+        print("no inputs")
+        return 0 if found.all_done else 1
+    if with_claims:
+        rows = [
+            [c.input, c.parameter, c.epoch, c.by or "", f"{c.age:.0f}", "silent" if c.stale else ""]
+            for c in found.claims
+        ]
+        show(table(["input", "parameter", "epoch", "by", "seconds", ""], rows, right=(2, 4)))
+    if with_failures:
+        rows = [
+            [
+                f.input,
+                f.parameter,
+                f.nodes,
+                f.runs,
+                "given up" if f.given_up else "",
+                f.problem or "",
+            ]
+            for f in found.failures
+        ]
+        show(table(["input", "parameter", "nodes", "runs", "", "problem"], rows, right=(2, 3)))
+    if not with_claims and not with_failures:
+        show(table(
+            ["input", "done", "running", "silent", "failed", "given up", "free", ""],
+            [[r.input, r.done, r.running, r.stale, r.failed, r.given_up, r.free, r.picture]
+             for r in found.rows],
+            right=range(1, 7), whole=(0, 7),
+        ))  # fmt: skip
+        done, all_ = sum(r.done for r in found.rows), sum(r.parameters for r in found.rows)
+        said = [f"{done} of {count(all_, 'result')}", count(len(found.claims), "claim")]
+        if found.failures:
+            said.append(f"{count(len(found.failures), 'failed parameter')} (--failures)")
+        print("; ".join(said))
+    return 0 if found.all_done else 1

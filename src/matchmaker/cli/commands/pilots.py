@@ -30,12 +30,12 @@ SHOWN = 10
 """How many lines of a trace that are left out are said one by one."""
 
 
-@click.group(cls=Subcommands)
-def command() -> None:
+@click.group("pilots", cls=Subcommands)
+def pilots_command() -> None:
     """Decide how many pilots to submit, and where."""
 
 
-@command.command("simulate")
+@pilots_command.command("simulate")
 @click.argument("trace", required=False)
 @click.option("--load", metavar="NAME=NUMBER,…", help="Make up a workload: jobs=1000,hours=24,…")
 @click.option(
