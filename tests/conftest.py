@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cases import cases
 from tests.oracle import figures
 from tests.paranoid import paranoid
 from tests.services.condor import condor
@@ -35,7 +36,7 @@ IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 # No test depends on the speed of the machine: no deadline, no check on slow generation.
 settings.register_profile(
-    "dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+    "dev", deadline=None, max_examples=cases(100), suppress_health_check=[HealthCheck.too_slow]
 )
 # The same examples in every run, so that a red run is about the change at hand.
 settings.register_profile(

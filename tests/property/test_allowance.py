@@ -21,6 +21,7 @@ from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot
+from tests.cases import cases
 from tests.limits import fields
 from tests.property.test_columns import jobs, pools, viewed
 
@@ -35,7 +36,7 @@ def by_columns() -> Iterator[None]:
 
 
 @given(jobs, pools(), st.integers(3, 40), st.sampled_from([0, 100, 1000]))
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 def test_an_ad_within_its_allowance_has_what_a_pair_gives(
     job: ClassAd, ads: list[ClassAd], each: int, flat: int
 ) -> None:
@@ -58,7 +59,7 @@ def test_an_ad_within_its_allowance_has_what_a_pair_gives(
 
 
 @given(jobs, pools(), st.randoms(use_true_random=False), st.sampled_from([12, 80]))
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 def test_an_answer_does_not_depend_on_the_order_of_the_ads(
     job: ClassAd, ads: list[ClassAd], chance: Random, limit: int
 ) -> None:

@@ -16,6 +16,7 @@ from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from matchmaker.matching import orders
 from matchmaker.matching.columns import evaluator
+from tests.cases import cases
 
 REQUESTS = {"Cpus": 1, "Memory": 0, "Disk": 0, "GPUs": 0}
 """What a job takes of each resource if it does not say."""
@@ -243,7 +244,7 @@ def crowds(draw: st.DrawFn, one: st.SearchStrategy[ClassAd] = JOBS) -> list[Clas
 
 
 @given(slots_of, crowds(), shares_of)
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 def test_a_cycle_gives_what_trying_every_slot_gives(
     form: str, slots: list[ClassAd], jobs: list[ClassAd], shares: dict[str, float]
 ) -> None:
@@ -274,7 +275,7 @@ ODD_SLOTS = st.dictionaries(
 
 
 @given(st.lists(ODD_SLOTS, min_size=1, max_size=5).map(named), crowds(ODD_JOBS))
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 def test_ads_that_make_no_sense_do_no_harm(
     form: str, slots: list[ClassAd], jobs: list[ClassAd]
 ) -> None:

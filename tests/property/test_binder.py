@@ -20,6 +20,7 @@ from matchmaker.pilots.binder.state import (
     apply_change,
 )
 from matchmaker.pilots.wire.protocol import FrameKind
+from tests.cases import cases
 
 LEASE, MARGIN = 10.0, 1.0
 PILOTS = st.integers(0, 2)
@@ -322,4 +323,4 @@ class Binding(RuleBasedStateMachine):
 
 
 TestBinding = Binding.TestCase
-TestBinding.settings = settings(max_examples=100, stateful_step_count=50)
+TestBinding.settings = settings(max_examples=cases(100), stateful_step_count=50)

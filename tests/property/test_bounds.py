@@ -17,6 +17,7 @@ from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.reduction.atoms import comes_to
 from matchmaker.reduction.boxes import bounds
 from matchmaker.reduction.domains import ANY, NOTHING, NUMBERS, Box, Domain, numbers, widened
+from tests.cases import cases
 
 NAMES = ("HostA", "HostB", "HostC")
 
@@ -68,7 +69,7 @@ def joined(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 trees = st.recursive(conditions, joined, max_leaves=10)
 
 
-@settings(max_examples=800)
+@settings(max_examples=cases(800))
 @given(condition=trees, several=st.lists(hosts, min_size=1, max_size=6))
 def test_necessary_holds_exact_holds_sufficient(condition: Expr, several: list[ClassAd]) -> None:
     found = bounds(condition)
@@ -84,7 +85,7 @@ def test_necessary_holds_exact_holds_sufficient(condition: Expr, several: list[C
             assert not wanted
 
 
-@settings(max_examples=250)
+@settings(max_examples=cases(250))
 @given(condition=trees, several=st.lists(hosts, min_size=1, max_size=6))
 def test_what_is_known_of_hosts_changes_nothing_for_those_hosts(
     condition: Expr, several: list[ClassAd]

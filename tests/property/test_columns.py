@@ -32,6 +32,7 @@ from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
 from tests import strategies
 from tests.canonical import canonical
+from tests.cases import cases
 
 FORMS = ["as it comes", "one by one forbidden", "not coded", "texts", "sparse"]
 """How columns are held and how readily the scalar form is taken: each way must be right."""
@@ -105,7 +106,7 @@ def viewed(ads: list[ClassAd]) -> View:
 
 
 @given(jobs, pools(), anything, st.sampled_from(Side))
-@settings(max_examples=350)
+@settings(max_examples=cases(350))
 def test_each_row_has_the_value_of_the_scalar_form(
     job: ClassAd, ads: list[ClassAd], node: Expr, side: Side
 ) -> None:
@@ -122,7 +123,7 @@ def scalar(node: Expr, side: Side, job: ClassAd, ad: ClassAd) -> Value:
 
 
 @given(jobs, pools())
-@settings(max_examples=350)
+@settings(max_examples=cases(350))
 def test_masks_and_ranks_are_those_of_each_match(job: ClassAd, ads: list[ClassAd]) -> None:
     outcomes = [match(job, ad) for ad in ads]
     for _ in in_each_form():
@@ -157,7 +158,7 @@ changes = st.lists(
 
 
 @given(pools(), changes)
-@settings(max_examples=200)
+@settings(max_examples=cases(200))
 def test_views_stay_and_stores_change(ads: list[ClassAd], steps: list[Change]) -> None:
     for _ in in_each_form():
         change_and_look(ads, steps)

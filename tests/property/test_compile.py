@@ -22,6 +22,7 @@ from matchmaker.classad.state import State
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
 from tests.canonical import canonical
+from tests.cases import cases
 from tests.classad.test_bounds import HOSTILE
 
 NAMES = (*strategies.NAMES, "target", "Requirements")
@@ -81,13 +82,13 @@ def with_functions(*ads: ClassAd | None) -> None:
                 object.__setattr__(held, "run", function_of(held))
 
 
-@settings(max_examples=800)
+@settings(max_examples=cases(800))
 @given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_compiled_is_reference(node: Expr, my: ClassAd, target: ClassAd | None) -> None:
     assert canonical(compiled(node, my, target)) == canonical(reference(node, my, target))
 
 
-@settings(max_examples=600)
+@settings(max_examples=cases(600))
 @given(ads, ads | st.none())
 def test_compiled_attributes_are_reference(my: ClassAd, target: ClassAd | None) -> None:
     """Attributes that lead to each other, in circles too."""
@@ -98,7 +99,7 @@ def test_compiled_attributes_are_reference(my: ClassAd, target: ClassAd | None) 
         assert canonical(evaluate_attribute(my, folded, target)) == expected
 
 
-@settings(max_examples=600)
+@settings(max_examples=cases(600))
 @given(ads, ads, st.lists(st.tuples(st.sampled_from(NAMES), contents), max_size=2))
 def test_what_an_ad_refers_to_may_be_part_of_a_function(
     my: ClassAd, target: ClassAd, others: list[tuple[str, Any]]
@@ -141,7 +142,7 @@ def test_too_much_is_an_error_in_functions_too(text: str, ad: str) -> None:
     assert time.thread_time() - start < 20, "seconds, where without bounds it would be hours"
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(conditions(), ads, ads)
 def test_an_expression_keeps_its_value_when_it_becomes_a_function(
     node: Expr, my: ClassAd, target: ClassAd

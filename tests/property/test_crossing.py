@@ -28,6 +28,7 @@ from matchmaker.pilots.wire.protocol import (
     TokenScope,
     encode,
 )
+from tests.cases import cases
 
 END = b""
 ID = "t"
@@ -422,6 +423,6 @@ class Crossing(RuleBasedStateMachine):
 
 
 Crossing.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None,
+    max_examples=cases(200), stateful_step_count=50, deadline=None,
 )  # fmt: skip
 TestCrossing = Crossing.TestCase

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
 from matchmaker.matching.columns import entering, forms, reading, store, views
+from tests.cases import cases
 
 FORMS = ["as it comes", "nothing coded", "sparse"]
 
@@ -125,7 +126,7 @@ def held(ad: ClassAd) -> list[tuple[type, str]]:
 
 
 @given(streams_of_ads, st.sampled_from(["\n", "\r\n"]), st.integers(1, 2))
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 def test_a_stream_in_columns_is_the_pool_of_its_ads(
     some: list[list[str]], end: str, between: int
 ) -> None:
@@ -239,7 +240,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", ["new", "json"])
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 def test_a_stream_in_brackets_is_the_pool_of_its_ads(name: str, data: st.DataObject) -> None:
     text = data.draw(STREAMS[name])
     expected = one_by_one(read_ads(io.StringIO(text), name))

@@ -24,6 +24,7 @@ from matchmaker.batch import (
 )
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
+from tests.cases import cases
 from tests.strategies import RELATIONS
 
 RAM = "GlueHostMainMemoryRAMSize"
@@ -149,7 +150,7 @@ def accepts(residual: Expr, node: ClassAd) -> bool:
     return truth(residual.eval(target=node)) is True
 
 
-@settings(max_examples=400)
+@settings(max_examples=cases(400))
 @given(residual=residuals, nodes=inventories())
 def test_without_an_inventory_the_verdict_holds_for_any_nodes(
     site: Mapping, residual: Expr, nodes: list[ClassAd]
@@ -167,7 +168,7 @@ def test_without_an_inventory_the_verdict_holds_for_any_nodes(
             assert selects(submission.argv, node) <= wanted, submission
 
 
-@settings(max_examples=400)
+@settings(max_examples=cases(400))
 @given(residual=residuals, nodes=inventories())
 def test_with_an_inventory_exactly_its_accepted_nodes_are_selected(
     site: Mapping, residual: Expr, nodes: list[ClassAd]
@@ -192,7 +193,7 @@ willing = st.sampled_from(
 amounts = st.integers(1, 5).map(lambda count: count * 1024)
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(
     units=st.tuples(st.sampled_from([1, 1024]), st.sampled_from([1, 1024])),
     bounds_of=st.dictionaries(st.sampled_from([RAM, "A", "B"]), amounts, min_size=1),
@@ -239,7 +240,7 @@ def shared_mapping(text: str) -> Mapping:
         return load_mapping("slurm", path)
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(
     residual=residuals,
     nodes=inventories(),
@@ -284,7 +285,7 @@ def alternatives(parts: list[Expr]) -> Expr:
     return joined_parts
 
 
-@settings(max_examples=400)
+@settings(max_examples=cases(400))
 @given(
     residual=residuals | st.lists(residuals, min_size=2, max_size=3).map(alternatives),
     nodes=inventories(),

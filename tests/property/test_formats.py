@@ -14,6 +14,7 @@ from matchmaker.classad.ad import literal
 from matchmaker.classad.formats import FORMATS
 from matchmaker.classad.nodes import AdExpr, Call, Expr, Literal
 from tests import strategies
+from tests.cases import cases
 
 characters = st.characters(codec="utf-8", exclude_characters="\0")
 odd_texts = st.text(
@@ -54,14 +55,14 @@ def same(one: ClassAd, other: ClassAd) -> bool:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(max_examples=400)
+@settings(max_examples=cases(400))
 @given(ads)
 def test_an_ad_reads_back_equal(format_: str, ad: ClassAd) -> None:
     assert same(parse_ad(dumps(ad, format_), format_), ad)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(st.lists(ads, max_size=4))
 def test_a_stream_reads_back_equal_and_its_format_is_known(
     format_: str, stream: list[ClassAd]
@@ -77,7 +78,7 @@ def test_a_stream_reads_back_equal_and_its_format_is_known(
         assert all(map(same, read, stream))
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(st.text("[]{}\"'\\/*#=;,:1ab \n<>c", max_size=40), st.sampled_from(("auto", *FORMATS)))
 def test_whatever_is_read_every_part_is_an_ad_or_reported(text: str, format_: str) -> None:
     wrong: list[Exception] = []

@@ -13,6 +13,7 @@ from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, UNDEFINED, is_error
 from matchmaker.matching.columns import evaluator, forms
 from matchmaker.matching.columns import store as stores
+from tests.cases import cases
 
 strings = st.sampled_from(["a", "A", "b", "B", "ab", "AB", "é", "É", "", "\udc80"])
 held = strings | strings | st.sampled_from([1, True, 0.5, UNDEFINED, ERROR, parse_expr('"A"'),
@@ -61,7 +62,7 @@ jobs = st.fixed_dictionaries(
 
 
 @given(st.lists(machines, min_size=1, max_size=12), conditions(), jobs, machines)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 def test_what_is_looked_up_is_what_each_pair_finds(
     form: str,
     ads: list[dict[str, object]],

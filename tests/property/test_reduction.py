@@ -25,6 +25,7 @@ from matchmaker.classad.walks import fold, postorder
 from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
 from matchmaker.reduction.simplify import simplify
 from tests.canonical import canonical
+from tests.cases import cases as scaled
 from tests.paranoid import paranoid
 
 HOSTS = ("HostA", "HostB", "HostC")
@@ -124,7 +125,7 @@ def of_host(queue: ClassAd, host: ClassAd) -> ClassAd:
     return both
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(cases())
 def test_residual_is_true_exactly_when_the_requirement_is(
     case: tuple[ClassAd, ClassAd, list[ClassAd]],
@@ -234,7 +235,7 @@ def test_residual_names_hosts_only_and_prints_back(
     assert parse_expr(str(residual)) is residual
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(st.one_of(expressions, conditions()), hosts, st.sampled_from([MATCH, OUTCOME, VALUE]))
 def test_simplification_keeps_what_is_demanded(
     node: Expr, host: ClassAd, demand: frozenset[str]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from matchmaker import ClassAd, Pool
 from matchmaker.classad.nodes import Call, Literal
 from tests import strategies
+from tests.cases import cases
 from tests.property.test_columns import in_each_form, pools
 
 keys = st.integers(0, 9).map(str)
@@ -42,7 +43,7 @@ def shown(pool: Pool) -> list[tuple[str, list[str], ClassAd]]:
 
 
 @given(pools(), changes, keys, strategies.ads())
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 def test_a_saved_pool_is_loaded_as_it_was(
     ads: list[ClassAd],
     changes: list[tuple[str, ClassAd | None]],
@@ -67,7 +68,7 @@ def save_and_load(pool: Pool, key: str, ad: ClassAd) -> None:
 
 
 @given(pools(), changes)
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 def test_a_pool_comes_back_from_arrow_and_parquet(
     ads: list[ClassAd], changes: list[tuple[str, ClassAd | None]]
 ) -> None:

@@ -14,6 +14,7 @@ from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, load_mappi
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.walks import conjunction
+from tests.cases import cases
 from tests.property import languages
 
 RAM = "GlueHostMainMemoryRAMSize"
@@ -163,7 +164,7 @@ nodes = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=120)
+@settings(max_examples=cases(120))
 @given(residual=residuals, several=st.lists(nodes, min_size=1, max_size=6),
        want=st.sampled_from([Fit.NECESSARY, Fit.SUFFICIENT]))  # fmt: skip
 def test_flags_select_what_the_verdict_says(

@@ -9,10 +9,11 @@ import matchmaker as mm
 from matchmaker import ClassAd, Expr, testing
 from tests import strategies
 from tests.canonical import canonical
+from tests.cases import cases
 from tests.property.test_compile import ads, conditions
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(testing.expressions() | strategies.expressions() | conditions(), ads, ads | st.none())
 def test_the_whole_has_the_value_of_the_evaluation(
     node: Expr, my: ClassAd, target: ClassAd | None
@@ -22,7 +23,7 @@ def test_the_whole_has_the_value_of_the_evaluation(
     assert canonical(whole.value) == canonical(node.eval(my, target))
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(conditions(), ads, ads)
 def test_every_operand_has_the_value_it_has_alone(node: Expr, my: ClassAd, target: ClassAd) -> None:
     whole = mm.trace(node, my, target)
@@ -31,7 +32,7 @@ def test_every_operand_has_the_value_it_has_alone(node: Expr, my: ClassAd, targe
             assert canonical(part.value) == canonical(part.expression.eval(my, target))
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(200))
 @given(strategies.expressions(), ads)
 def test_every_part_has_a_value_or_a_note(node: Expr, my: ClassAd) -> None:
     text = str(mm.trace(node, my))
