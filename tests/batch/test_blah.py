@@ -16,7 +16,7 @@ from matchmaker import ClassAd, Expr, batch, parse_ad, parse_expr, reduce
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import NoHostError
 from matchmaker.batch.blah import (
-    Demands,
+    BlahDemands,
     Value,
     ce_requirements,
     demands,
@@ -420,4 +420,4 @@ def test_too_many_variables_are_an_error() -> None:
 def test_without_variables_there_is_no_condition() -> None:
     for text in ("", "\n", "declare", "\0\xff"):
         assert read_variables(text) == {}
-        assert demands(read_variables(text), ["A"]) == Demands(Literal(True), ClassAd())
+        assert demands(read_variables(text), ["A"]) == BlahDemands(Literal(True), ClassAd())

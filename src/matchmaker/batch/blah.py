@@ -22,7 +22,7 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoHostError
-from matchmaker.batch.flags.choose import Clause, Dropped, clauses_of, shown, unproven
+from matchmaker.batch.flags.choose import Dropped, HostClause, clauses_of, shown, unproven
 from matchmaker.batch.flags.expression import check_possible, of_clauses
 from matchmaker.batch.flags.plan import FlagPlan
 from matchmaker.batch.flags.requests import Requested
@@ -40,7 +40,7 @@ _OTHER: Final = Attr(None, "other", False)
 
 
 @attrs.frozen(slots=True)
-class Unwound:
+class BlahRequirements:
     """The part of a condition that BLAH reads exactly, and the clauses that it cannot carry.
 
     ``requirements`` is true of every host that the condition is true of. If nothing is dropped, it
@@ -63,7 +63,7 @@ def plan(
     return of_clauses(reduction, table, requested, carried, found.dropped, sure=sure)
 
 
-def ce_requirements(condition: Expr) -> Unwound:
+def ce_requirements(condition: Expr) -> BlahRequirements:
     """A condition on hosts as a ``CERequirements`` that BLAH reads as it is meant.
 
     Raises NoHostError if nothing satisfies the condition.
@@ -99,7 +99,7 @@ def ce_requirements(condition: Expr) -> Unwound:
         for leaf in _leaves(constraint(names.get(name, name), name, box), spelled)
     ]
     meant = [box for clause in clauses_of(conjunction(carried)) for box in clause.boxes]
-    return Unwound(
+    return BlahRequirements(
         conjunction(carried),
         tuple(
             Dropped(clause.expression, _reason(clause, names))
@@ -108,7 +108,7 @@ def ce_requirements(condition: Expr) -> Unwound:
     )
 
 
-def _reason(clause: Clause, names: dict[str, str]) -> str:
+def _reason(clause: HostClause, names: dict[str, str]) -> str:
     """Why BLAH does not carry a clause."""
     if len(clause.boxes) > 1:
         return "BLAH has no alternatives"
@@ -174,19 +174,19 @@ _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 @attrs.frozen(slots=True)
-class Unread:
+class UnreadValue:
     """A value with characters that no bound has, and whether it is within quotes, as texts are."""
 
     quoted: bool
 
 
-Value: TypeAlias = str | Unread
+Value: TypeAlias = str | UnreadValue
 
 
 def read_variables(text: str) -> dict[str, Value | list[Value]]:
     r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
 
-    A value with control characters is ``Unread``: no bound has any.
+    A value with control characters is ``UnreadValue``: no bound has any.
     Raises ValueError for a text that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
@@ -227,11 +227,11 @@ def _unquoted(text: str) -> Value:
         plain = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
         if plain.isprintable():
             return plain
-    return Unread(text.startswith(("$'\"", '"\\"')))
+    return UnreadValue(text.startswith(("$'\"", '"\\"')))
 
 
 @attrs.frozen(slots=True)
-class Demands:
+class BlahDemands:
     """The demands that BLAH's variables express.
 
     Attributes:
@@ -254,7 +254,7 @@ def demands(
     plain: Collection[str] = (),
     requests: Iterable[str] = (),
     ignore: Collection[str] = (),
-) -> Demands:
+) -> BlahDemands:
     """The condition and the requests that BLAH's variables stand for.
 
     A whole number of an unknown name looks like any of a shell's variables: without ``_Min`` or
@@ -297,7 +297,7 @@ def demands(
             ):
                 foreign.append(variable)
             continue
-        if any(isinstance(each, Unread) for each in values):
+        if any(isinstance(each, UnreadValue) for each in values):
             foreign.append(variable)
         texts = [each for each in values if isinstance(each, str)]
         if (name or request) != base and texts:
@@ -316,12 +316,12 @@ def demands(
             elif text != "":
                 operator = {"_Min": ">=", "_Max": "<="}.get(suffix, "==")
                 clauses.append(Binary(operator, subject, _constant(text, variable)))
-    return Demands(conjunction(clauses), ClassAd(asked), tuple(foreign), tuple(respelled))
+    return BlahDemands(conjunction(clauses), ClassAd(asked), tuple(foreign), tuple(respelled))
 
 
 def _is_bound(value: Value, numeric: object) -> bool:
     """Whether the value of a variable, by its looks, is one that BLAH has written."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadValue):
         return value.quoted
     if numeric and _NUMBER.fullmatch(value):
         return True

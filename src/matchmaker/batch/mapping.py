@@ -26,7 +26,7 @@ from matchmaker.batch.rules import (
     RESOURCES,
     Request,
     Rule,
-    Section,
+    TomlTable,
     alike,
     check_names,
     negate_of,
@@ -93,7 +93,7 @@ def chosen(several: MappingType[str, tuple[Form, ...]], filled: Collection[str])
     return [first for first in firsts if first is not None]
 
 
-def flag_forms(section: Section, style: str) -> dict[str, tuple[Form, ...]]:
+def flag_forms(section: TomlTable, style: str) -> dict[str, tuple[Form, ...]]:
     """The forms in ``[flags]``: options, or for HTCondor lines of its submit file."""
     kind = "an option" if style == "flags" else "a line such as ['+Project', '=', 'x']"
     expected = f"{kind}, a list of such forms, or {{ with = SLOT, flag = FORM }}"
@@ -110,7 +110,7 @@ def flag_forms(section: Section, style: str) -> dict[str, tuple[Form, ...]]:
     return {key: _several(section, key, "flag", read, expected) for key in section.facts}
 
 
-def line_forms(section: Section) -> dict[str, tuple[Form, ...]]:
+def line_forms(section: TomlTable) -> dict[str, tuple[Form, ...]]:
     """The forms in ``[lines]``: whole lines of a job script."""
     expected = "a line of ASCII characters, a list of such, or { with = SLOT, line = LINE }"
 
@@ -125,7 +125,7 @@ def line_forms(section: Section) -> dict[str, tuple[Form, ...]]:
     return {key: _several(section, key, "line", read, expected) for key in section.facts}
 
 
-def _several(section: Section, key: str, word: str, read: Any, expected: str) -> tuple[Form, ...]:
+def _several(section: TomlTable, key: str, word: str, read: Any, expected: str) -> tuple[Form, ...]:
     given = section.facts[key]
     found: list[Form] = []
     for each in given if isinstance(given, list) else [given]:
@@ -141,7 +141,7 @@ def _several(section: Section, key: str, word: str, read: Any, expected: str) ->
 
 
 def check_slots(
-    section: Section,
+    section: TomlTable,
     forms: MappingType[str, tuple[Form, ...]],
     known: Collection[str],
     numbers: Collection[str],
@@ -160,7 +160,7 @@ def check_slots(
                 _unknown(section, key, slot, known, flags.get(slot, ""))
 
 
-def _unknown(section: Section, key: str, slot: str, known: Collection[str], own: str) -> NoReturn:
+def _unknown(section: TomlTable, key: str, slot: str, known: Collection[str], own: str) -> NoReturn:
     names = ", ".join(sorted(known)) or "none"
     how = f"; requests.{slot} = {{}} fills it in place of {own!r}" if own else alike(slot, known)
     section.fail(key, f"slots that are filled ({names}){how}", f"{{{slot}}}")
@@ -171,7 +171,7 @@ FEATURES: Final = "features"
 
 
 @attrs.frozen(slots=True)
-class Syntax:
+class TermSyntax:
     """How terms are joined: the signs for and, or, not, and whether parentheses nest.
 
     A batch system has no connective whose sign is empty. ``group`` encloses a conjunction within
@@ -228,7 +228,7 @@ class Mapping:
     letters: MappingType[str, str] = attrs.Factory(dict)
     include: str = ""
     host_join: str = ","
-    terms: Syntax = attrs.field(factory=Syntax)
+    terms: TermSyntax = attrs.field(factory=TermSyntax)
     requests: MappingType[str, Request] = attrs.Factory(dict)
     style: str = "flags"
     requirements: str = ""
@@ -356,7 +356,7 @@ _NO_RULE: Final = {
     "behind it",
 }
 
-_Read: TypeAlias = Callable[[Section, str, Any], Any]
+_Read: TypeAlias = Callable[[TomlTable, str, Any], Any]
 """Reads an entry of a file by its name; a third argument is what it is without the entry."""
 
 _EMPTY: Final = Mapping("", (), "", "", {})
@@ -368,7 +368,7 @@ _OWN_ENTRIES: Final = ("published", "query", "job_name", "letters")
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
     """A table laid over a mapping, or the package's table of a batch system itself."""
     before = base or _EMPTY
-    file = Section(where, "", table)
+    file = TomlTable(where, "", table)
     lrms = table.get("lrms", before.lrms)
     if base is not None and lrms != base.lrms:
         raise MappingError(f"{where}: lrms: expected {base.lrms!r}, found {lrms!r}")
@@ -390,7 +390,7 @@ def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> M
 
 
 def _rules(
-    section: Section, before: Mapping, style: str, entries: MappingType[str, Any]
+    section: TomlTable, before: Mapping, style: str, entries: MappingType[str, Any]
 ) -> dict[str, Rule]:
     found = dict(before.rules)
     spelled: dict[str, str] = {}
@@ -405,14 +405,14 @@ def _rules(
     return found
 
 
-def _flags(file: Section, before: Mapping, style: str) -> dict[str, tuple[Form, ...]]:
+def _flags(file: TomlTable, before: Mapping, style: str) -> dict[str, tuple[Form, ...]]:
     found = dict(before.flags)
     if FEATURES in file.facts:
         found[FEATURES] = (form(_flag(file, FEATURES, "{features}", "")),)
     return {**found, **flag_forms(file.section("flags"), style)}
 
 
-def _check(table: Mapping, file: Section) -> None:
+def _check(table: Mapping, file: TomlTable) -> None:
     """Raises MappingError if parts of a mapping do not fit together."""
     check_names(table.rules.values(), file.where, table.lrms, table.signs, table.no_names)
     if table.style == "flags" and not (table.features and table.directive):
@@ -442,7 +442,7 @@ def _check(table: Mapping, file: Section) -> None:
     for slot, name in filled.items():
         kind, _, entry = name.partition(".")
         if slot not in table.used and entry in file.section(kind).facts:
-            Section(file.where, name, {}).fail(
+            TomlTable(file.where, name, {}).fail(
                 "flag", f"flag, term, or a form in [flags] with {{{slot}}}"
             )
     _check_options(table, own, file)
@@ -457,7 +457,7 @@ def _every(table: Mapping, own: MappingType[str, tuple[str, ...]]) -> list[str]:
     return [*forms, *(text for texts in own.values() for text in texts)]
 
 
-def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file: Section) -> None:
+def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file: TomlTable) -> None:
     """Raises MappingError if an option is set in different ways: one would undo the other.
 
     A request and a condition may do so: the request is kept then, and the condition dropped.
@@ -476,7 +476,7 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file:
             option = assigned(text) or _first(text)
             if text[:2] in table.letters:
                 # Under two names one option would be set twice, and the last counts.
-                Section(where, name, {}).fail(
+                TomlTable(where, name, {}).fail(
                     "", f"the long option, {table.letters[text[:2]]}", text
                 )
             if not text.startswith("-") or not option:
@@ -485,7 +485,7 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file:
             for before, said in known.setdefault(option, []):
                 kinds = {before.partition(".")[0], name.partition(".")[0]}
                 if said != text and before != name and kinds != {"attributes", "requests"}:
-                    Section(where, name, {}).fail(
+                    TomlTable(where, name, {}).fail(
                         "",
                         f"an option that [{before}] does not set in another way, {said!r}"
                         f"{_replacing((before, name), table)}",
@@ -541,7 +541,7 @@ def _check_share(table: Mapping, name: str, text: str, where: str) -> None:
     if _first(text) in SHARED or text in shares:
         also = f", in which [requests.{shares[text]}] has a share" if text in shares else ""
         right = "; per_cpu = true makes it one" if request is not None else ""
-        Section(where, name, {}).fail(
+        TomlTable(where, name, {}).fail(
             "", f"an option for the whole host, and not for each processor{also}{right}", text
         )
 
@@ -556,7 +556,7 @@ def _first(text: str) -> str:
     return option if value and not repeated else ""
 
 
-def _submit(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+def _submit(file: TomlTable, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     found = file.facts.get(name)
     if found is None:
         return default
@@ -567,7 +567,7 @@ def _submit(file: Section, name: str, default: tuple[str, ...]) -> tuple[str, ..
     return tuple(words) if found else ()
 
 
-def _directive(file: Section, name: str, default: str) -> str:
+def _directive(file: TomlTable, name: str, default: str) -> str:
     found = file.facts.get(name, default)
     right = isinstance(found, str) and (found == "{flag}" or _DIRECTIVE.fullmatch(found))
     if name in file.facts and not right:
@@ -575,7 +575,7 @@ def _directive(file: Section, name: str, default: str) -> str:
     return str(found)
 
 
-def _flag(file: Section, name: str, slot: str, default: str) -> str:
+def _flag(file: TomlTable, name: str, slot: str, default: str) -> str:
     """A template with a slot."""
     if name not in file.facts:
         return default
@@ -587,11 +587,11 @@ def _flag(file: Section, name: str, slot: str, default: str) -> str:
     return found
 
 
-def _hosts(file: Section, name: str, default: str) -> str:
+def _hosts(file: TomlTable, name: str, default: str) -> str:
     return _flag(file, name, "{hosts}", default)
 
 
-def _term(file: Section, name: str, default: str) -> str:
+def _term(file: TomlTable, name: str, default: str) -> str:
     return term_of(file, name) if name in file.facts else default
 
 
@@ -599,7 +599,7 @@ def _choice(*choices: object) -> _Read:
     return lambda file, name, default: file.choice(name, choices, default)
 
 
-def _metadata(file: Section, name: str, default: str) -> str:
+def _metadata(file: TomlTable, name: str, default: str) -> str:
     """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
     found = file.facts.get(name, default)
     if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
@@ -607,30 +607,30 @@ def _metadata(file: Section, name: str, default: str) -> str:
     return _flag(file, name, "{policy}", default)
 
 
-def _requirements(file: Section, name: str, default: str) -> str:
+def _requirements(file: TomlTable, name: str, default: str) -> str:
     found = file.text(name, default)
     if found and not _REQUIREMENTS.fullmatch(found):
         file.fail(name, "a line like 'requirements = {expression}'")
     return found
 
 
-def _shell(file: Section, name: str, default: str) -> str:
+def _shell(file: TomlTable, name: str, default: str) -> str:
     path = file.text(name, default)
     if path and not path.startswith("/"):
         file.fail(name, "the full path of a program")
     return path
 
 
-def _ignore(file: Section, name: str, default: frozenset[str]) -> frozenset[str]:
+def _ignore(file: TomlTable, name: str, default: frozenset[str]) -> frozenset[str]:
     return default | {ascii_fold(word) for word in file.words(name)}
 
 
-def _letters(file: Section, name: str, default: MappingType[str, str]) -> MappingType[str, str]:
+def _letters(file: TomlTable, name: str, default: MappingType[str, str]) -> MappingType[str, str]:
     found = file.section(name).facts
     return {**default, **{f"-{letter}": str(option) for letter, option in found.items()}}
 
 
-def _terms(file: Section, name: str, default: Syntax) -> Syntax:
+def _terms(file: TomlTable, name: str, default: TermSyntax) -> TermSyntax:
     if name not in file.facts:
         return default
     section = file.section(name)
@@ -639,7 +639,7 @@ def _terms(file: Section, name: str, default: Syntax) -> Syntax:
     group = template(section.facts.get("group", default.group))
     if group is None or list(slots(group)) != ["terms"]:
         section.fail("group", "a word with {terms}")
-    return Syntax(
+    return TermSyntax(
         section.choice("and", joins, default.and_),
         section.choice("or", joins, default.or_),
         section.choice("not", joins, default.not_),
@@ -655,24 +655,24 @@ _READERS: Final[MappingType[str, _Read]] = {
     "exclude": _hosts,
     "include": _hosts,
     "metadata": _metadata,
-    "room": Section.most,
+    "room": TomlTable.most,
     "host_join": _choice(",", "|", " ", "+", '","'),
     "style": _choice(*STYLES),
     "requirements": _requirements,
-    "quotes": Section.text,
+    "quotes": TomlTable.text,
     "others": _choice("", "same"),
     "shell": _shell,
-    "signs": Section.text,
+    "signs": TomlTable.text,
     "term": _term,
     "negate": lambda file, name, default: negate_of(file, default),
-    "no_names": Section.words,
-    "no_hosts": Section.words,
+    "no_names": TomlTable.words,
+    "no_hosts": TomlTable.words,
     "domains": _choice(True, False),
     "terms": _terms,
     "ignore": _ignore,
-    "published": Section.words,
-    "query": Section.words,
-    "job_name": Section.text,
+    "published": TomlTable.words,
+    "query": TomlTable.words,
+    "job_name": TomlTable.text,
     "letters": _letters,
 }
 """The entries of a file beside ``lrms``, ``features`` and its tables, in the order of messages."""

@@ -29,7 +29,7 @@ class NoProgramError(ProgramError):
 
 
 @attrs.frozen(slots=True)
-class Ended:
+class ProgramResult:
     """The exit status of a program, its output, and its standard error."""
 
     status: int
@@ -45,7 +45,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     umask: int = -1,
-) -> Ended:
+) -> ProgramResult:
     """Runs a program to its end.
 
     Args:
@@ -61,7 +61,7 @@ def run(
         ProgramError: it cannot be started, takes too long or prints too much.
 
     >>> run(["printf", "%s", "$(id)"], seconds=10, most=100)
-    Ended(status=0, output=b'$(id)', complaint=b'')
+    ProgramResult(status=0, output=b'$(id)', complaint=b'')
     """
     try:
         process = subprocess.Popen(  # noqa: S603 - words, and no shell
@@ -89,7 +89,7 @@ def run(
         except BaseException:
             _end(process)
             raise
-    return Ended(status, output, complaint)
+    return ProgramResult(status, output, complaint)
 
 
 def _both(process: subprocess.Popen[bytes], end: float, most: int) -> tuple[bytes, bytes]:

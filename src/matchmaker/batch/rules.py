@@ -1,6 +1,6 @@
 """The rules of a mapping: how to ask for an attribute of hosts, and for a request of a job.
 
-``Section`` reads one table of a TOML file; every error names file, table, key and what was found.
+``TomlTable`` reads one table of a TOML file; every error names file, table, key and what was found.
 ``read_rule`` and ``read_requests`` make rules of such tables; docs/mappings.md explains the
 entries.
 """
@@ -41,7 +41,7 @@ _MISSING: Final = object()
 
 
 @attrs.frozen(slots=True)
-class Section:
+class TomlTable:
     """A table of a mapping file.
 
     Attributes:
@@ -70,13 +70,13 @@ class Section:
                 near = alike(key, known)
                 self.fail(key, f"{one_of(known)}{near}", self.facts[key])
 
-    def section(self, key: str) -> Section:
+    def section(self, key: str) -> TomlTable:
         """The table under a key; an empty one without the key."""
         facts = self.facts.get(key, {})
         name = f"{self.name}.{key}" if self.name else key
         if not isinstance(facts, dict):
-            Section(self.where, name, {}).fail("", "a table", facts)
-        return Section(self.where, name, facts)
+            TomlTable(self.where, name, {}).fail("", "a table", facts)
+        return TomlTable(self.where, name, facts)
 
     def choice(self, key: str, choices: Iterable[Any], default: Any) -> Any:
         """A value that must be one of some."""
@@ -211,7 +211,7 @@ def check_names(
                 )
 
 
-def read_rule(name: str, section: Section, term: str = "{value}", negate: str = "") -> Rule:
+def read_rule(name: str, section: TomlTable, term: str = "{value}", negate: str = "") -> Rule:
     """The rule for an attribute from its table.
 
     Raises MappingError for an invalid table.
@@ -228,7 +228,7 @@ def read_rule(name: str, section: Section, term: str = "{value}", negate: str = 
     return attrs.evolve(made, term=made.term or term, negate=own)
 
 
-def _template(section: Section, keys: tuple[str, ...], *, needed: bool = True) -> str:
+def _template(section: TomlTable, keys: tuple[str, ...], *, needed: bool = True) -> str:
     """The template in the only one of several entries that the table has."""
     given = [key for key in keys if key in section.facts]
     if not given and not needed:
@@ -255,7 +255,7 @@ _EXPECTED: Final = {
 }
 
 
-def _number(section: Section) -> Rule:
+def _number(section: TomlTable) -> Rule:
     kind = section.facts["kind"]
     least = greatest = ""
     if kind == "range":
@@ -271,7 +271,7 @@ def _number(section: Section) -> Rule:
     )  # fmt: skip
 
 
-def _features(section: Section) -> Rule:
+def _features(section: TomlTable) -> Rule:
     facts, kind = section.facts, section.facts["kind"]
     by_text = {"features", "values"} & set(facts)
     if kind == "eq" and not by_text and {"flag", "term"} & set(facts):
@@ -300,7 +300,7 @@ def _features(section: Section) -> Rule:
     return Rule("", kind, features=features, **_names(section))
 
 
-def _names(section: Section) -> dict[str, Any]:
+def _names(section: TomlTable) -> dict[str, Any]:
     return {
         "term": term_of(section, "term") if "term" in section.facts else "",
         "join": section.choice("join", ("", "|", '","'), ""),
@@ -309,7 +309,7 @@ def _names(section: Section) -> dict[str, Any]:
     }
 
 
-def term_of(section: Section, key: str) -> str:
+def term_of(section: TomlTable, key: str) -> str:
     """The template for names, which must not be an option."""
     found = template(section.facts[key])
     if not found or found.startswith("-") or len(slots(found)) != 1:
@@ -319,7 +319,7 @@ def term_of(section: Section, key: str) -> str:
     return found
 
 
-def negate_of(section: Section, default: str) -> str:
+def negate_of(section: TomlTable, default: str) -> str:
     """The sign that negates names, or the template to be without them."""
     found = section.facts.get("negate", default)
     if found in ("", "!"):
@@ -330,11 +330,11 @@ def negate_of(section: Section, default: str) -> str:
     return text
 
 
-def _buckets(section: Section) -> Rule:
+def _buckets(section: TomlTable) -> Rule:
     return Rule("", "bucket", buckets=read_buckets(section), **_names(section))
 
 
-def read_buckets(section: Section) -> dict[str, tuple[int, float]]:
+def read_buckets(section: TomlTable) -> dict[str, tuple[int, float]]:
     """The buckets of a table: the least and the greatest number of each name."""
     found: dict[str, tuple[int, float]] = {}
     buckets = section.facts.get("buckets")
@@ -356,14 +356,14 @@ def _is_run(ends: Any) -> bool:
     return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
 
 
-def _named(section: Section) -> Rule:
+def _named(section: TomlTable) -> Rule:
     name = section.facts.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         section.fail("name", "the name of an attribute")
     return Rule("", "name", name=name)
 
 
-def _called(section: Section) -> Rule:
+def _called(section: TomlTable) -> Rule:
     call = section.facts.get("call")
     if not isinstance(call, str) or not _CALL.fullmatch(call):
         section.fail("call", "a function like module:function")
@@ -373,7 +373,7 @@ def _called(section: Section) -> Rule:
 _NUMBER: Final = ("flag", "term", "most", "unit", "rounding")
 _WORDS: Final = ("features", "term", "join", "negate", "complete")
 
-_READERS: Final[MappingType[str, tuple[tuple[str, ...], Callable[[Section], Rule]]]] = {
+_READERS: Final[MappingType[str, tuple[tuple[str, ...], Callable[[TomlTable], Rule]]]] = {
     "min": (_NUMBER, _number),
     "max": (_NUMBER, _number),
     "range": (("min", "max", "most", "unit", "rounding"), _number),
@@ -447,7 +447,7 @@ _KEYS: Final = {
 }
 
 
-def read_requests(section: Section, before: MappingType[str, Request]) -> dict[str, Request]:
+def read_requests(section: TomlTable, before: MappingType[str, Request]) -> dict[str, Request]:
     """The requests of a table, over those of another mapping."""
     found = dict(before)
     for name in section.facts:
@@ -455,7 +455,7 @@ def read_requests(section: Section, before: MappingType[str, Request]) -> dict[s
     return found
 
 
-def _read_request(name: str, section: Section, before: Request | None) -> Request:
+def _read_request(name: str, section: TomlTable, before: Request | None) -> Request:
     kinds = ("number",) if name in RESOURCES else REQUEST_KINDS
     kind = section.choice("kind", kinds, "number")
     origin = section.choice("from", ("job",) if kind != "text" else ORIGINS, "job")
@@ -492,7 +492,7 @@ def _read_request(name: str, section: Section, before: Request | None) -> Reques
     )
 
 
-def _value(section: Section) -> Expr | None:
+def _value(section: TomlTable) -> Expr | None:
     """The expression of a value, if the table has one."""
     if "value" not in section.facts:
         return None
@@ -515,7 +515,7 @@ def _value(section: Section) -> Expr | None:
     return found
 
 
-def _request_flag(name: str, section: Section, kind: str) -> str:
+def _request_flag(name: str, section: TomlTable, kind: str) -> str:
     given = [key for key in ("flag", "term") if key in section.facts]
     if not given:
         return f"{{{name}}}"
@@ -539,7 +539,7 @@ def _fits(found: str, key: str, kind: str) -> bool:
     return names in ([VALUE], [] if kind == "present" else [VALUE])
 
 
-def _pattern(section: Section) -> str:
+def _pattern(section: TomlTable) -> str:
     pattern = section.text("pattern", "")
     try:
         re.compile(pattern)
@@ -552,7 +552,7 @@ def _pattern(section: Section) -> str:
     return pattern
 
 
-def _values(section: Section) -> dict[str, str]:
+def _values(section: TomlTable) -> dict[str, str]:
     found = section.facts.get("values", {})
     if isinstance(found, list):
         found = {each: each for each in section.words("values")}
@@ -562,7 +562,7 @@ def _values(section: Section) -> dict[str, str]:
     return {text: _plain(section, "values", word) for text, word in words.items()}
 
 
-def _plain(section: Section, key: str, word: object) -> str:
+def _plain(section: TomlTable, key: str, word: object) -> str:
     if word != "" and not (isinstance(word, str) and safe(word, TEXT_SIGNS)):
         section.fail(key, f"words of letters, digits and {one_of(list(TEXT_SIGNS))}", word)
     return str(word)

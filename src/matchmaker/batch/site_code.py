@@ -150,7 +150,7 @@ _WORD: Final = re.compile(r"[\x20-\x7e]+")
 
 
 @attrs.frozen(slots=True)
-class Answers:
+class SiteAnswers:
     """What the code returned.
 
     Attributes:
@@ -164,7 +164,7 @@ class Answers:
     refused: Mapping[str, str]
 
 
-def answers(common: Box, called: Collection[str], table: Table) -> Answers:
+def answers(common: Box, called: Collection[str], table: Table) -> SiteAnswers:
     """Calls the site's own code for those attributes of ``common`` bounds that are ``called`` for.
 
     Raises MappingError if the code fails, and NoFlagsError if the mapping names no program.
@@ -201,7 +201,7 @@ def answers(common: Box, called: Collection[str], table: Table) -> Answers:
         if not table.shell:
             raise NoFlagsError('the mapping names no program: shell = "/path/of/it"')
         options += run(table.shell, for_program, table)
-    return Answers(tuple(options), tuple(carried), refused)
+    return SiteAnswers(tuple(options), tuple(carried), refused)
 
 
 def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:

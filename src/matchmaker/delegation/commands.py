@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.programs import Ended, NoProgramError, ProgramError, run
+from matchmaker.batch.programs import NoProgramError, ProgramError, ProgramResult, run
 from matchmaker.delegation.control import Call, Control, filled
 from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence
 from matchmaker.delegation.orders import OwnOptions, own_options
@@ -222,7 +222,7 @@ class Commands:
 
     def _together(self, call: Call, jobs: Sequence[tuple[str, str]]) -> bool:
         ended = self._run(self._filled(call, jobs))
-        return isinstance(ended, Ended) and ended.status == 0 and not ended.complaint
+        return isinstance(ended, ProgramResult) and ended.status == 0 and not ended.complaint
 
     def _act(self, call: Call, jobs: Sequence[tuple[str, str]]) -> Silence | None:
         argv = self._filled(call, jobs)
@@ -258,7 +258,7 @@ class Commands:
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)
         if (
-            isinstance(ended, Ended)
+            isinstance(ended, ProgramResult)
             and call.none
             and not ended.output.strip()
             and _all_match(call.none, ended)
@@ -291,7 +291,7 @@ class Commands:
         env: Mapping[str, str] | None = None,
         cwd: str = "",
         umask: int = -1,
-    ) -> Ended | Silence:
+    ) -> ProgramResult | Silence:
         env = self._environment() if env is None else env
         folder = Path(cwd) if cwd else None
         try:
@@ -330,7 +330,9 @@ def _in_parts(call: Call, names: Mapping[str, str]) -> Iterator[tuple[Call, Mapp
             )
 
 
-def _read(argv: Sequence[str], ended: Ended | Silence, read: Callable[[str], _T]) -> _T | Silence:
+def _read(
+    argv: Sequence[str], ended: ProgramResult | Silence, read: Callable[[str], _T]
+) -> _T | Silence:
     """What a reader makes of a command's answer."""
     if isinstance(ended, Silence):
         return ended
@@ -412,7 +414,7 @@ def _word(value: str) -> str:
     return "base64:" + base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
 
 
-def _all_match(pattern: str, ended: Ended) -> bool:
+def _all_match(pattern: str, ended: ProgramResult) -> bool:
     """Whether a complaint is nothing but what the pattern allows: as a whole, or line by line."""
     said = _said(ended).strip()
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -422,11 +424,11 @@ def _all_match(pattern: str, ended: Ended) -> bool:
     )
 
 
-def _said(ended: Ended) -> str:
+def _said(ended: ProgramResult) -> str:
     return (ended.complaint or ended.output).decode("utf-8", "replace")
 
 
-def _complaint(argv: Sequence[str], ended: Ended) -> str:
+def _complaint(argv: Sequence[str], ended: ProgramResult) -> str:
     said = _said(ended)
     lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
     shown = f": {lines[: LIMITS.complaint]}" if lines else ""

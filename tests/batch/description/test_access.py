@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import glue
-from matchmaker.batch.description.records import Access, Queue, both, either
+from matchmaker.batch.description.records import Access, QueueRecord, both, either
 
 NAMES = st.sampled_from("abc")
 LISTS = st.dictionaries(
@@ -19,7 +19,7 @@ ACCESS = st.lists(LISTS, max_size=3).map(tuple)
 
 def admits(access: Access, names: set[str]) -> bool:
     """Whether an organisation whose jobs run under some names is admitted to a queue."""
-    queue = Queue(name="q", lrms="x", status=None, access=access)
+    queue = QueueRecord(name="q", lrms="x", status=None, access=access)
     [ad] = glue.admit([queue.ad()], ["vo"], {"vo": sorted(names)})
     return ad.eval("GlueCEAccessControlBaseRule") == ["VO:vo"]
 

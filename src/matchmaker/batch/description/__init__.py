@@ -9,44 +9,25 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._limits import BATCH_LIMITS as LIMITS
-from matchmaker.batch.description import gridengine, htcondor, htcondor_ce, lsf, pbs, slurm, torque
-from matchmaker.batch.description.records import Node, Queue
-from matchmaker.batch.description.texts import LINE, DescriptionError, Format, Text
+from matchmaker.batch.description import gridengine, htcondor, lsf, pbs, slurm
+from matchmaker.batch.description.records import NodeRecord, SystemReader
+from matchmaker.batch.description.texts import LINE, DescriptionError, Output, OutputFormat
 from matchmaker.batch.mapping import unknown
 from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.classad import ClassAd
 
 Ask: TypeAlias = Callable[[Sequence[str]], str]
 
-
-class _Reader(Protocol):
-    """A module for one batch system: its commands, and a reader of what they print.
-
-    It may have ``OPTIONAL``, the commands that may fail.
-    """
-
-    @property
-    def LRMS(self) -> str: ...  # noqa: N802 - a constant of a module
-
-    @property
-    def COMMANDS(self) -> tuple[tuple[str, ...], ...]: ...  # noqa: N802
-
-    @property
-    def FORMATS(self) -> tuple[Format, ...]: ...  # noqa: N802
-
-    def read(self, texts: Iterable[Text]) -> tuple[Sequence[Node | ClassAd], Sequence[Queue]]: ...
-
-
-_MODULES: Final[tuple[_Reader, ...]] = (
-    gridengine, htcondor, htcondor_ce, lsf, pbs, slurm, torque,
+_READERS: Final = (
+    *gridengine.READERS, *htcondor.READERS, *lsf.READERS, *pbs.READERS, *slurm.READERS,
 )  # fmt: skip
-_SYSTEMS: Final = {module.LRMS: module for module in _MODULES}
+_SYSTEMS: Final = {reader.lrms: reader for reader in _READERS}
 
 
 @attrs.frozen(slots=True)
@@ -74,7 +55,7 @@ def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
     >>> commands("torque")
     (('pbsnodes', '-x'), ('qstat', '-Q', '-f'))
     """
-    return _system(lrms).COMMANDS
+    return _system(lrms).commands
 
 
 def spoken(lrms: str) -> str:
@@ -86,7 +67,7 @@ def spoken(lrms: str) -> str:
     return "; ".join(map(shlex.join, commands(lrms)))
 
 
-def formats(lrms: str) -> tuple[Format, ...]:
+def formats(lrms: str) -> tuple[OutputFormat, ...]:
     """The outputs that the reader of a batch system was tested with, and their versions.
 
     Raises ValueError for an unknown batch system.
@@ -94,7 +75,7 @@ def formats(lrms: str) -> tuple[Format, ...]:
     >>> [known.versions for known in formats("torque") if known.output == "pbsnodes -x"]
     [('2.5', '4.2', '6.1')]
     """
-    return _system(lrms).FORMATS
+    return _system(lrms).formats
 
 
 def ask(argv: Sequence[str]) -> str:
@@ -141,7 +122,7 @@ def describe(lrms: str, ask: Ask = ask) -> Description:
     >>> found.nodes[0].eval("Cpus"), found.queues[0].eval("GlueCEPolicyMaxWallClockTime")
     (4, 1440)
     """
-    optional = getattr(_system(lrms), "OPTIONAL", ())
+    optional = _system(lrms).optional
     outputs = []
     for argv in commands(lrms):
         try:
@@ -159,7 +140,7 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     DescriptionError for output of something else, and for nodes or queues that have no name that
     can be read, or share one.
     """
-    texts = [Text(content, source) for source, content in outputs]
+    texts = [Output(content, source) for source, content in outputs]
     for text in texts:
         if len(text.content) > LIMITS.describe_output:
             raise text.wrong(f"it has more than {LIMITS.describe_output >> 20} million characters")
@@ -181,7 +162,7 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
                     f" {text.skipped[0].message}"
                 )
     known = {queue.name: queue for queue in queues}
-    ads = [node.ad(known) if isinstance(node, Node) else node for node in nodes]
+    ads = [node.ad(known) if isinstance(node, NodeRecord) else node for node in nodes]
     return Description(
         lrms,
         _named(lrms, "node", ads),
@@ -208,7 +189,7 @@ def _named(lrms: str, kind: str, ads: list[ClassAd]) -> tuple[ClassAd, ...]:
     return tuple(ads)
 
 
-def _system(lrms: str) -> _Reader:
+def _system(lrms: str) -> SystemReader:
     if lrms not in _SYSTEMS:
         raise unknown(lrms, describable())
     return _SYSTEMS[lrms]

@@ -17,8 +17,9 @@ from matchmaker.batch.description.records import (
     EVERYBODY,
     NOBODY,
     Access,
-    Node,
-    Queue,
+    NodeRecord,
+    QueueRecord,
+    SystemReader,
     both,
     by_queue,
     greatest,
@@ -28,8 +29,8 @@ from matchmaker.batch.description.records import (
 )
 from matchmaker.batch.description.texts import (
     FactReader,
-    Format,
-    Text,
+    Output,
+    OutputFormat,
     as_xml,
     first,
     limit,
@@ -54,13 +55,13 @@ COMMANDS: Final = (
 
 _VERSIONS: Final = ("8.1.9",)
 FORMATS: Final = (
-    Format("qhost -xml", _VERSIONS, running=_VERSIONS),
-    Format("qhost -F -q -xml", _VERSIONS, running=_VERSIONS),
-    Format("qstat -f -xml", _VERSIONS, running=_VERSIONS),
-    Format("qstat -F -xml", _VERSIONS, running=_VERSIONS),
-    Format("qstat -g c -xml", _VERSIONS, running=_VERSIONS),
-    Format("qconf -sc", _VERSIONS, running=_VERSIONS),
-    Format("qconf -sq", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qhost -xml", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qhost -F -q -xml", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qstat -f -xml", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qstat -F -xml", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qstat -g c -xml", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qconf -sc", _VERSIONS, running=_VERSIONS),
+    OutputFormat("qconf -sq", _VERSIONS, running=_VERSIONS),
 )
 
 _CLOSING: Final = frozenset("adDEosSuC")
@@ -96,7 +97,7 @@ Facts = Mapping[str, str]
 
 
 @attrs.frozen(slots=True)
-class _Limits:
+class _HostLimits:
     """A limit of a queue, by host: ``01:30:00,[node2=01:00:00]``; None where it is unknown.
 
     Which hosts a group such as ``@big`` has is unknown: hosts that are not named have the lowest of
@@ -107,7 +108,7 @@ class _Limits:
     others: int | None = None
 
     @classmethod
-    def of(cls, queue: FactReader, name: str) -> _Limits:
+    def of(cls, queue: FactReader, name: str) -> _HostLimits:
         """Read a limit of a queue's configuration; a part that cannot be read is noted."""
         parts = {
             "": queue.facts[name].partition(",")[0],
@@ -123,7 +124,7 @@ class _Limits:
 
 
 @attrs.frozen(slots=True)
-class _Said:
+class _Outputs:
     """The values in the outputs, by host and by queue."""
 
     hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
@@ -131,9 +132,9 @@ class _Said:
     used: dict[str, FactReader] = attrs.Factory(dict)
     configured: dict[str, dict[str, str]] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
-    limits: dict[tuple[str, str], _Limits] = attrs.Factory(dict)
+    limits: dict[tuple[str, str], _HostLimits] = attrs.Factory(dict)
     booleans: set[str] = attrs.Factory(set)
-    texts: dict[str, Text] = attrs.Factory(dict)
+    texts: dict[str, Output] = attrs.Factory(dict)
 
     def host(self, name: str, facts: Mapping[str, str]) -> FactReader:
         """Facts about a host, to be read."""
@@ -149,13 +150,13 @@ class _Said:
         return self.instances.setdefault(host, {}).setdefault(queue, {})
 
 
-def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     """The execution hosts and cluster queues in some outputs, in any order.
 
     A host has what its queues have: complex values are as often theirs as the host's.
     """
-    said = _Said()
-    configured: list[Text] = []
+    said = _Outputs()
+    configured: list[Output] = []
     for text in texts:
         content = text.content.lstrip()
         if content.startswith(_HEADING):
@@ -168,7 +169,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
                 said.configured[name] = facts
                 named = [each for each in (*_WALL, *_CPU) if each in facts]
                 queue = FactReader(f"queue {name}", facts, text)
-                said.limits.update({(name, each): _Limits.of(queue, each) for each in named})
+                said.limits.update({(name, each): _HostLimits.of(queue, each) for each in named})
                 said.access[name] = both(
                     said.access.get(name, EVERYBODY), _access(name, facts, text)
                 )
@@ -183,7 +184,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     return nodes, [_queue(name, said, behind.get(name, ())) for name in names]
 
 
-def _take(root: Element, said: _Said, text: Text) -> None:
+def _take(root: Element, said: _Outputs, text: Output) -> None:
     """Takes up the output of ``qhost`` or ``qstat``."""
     if root.tag not in ("qhost", "job_info"):
         raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
@@ -223,7 +224,7 @@ _MODEL: Final = ("gpu_model", "gpu_type")
 """Complexes of sites that say what GPUs a host has."""
 
 
-def _node(name: str, said: _Said) -> Node:
+def _node(name: str, said: _Outputs) -> NodeRecord:
     queues = said.instances.get(name, {})
     parts = [said.hosts.get(name, {}), *queues.values()]
     facts = dict(ChainMap({}, *parts))
@@ -241,7 +242,7 @@ def _node(name: str, said: _Said) -> Node:
         state, takes = ",".join(dict.fromkeys(filter(None, states))) or "ok", available
     arch = first(facts, ("arch_string", "arch"))
     gpus = host.value(("gpu", "ngpus"), _count, "a number")
-    return Node(
+    return NodeRecord(
         name=name,
         lrms=LRMS,
         state=state,
@@ -281,7 +282,7 @@ def _count(text: str | None) -> int | None:
     return None if number is None or number < 0 else int(number)
 
 
-def _configured(text: Text) -> dict[str, dict[str, str]]:
+def _configured(text: Output) -> dict[str, dict[str, str]]:
     """The attributes of each queue of ``qconf -sq``; a backslash at the end continues a line."""
     found: dict[str, dict[str, str]] = {}
     facts: dict[str, str] | None = None
@@ -306,7 +307,7 @@ def _configured(text: Text) -> dict[str, dict[str, str]]:
     return found
 
 
-def _access(queue: str, facts: Facts, text: Text) -> Access:
+def _access(queue: str, facts: Facts, text: Output) -> Access:
     """Whom a queue admits. Lists that are lost, or differ between hosts, admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     for name, kind in _LISTS.items():
@@ -320,7 +321,7 @@ def _access(queue: str, facts: Facts, text: Text) -> Access:
     return (lists,) if lists else EVERYBODY
 
 
-def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
+def _queue(name: str, said: _Outputs, mine: Sequence[NodeRecord]) -> QueueRecord:
     facts, used = said.configured.get(name, {}), said.used.get(name)
     hosts = [host for host, queues in said.instances.items() if name in queues]
     instances = [said.of_instance(name, host) for host in hosts]
@@ -332,7 +333,7 @@ def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
         total = sum(_slots(one) or 0 for one in instances)
         free = sum(max(0, (_slots(one) or 0) - _taken(one)) for one in opened)
         running = sum(one.number("slots_used") or 0 for one in instances)
-    return Queue(
+    return QueueRecord(
         name=name,
         lrms=LRMS,
         # A queue takes jobs in any state; it runs none where every instance is closed.
@@ -351,19 +352,21 @@ def _queue(name: str, said: _Said, mine: Sequence[Node]) -> Queue:
     )
 
 
-def _own(said: _Said, queue: str, host: str, names: tuple[str, ...]) -> int | None:
+def _own(said: _Outputs, queue: str, host: str, names: tuple[str, ...]) -> int | None:
     """The limit of a queue on jobs on a host, the least of some; None if unknown."""
     found = []
     for name in names:
         if name in said.instances.get(host, {}).get(queue, {}):
             found.append(said.of_instance(queue, host).time(name))
         else:
-            known = said.limits.get((queue, name), _Limits())
+            known = said.limits.get((queue, name), _HostLimits())
             found.append(known.hosts.get(host, known.others))
     return _least(found)
 
 
-def _lowest(queue: str, said: _Said, mine: Iterable[Node], names: tuple[str, ...]) -> int | None:
+def _lowest(
+    queue: str, said: _Outputs, mine: Iterable[NodeRecord], names: tuple[str, ...]
+) -> int | None:
     """The lowest limit of a queue on any of its hosts."""
     limits = [said.limits[queue, name] for name in names if (queue, name) in said.limits]
     configured = [each for one in limits for each in (one.others, *one.hosts.values())]
@@ -372,3 +375,6 @@ def _lowest(queue: str, said: _Said, mine: Iterable[Node], names: tuple[str, ...
 
 def _least(limits: Iterable[int | None]) -> int | None:
     return min((each for each in limits if each is not None), default=None)
+
+
+READERS: Final = (SystemReader(LRMS, COMMANDS, FORMATS, read),)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.batch.description.records import PRODUCTION, Queue
-from matchmaker.batch.description.texts import Format, Text, as_json, whole
+from matchmaker.batch.description.records import PRODUCTION, QueueRecord, SystemReader
+from matchmaker.batch.description.texts import Output, OutputFormat, as_json, whole
 from matchmaker.classad import UNDEFINED, ClassAd, ParseError, Value, parse_ads, parse_expr
 from matchmaker.classad.formats.json import marked, settled
 from matchmaker.classad.values import is_integer
@@ -22,13 +22,17 @@ from matchmaker.classad.values import is_integer
 LRMS: Final = "htcondor"
 
 COMMANDS: Final = (("condor_status", "-json"), ("condor_status", "-schedd", "-json"))
+_OF_CE: Final = (
+    ("condor_ce_status", "-schedd", "-json"),
+    ("condor_ce_job_router_info", "-config"),
+)
 
 FORMATS: Final = (
-    Format("condor_status -json", ("23.9",), running=("23.9",)),
-    Format("condor_status -long", ("23.9",), running=("23.9",)),
-    Format("condor_status -schedd -json", ("23.9",), running=("23.9",)),
-    Format("condor_status -schedd -long", ("23.9",), running=("23.9",)),
-    Format("condor_ce_job_router_info -config", ("8.8", "23.9"), running=("23.9",)),
+    OutputFormat("condor_status -json", ("23.9",), running=("23.9",)),
+    OutputFormat("condor_status -long", ("23.9",), running=("23.9",)),
+    OutputFormat("condor_status -schedd -json", ("23.9",), running=("23.9",)),
+    OutputFormat("condor_status -schedd -long", ("23.9",), running=("23.9",)),
+    OutputFormat("condor_ce_job_router_info -config", ("8.8", "23.9"), running=("23.9",)),
 )
 
 _OF_HOSTS: Final = {
@@ -52,7 +56,7 @@ _QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*+=?\s*+"([^"\s]+
 """How a route names the queue that it submits to, in its old form and in its new one."""
 
 
-def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
+def read(texts: Iterable[Output]) -> tuple[list[ClassAd], list[QueueRecord]]:
     """The slots and schedds in some outputs, in any order.
 
     Of two that have one name the first is kept. Raises DescriptionError for what is no list of ads.
@@ -86,7 +90,7 @@ def read(texts: Iterable[Text]) -> tuple[list[ClassAd], list[Queue]]:
     ]
 
 
-def _ads(text: Text) -> Iterator[ClassAd]:
+def _ads(text: Output) -> Iterator[ClassAd]:
     """The ads of ``-json`` or ``-long``; one that cannot be read is left out and noted."""
     content = text.content.strip()
     blocks: Iterable[tuple[str, str]]
@@ -116,7 +120,7 @@ def _slot(ad: ClassAd) -> ClassAd:
     return ad
 
 
-def _routes(text: Text) -> list[ClassAd]:
+def _routes(text: Output) -> list[ClassAd]:
     """The routes of a job router, as ads: what each demands of jobs, and where it sends them."""
     found = []
     for block in _ROUTE.split(text.content)[1:]:
@@ -138,9 +142,11 @@ def _routes(text: Text) -> list[ClassAd]:
     return found
 
 
-def _queue(ad: ClassAd, counts: tuple[int | None, int | None], routes: Iterable[ClassAd]) -> Queue:
+def _queue(
+    ad: ClassAd, counts: tuple[int | None, int | None], routes: Iterable[ClassAd]
+) -> QueueRecord:
     total, free = counts
-    return Queue(
+    return QueueRecord(
         name=str(ad.eval("Name")),
         lrms=LRMS,
         status=PRODUCTION,
@@ -174,3 +180,10 @@ def _cpus(slots: Sequence[ClassAd]) -> tuple[int | None, int | None]:
 def _number(ad: ClassAd, name: str) -> int | None:
     value: Any = ad.eval(name)
     return value if is_integer(value) else None
+
+
+READERS: Final = (
+    SystemReader(LRMS, COMMANDS, FORMATS, read),
+    # An HTCondor-CE has schedds and their routes to the batch system behind it, and no nodes.
+    SystemReader("htcondor-ce", _OF_CE, FORMATS[2:], read),
+)

@@ -17,8 +17,9 @@ from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.description.records import (
     NOBODY,
     Access,
-    Node,
-    Queue,
+    NodeRecord,
+    QueueRecord,
+    SystemReader,
     by_queue,
     cpus,
     names_in,
@@ -27,8 +28,8 @@ from matchmaker.batch.description.records import (
 from matchmaker.batch.description.texts import (
     UNLIMITED,
     FactReader,
-    Format,
-    Text,
+    Output,
+    OutputFormat,
     as_object,
     flat,
     has,
@@ -56,10 +57,10 @@ OPTIONAL: Final = frozenset({("bmgroup", "-w")})
 """Fails where there are no groups of hosts."""
 
 FORMATS: Final = (
-    Format("lshosts -o … -json", ("10.1",)),
-    Format("bhosts -o … -json", ("10.1",)),
-    Format("bqueues -o … -json", ("10.1",)),
-    Format("bmgroup -w", ("10.1",)),
+    OutputFormat("lshosts -o … -json", ("10.1",)),
+    OutputFormat("bhosts -o … -json", ("10.1",)),
+    OutputFormat("bqueues -o … -json", ("10.1",)),
+    OutputFormat("bmgroup -w", ("10.1",)),
 )
 
 _OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
@@ -76,12 +77,12 @@ _MINUTES: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*min\b.*)?", re.DOTALL)
 Facts = Mapping[str, str]
 
 
-def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     """The hosts and queues in some outputs, in any order."""
     by_command: dict[str, list[dict[str, str]]] = {"lshosts": [], "bhosts": [], "bqueues": []}
-    of_hosts: dict[str, Text] = {}
+    of_hosts: dict[str, Output] = {}
     groups: dict[str, str] = {}
-    of_queues: list[Text] = []
+    of_queues: list[Output] = []
     for text in texts:
         if text.content.lstrip().startswith(_GROUPS):
             groups.update(_groups(text))
@@ -152,7 +153,7 @@ def _host(record: Facts) -> str:
     return record.get("host_name", record.get("hname", ""))
 
 
-def _check_names(records: Iterable[Facts], text: Text) -> None:
+def _check_names(records: Iterable[Facts], text: Output) -> None:
     """Raises DescriptionError where two hosts of an output have one name.
 
     A width of a column cuts names: two hosts become one then.
@@ -184,7 +185,7 @@ def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
     ]
 
 
-def _groups(text: Text) -> dict[str, str]:
+def _groups(text: Output) -> dict[str, str]:
     """The members of each group, as ``bmgroup`` lists them; administrators are in parentheses."""
     _, *lines = text.content.strip().split("\n")
     rows = (re.sub(r"\([^()]*\)", "", line).split(None, 1) for line in lines)
@@ -199,7 +200,7 @@ class _Hosts:
     groups: Mapping[str, str]
     known: dict[str, frozenset[str]] = attrs.Factory(dict)
 
-    def of(self, listing: str, text: Text, above: tuple[str, ...] = ()) -> frozenset[str]:
+    def of(self, listing: str, text: Output, above: tuple[str, ...] = ()) -> frozenset[str]:
         """The hosts of a queue or a group: names, ``all``, ``others``, and ``~name`` for not.
 
         A name may be followed by a preference, ``wn1+2``, that of a group by a slash. A name that
@@ -229,13 +230,13 @@ class _Hosts:
         return frozenset((self.servers if others else named) - excluded)
 
 
-def _node(host: FactReader, name: str, queues: tuple[str, ...]) -> Node:
+def _node(host: FactReader, name: str, queues: tuple[str, ...]) -> NodeRecord:
     facts = host.facts
     cores, slots, used = (host.number(each) for each in ("ncpus", "max", "njobs"))
     total = slots if slots is not None else cores
     resources = words((facts.get("resources") or "").strip("()").replace(" ", ","))
     state = facts.get("status")
-    return Node(
+    return NodeRecord(
         name=name,
         lrms=LRMS,
         state=state or "unknown",
@@ -254,7 +255,7 @@ def _node(host: FactReader, name: str, queues: tuple[str, ...]) -> Node:
     )
 
 
-def _access(facts: Facts, text: Text) -> Access:
+def _access(facts: Facts, text: Output) -> Access:
     """Whom a queue admits: users and groups of them; those that cannot be read admit nobody."""
     users = re.sub(r"[\s,]+", ",", facts.get("users", "all").strip())
     if users in ("all", "-"):
@@ -270,11 +271,11 @@ def _access(facts: Facts, text: Text) -> Access:
     return ({**lists, **({"DeniedUsers": denied} if denied else {})},)
 
 
-def _queue(queue: FactReader, mine: Sequence[Node], access: Access) -> Queue:
+def _queue(queue: FactReader, mine: Sequence[NodeRecord], access: Access) -> QueueRecord:
     facts = queue.facts
     opened, _, active = facts.get("status", "").partition(":")
     total, free = cpus(mine)
-    return Queue(
+    return QueueRecord(
         name=facts.get("queue_name", ""),
         lrms=LRMS,
         status=status(opened.lower() == "open", active.lower() == "active") if active else None,
@@ -302,3 +303,6 @@ def _seconds(minutes: str) -> int | None:
     found = _MINUTES.fullmatch(minutes.strip())
     number = real(f"{found[1]}.{found[2] or 0}") if found else None
     return None if number is None else int(number * 60)
+
+
+READERS: Final = (SystemReader(LRMS, COMMANDS, FORMATS, read, OPTIONAL),)

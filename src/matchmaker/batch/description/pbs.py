@@ -1,7 +1,9 @@
-"""PBS Pro and OpenPBS: ``pbsnodes -a`` and ``qstat -Q -f``, in JSON or as text.
+"""PBS Pro, OpenPBS and Torque: ``pbsnodes`` and ``qstat -Q -f``.
 
-The shapes are those of the PBS Professional Reference Guide (pbsnodes, qstat, *Vnode Attributes*,
-*Queue Attributes*). Torque, which shares the queues, is in ``torque``.
+The shapes of PBS are those of the PBS Professional Reference Guide (pbsnodes, qstat, *Vnode
+Attributes*, *Queue Attributes*), in JSON or as text; those of Torque, which shares the queues, of
+the TORQUE Administrator Guide (pbsnodes, qstat, *Queue attributes*) and of the ``status`` that its
+``pbs_mom`` reports. Torque prints its nodes as XML or text.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from matchmaker.batch.description.records import (
     NOBODY,
     Access,
     Lists,
-    Node,
-    Queue,
+    NodeRecord,
+    QueueRecord,
+    SystemReader,
     both,
     by_queue,
     cpus,
@@ -29,11 +32,12 @@ from matchmaker.batch.description.records import (
     status,
 )
 from matchmaker.batch.description.texts import (
-    Block,
+    FactBlock,
     FactReader,
-    Format,
-    Text,
+    Output,
+    OutputFormat,
     as_object,
+    as_xml,
     blocks,
     count,
     first,
@@ -53,10 +57,10 @@ COMMANDS: Final = (
 )
 
 FORMATS: Final = (
-    Format("pbsnodes -a -F json", ("22.05",)),
-    Format("pbsnodes -a", ("22.05",)),
-    Format("qstat -Q -f -F json", ("22.05",)),
-    Format("qstat -Q -f", ("22.05",)),
+    OutputFormat("pbsnodes -a -F json", ("22.05",)),
+    OutputFormat("pbsnodes -a", ("22.05",)),
+    OutputFormat("qstat -Q -f -F json", ("22.05",)),
+    OutputFormat("qstat -Q -f", ("22.05",)),
 )
 
 Facts: TypeAlias = Mapping[str, str]
@@ -86,11 +90,11 @@ _ACLS: Final = frozenset(
 _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
-def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     """The vnodes with CPUs, and the queues that jobs are submitted to, in any order."""
     nodes: dict[str, dict[str, str]] = {}
-    told_by: dict[str, Text] = {}
-    found = Queues()
+    told_by: dict[str, Output] = {}
+    found = PbsQueues()
     for text in texts:
         if text.content.lstrip()[:1] in ("{", "["):
             data = as_object(attrs.evolve(text, content=_quoted(text.content)))
@@ -143,7 +147,7 @@ def _quoted(content: str) -> str:
     )
 
 
-def _is_node(name: str, facts: Facts, text: Text) -> bool:
+def _is_node(name: str, facts: Facts, text: Output) -> bool:
     """Whether an entry is a node: it has a state; of an error, the message is noted."""
     if "state" in facts:
         return True
@@ -155,7 +159,7 @@ def _is_node(name: str, facts: Facts, text: Text) -> bool:
     return False
 
 
-def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
+def listed_nodes(text: Output, queues: PbsQueues) -> dict[str, dict[str, str]]:
     """The nodes of an output in text, by name; its queues join ``queues``."""
     nodes: dict[str, dict[str, str]] = {}
     found = blocks(text)
@@ -175,15 +179,15 @@ def listed_nodes(text: Text, queues: Queues) -> dict[str, dict[str, str]]:
     return nodes
 
 
-def _is_stray(block: Block) -> bool:
+def _is_stray(block: FactBlock) -> bool:
     return not block.head.startswith(HEAD) and "state" not in block.facts
 
 
-def _is_cut(block: Block) -> bool:
+def _is_cut(block: FactBlock) -> bool:
     return block.head.startswith(HEAD) and "queue_type" not in block.facts
 
 
-def _named(text: Text, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
+def _named(text: Output, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
     entries = data.get(key, {})
     if not isinstance(entries, dict):
         raise text.wrong(f"{key} should be an object")
@@ -200,7 +204,7 @@ _MODEL: Final = ("gpu_model", "gpu_type", "accelerator_model")
 """Resources of sites, and of Cray, that say what GPUs a node has."""
 
 
-def _node(name: str, facts: Facts, text: Text) -> Node:
+def _node(name: str, facts: Facts, text: Output) -> NodeRecord:
     node = FactReader(f"node {name}", facts, text)
     has = _part(facts, _AVAILABLE)
     states = words(facts.get("state"))
@@ -213,7 +217,7 @@ def _node(name: str, facts: Facts, text: Text) -> Node:
         return read(f"{_ASSIGNED}{resource}") if f"{_ASSIGNED}{resource}" in facts else 0
 
     arch = has.get("arch")
-    return Node(
+    return NodeRecord(
         name=name,
         lrms=LRMS,
         state=facts.get("state", "unknown"),
@@ -241,14 +245,14 @@ def _chunk(queue: Facts) -> list[tuple[str, str]]:
 
 
 @attrs.frozen(slots=True)
-class Queues:
+class PbsQueues:
     """The queues of PBS or Torque: their attributes, and whom each of them admits."""
 
     facts: dict[str, Facts] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
-    texts: dict[str, Text] = attrs.Factory(dict)
+    texts: dict[str, Output] = attrs.Factory(dict)
 
-    def add(self, name: str, facts: Facts, text: Text, damage: str = "") -> None:
+    def add(self, name: str, facts: Facts, text: Output, damage: str = "") -> None:
         """Adds a queue of an output, with a line of it that cannot be read, if there is one."""
         self.facts[name] = facts
         wrong = f"its record is damaged: {damage[:80]}" if damage else ""
@@ -258,8 +262,8 @@ class Queues:
         self.texts[name] = text
 
     def described(
-        self, lrms: str, nodes: Iterable[Node], takes: Callable[[str, str], bool]
-    ) -> tuple[list[Node], list[Queue]]:
+        self, lrms: str, nodes: Iterable[NodeRecord], takes: Callable[[str, str], bool]
+    ) -> tuple[list[NodeRecord], list[QueueRecord]]:
         """The nodes that have CPUs, with their queues, and the queues that take jobs from users.
 
         A routing queue stands for the queues that it hands its jobs to.
@@ -312,7 +316,9 @@ class Queues:
             waiting += new & onward.keys()
         return tuple(each for each in self.facts if each in reached and each not in onward)
 
-    def _queue(self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[Node]) -> Queue:
+    def _queue(
+        self, name: str, lrms: str, ends: Sequence[str], mine: Sequence[NodeRecord]
+    ) -> QueueRecord:
         facts = self.facts[name]
         queue = self._record(name)
         # Jobs in queues that nobody submits to came from here.
@@ -325,7 +331,7 @@ class Queues:
             if not ends:
                 self.texts[name].note(f"queue {name} admits nobody: no destination of it is known")
         total, free = cpus(mine)
-        return Queue(
+        return QueueRecord(
             name=name,
             lrms=lrms,
             status=status(_is_true(facts.get("enabled")), runs and _is_true(facts.get("started"))),
@@ -358,7 +364,7 @@ class Queues:
         return None if None in others else max((each or 0 for each in others), default=None)
 
 
-def _access(name: str, facts: Facts, text: Text, wrong: str = "") -> Access:
+def _access(name: str, facts: Facts, text: Output, wrong: str = "") -> Access:
     """Whom a queue admits, by its lists of users and groups; one that is empty names nobody.
 
     Nobody where something is ``wrong``, or a fact on access is.
@@ -447,3 +453,95 @@ def _limit(queue: FactReader, *names: str) -> int | None:
 
 def _is_true(text: str | None) -> bool:
     return (text or "").lower() in _TRUE
+
+
+# --- Torque ---------------------------------------------------------------------------------------
+
+_TORQUE_COMMANDS: Final = (("pbsnodes", "-x"), ("qstat", "-Q", "-f"))
+
+_TORQUE_FORMATS: Final = (
+    OutputFormat("pbsnodes -x", ("2.5", "4.2", "6.1")),
+    OutputFormat("pbsnodes -a", ("2.5", "6.1")),
+    OutputFormat("qstat -Q -f", ("2.5", "6.1")),
+)
+
+
+def read_torque(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
+    """The nodes, and the queues that jobs are submitted to, in some outputs, in any order.
+
+    A property that a queue's ``resources_default.neednodes`` names binds the nodes that have it to
+    the queue; where a queue names none, it has all.
+    """
+    nodes: list[NodeRecord] = []
+    queues = PbsQueues()
+    for text in texts:
+        if text.content.lstrip().startswith("<"):
+            root = as_xml(text)
+            if root.tag != "Data":
+                raise text.wrong(f"<Data> was expected, not <{root.tag}>")
+            nodes += (
+                _torque_node({part.tag: (part.text or "").strip() for part in entry}, text)
+                for entry in root.iter("Node")
+            )
+        else:
+            listed = listed_nodes(text, queues)
+            nodes += (_torque_node({"name": name, **facts}, text) for name, facts in listed.items())
+    features = {node.name: node.features for node in nodes}
+
+    def takes(queue: str, node: str) -> bool:
+        needed = queues.facts[queue].get("resources_default.neednodes", node)
+        return needed in (node, *features[node])
+
+    return queues.described("torque", nodes, takes)
+
+
+def _torque_node(facts: Mapping[str, str], text: Output) -> NodeRecord:
+    node = FactReader(f"node {facts.get('name', '')}", facts, text)
+    status = {
+        name.strip(): value.strip()
+        for name, _, value in (part.partition("=") for part in facts.get("status", "").split(","))
+        if name.strip()
+    }
+    states = words(facts.get("state"))
+    reported = FactReader(f"{node.place}: status", status, text)
+    cpus, gpus = node.number("np"), node.number("gpus")
+    # One entry a processor in use, `0/123.server`, or since version 5 ranges: `0-3/123.server`.
+    used = sum(_processors(job.partition("/")[0]) for job in words(facts.get("jobs")))
+    memory = reported.size("physmem")
+    return NodeRecord(
+        name=facts.get("name", ""),
+        lrms="torque",
+        state=facts.get("state", "unknown"),
+        available=bool(states) and AVAILABLE.issuperset(states),
+        cpus=cpus,
+        free_cpus=less(cpus, used),
+        memory=memory,
+        # What is available, and the total, count swap, all of which may be what is free.
+        free_memory=less(reported.size("availmem"), less(reported.size("totmem"), memory)),
+        gpus=gpus,
+        system=status.get("opsys"),
+        arch=platform((status.get("uname") or "").rpartition(" ")[2]),
+        load=reported.load("loadave"),
+        features=words(facts.get("properties")),
+        native={
+            **{name: text for name, text in facts.items() if name != "status"},
+            **{f"status.{name}": text for name, text in status.items()},
+        },
+    )
+
+
+def _processors(places: str) -> int:
+    """How many processors a part of a list of jobs stands for.
+
+    >>> _processors("0"), _processors("0-3"), _processors("x")
+    (1, 4, 1)
+    """
+    first, _, last = places.partition("-")
+    begin, end = whole(first), whole(last or first)
+    return 1 if begin is None or end is None or not 0 <= end - begin < 1 << 16 else end - begin + 1
+
+
+READERS: Final = (
+    SystemReader(LRMS, COMMANDS, FORMATS, read),
+    SystemReader("torque", _TORQUE_COMMANDS, _TORQUE_FORMATS, read_torque),
+)

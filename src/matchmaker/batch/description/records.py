@@ -11,13 +11,13 @@ might be anybody's, so that they admit nobody.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.batch.description.texts import UNLIMITED
+from matchmaker.batch.description.texts import UNLIMITED, Output, OutputFormat
 from matchmaker.classad import ClassAd
 
 Lists: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -106,7 +106,7 @@ _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Node:
+class NodeRecord:
     """A worker node.
 
     Attributes:
@@ -143,14 +143,14 @@ class Node:
     queues: tuple[str, ...] = ()
     native: Mapping[str, str] = attrs.Factory(dict)
 
-    def ad(self, of_queues: Mapping[str, Queue] = MappingProxyType({})) -> ClassAd:
+    def ad(self, of_queues: Mapping[str, QueueRecord] = MappingProxyType({})) -> ClassAd:
         """The node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
 
         ``Disk`` is in kibibytes, as in HTCondor; ``GlueHostProcessorLoadLast1Min`` in hundredths.
         ``GPUModel`` is a text, or a list on a node with several models; ``GPUModels`` counts each.
         ``QueueAds`` has the policy of each queue of the node that is among ``of_queues``.
 
-        >>> node = Node(name="wn1", lrms="slurm", state="IDLE", available=True, cpus=4, disk=2)
+        >>> node = NodeRecord(name="n", lrms="slurm", state="IDLE", available=True, cpus=4, disk=2)
         >>> ad = node.ad()
         >>> ad.eval("Cpus"), ad.eval("GlueHostArchitectureSMPSize"), ad.eval("Disk")
         (4, 4, 2048)
@@ -192,7 +192,7 @@ class Node:
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Queue:
+class QueueRecord:
     """A queue, or what the batch system calls so: a partition, a cluster queue, a schedd.
 
     Attributes:
@@ -231,7 +231,7 @@ class Queue:
         A queue that does not admit everybody has ``LocalAccess``, and the rule of GLUE that denies
         everybody, until somebody says which organisations its names stand for.
 
-        >>> queue = Queue(name="long", lrms="pbspro", status=PRODUCTION, max_wall=7200, running=3)
+        >>> queue = QueueRecord(name="q", lrms="x", status=PRODUCTION, max_wall=7200, running=3)
         >>> ad = queue.ad()
         >>> ad.eval("GlueCEPolicyMaxWallClockTime"), ad.eval("GlueCEStateStatus")
         (120, 'Production')
@@ -270,12 +270,28 @@ class Queue:
     def policy(self) -> ClassAd:
         """Return the queue's limits as an ad, which the ads of its nodes repeat.
 
-        >>> queue = Queue(name="long", lrms="slurm", status=PRODUCTION, max_wall=7200)
+        >>> queue = QueueRecord(name="long", lrms="slurm", status=PRODUCTION, max_wall=7200)
         >>> print(queue.policy())
         [ Name = "long"; GlueCEStateStatus = "Production"; GlueCEPolicyMaxWallClockTime = 120 ]
         """
         ad = self.ad()
         return ClassAd({name: ad.eval(name) for name in POLICY if name in ad})
+
+
+@attrs.frozen(slots=True)
+class SystemReader:
+    """The commands that describe a batch system, and a reader of their outputs, in any order.
+
+    Attributes:
+        formats: the outputs that the reader was tested with.
+        optional: the commands that may fail.
+    """
+
+    lrms: str
+    commands: tuple[tuple[str, ...], ...]
+    formats: tuple[OutputFormat, ...]
+    read: Callable[[Iterable[Output]], tuple[Sequence[NodeRecord | ClassAd], Sequence[QueueRecord]]]
+    optional: frozenset[tuple[str, ...]] = frozenset()
 
 
 POLICY: Final = (
@@ -295,26 +311,26 @@ def greatest(limits: Iterable[int | None]) -> int | None:
     return None if None in found else max((n for n in found if n is not None), default=None)
 
 
-def by_queue(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+def by_queue(nodes: Iterable[NodeRecord]) -> dict[str, list[NodeRecord]]:
     """Nodes by the queues that may send jobs to them.
 
-    >>> node = Node(name="n", lrms="x", state="", available=True, queues=("a", "b", "a"))
+    >>> node = NodeRecord(name="n", lrms="x", state="", available=True, queues=("a", "b", "a"))
     >>> {queue: len(nodes) for queue, nodes in by_queue([node]).items()}
     {'a': 1, 'b': 1}
     """
-    made: dict[str, list[Node]] = {}
+    made: dict[str, list[NodeRecord]] = {}
     for node in nodes:
         for queue in dict.fromkeys(node.queues):
             made.setdefault(queue, []).append(node)
     return made
 
 
-def cpus(mine: Sequence[Node]) -> tuple[int | None, int | None]:
+def cpus(mine: Sequence[NodeRecord]) -> tuple[int | None, int | None]:
     """The CPUs of a queue's nodes: all, and the free ones of those that take jobs.
 
     None where it has no nodes.
 
-    >>> nodes = [Node(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3)
+    >>> nodes = [NodeRecord(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3)
     ...          for n in "pq"]
     >>> cpus(nodes), cpus([])
     ((8, 3), (None, None))

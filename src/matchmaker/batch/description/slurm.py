@@ -24,8 +24,9 @@ from matchmaker.batch.description.records import (
     PRODUCTION,
     QUEUEING,
     Access,
-    Node,
-    Queue,
+    NodeRecord,
+    QueueRecord,
+    SystemReader,
     by_queue,
     cpus,
     greatest,
@@ -34,8 +35,8 @@ from matchmaker.batch.description.records import (
 from matchmaker.batch.description.texts import (
     UNLIMITED,
     FactReader,
-    Format,
-    Text,
+    Output,
+    OutputFormat,
     as_json,
     count,
     first,
@@ -78,7 +79,7 @@ _OF_NODES: Final = frozenset({"cpus", "real_memory", "sockets", "state", "hostna
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
 
 
-def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
+def records(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
     """The nodes, partitions and jobs of an output; an empty job where there are none.
 
     Nodes and partitions of ``sinfo`` are called so: other outputs say more of them.
@@ -111,7 +112,7 @@ def records(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
         text.check_end(kind, alike[kind], least=2)
 
 
-def _of_json(text: Text) -> Iterator[tuple[str, dict[str, str]]]:
+def _of_json(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
     data = as_json(text)
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         data = [data]  # Slurm-web's answer about one node
@@ -155,7 +156,9 @@ def _kind(entry: Any) -> str | None:
     return "node" if _OF_NODES & entry.keys() else None
 
 
-def _entry(kind: str, entry: Mapping[str, Any], text: Text) -> Iterator[tuple[str, dict[str, str]]]:
+def _entry(
+    kind: str, entry: Mapping[str, Any], text: Output
+) -> Iterator[tuple[str, dict[str, str]]]:
     if kind == "partition":
         yield kind, _partition(entry)
     else:
@@ -163,7 +166,7 @@ def _entry(kind: str, entry: Mapping[str, Any], text: Text) -> Iterator[tuple[st
 
 
 def _of_sinfo(
-    entries: Iterable[Mapping[str, Any]], text: Text
+    entries: Iterable[Mapping[str, Any]], text: Output
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """The nodes and partitions of ``sinfo --json``: an entry for nodes that are in one state.
 
@@ -296,16 +299,16 @@ COMMANDS: Final = (
 
 _OF_JSON: Final = tuple(f"0.0.{minor}" for minor in range(37, 46))
 FORMATS: Final = (
-    Format("scontrol show node", ("14.03", "22.05", "25.11"), running=("22.05",)),
-    Format("scontrol show partition", ("14.03", "22.05", "25.11"), running=("22.05",)),
-    Format("nodes in JSON", _OF_JSON, running=_OF_JSON[:2]),
-    Format("partitions in JSON", _OF_JSON, running=_OF_JSON[:2]),
-    Format("jobs in JSON", _OF_JSON, running=_OF_JSON[:2]),
-    Format("sinfo --json", _OF_JSON[2:]),
-    Format("sinfo --Node --json", _OF_JSON[2:]),
-    Format("nodes in JSON, as a list", _OF_JSON),
-    Format("partitions in JSON, as a list", _OF_JSON),
-    Format(f"squeue --format={JOB!r}", ("22.05",), running=("22.05",)),
+    OutputFormat("scontrol show node", ("14.03", "22.05", "25.11"), running=("22.05",)),
+    OutputFormat("scontrol show partition", ("14.03", "22.05", "25.11"), running=("22.05",)),
+    OutputFormat("nodes in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    OutputFormat("partitions in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    OutputFormat("jobs in JSON", _OF_JSON, running=_OF_JSON[:2]),
+    OutputFormat("sinfo --json", _OF_JSON[2:]),
+    OutputFormat("sinfo --Node --json", _OF_JSON[2:]),
+    OutputFormat("nodes in JSON, as a list", _OF_JSON),
+    OutputFormat("partitions in JSON, as a list", _OF_JSON),
+    OutputFormat(f"squeue --format={JOB!r}", ("22.05",), running=("22.05",)),
 )
 
 _NODE: Final = {
@@ -399,12 +402,12 @@ _COUNTED: Final = {
 Facts = Mapping[str, str]
 
 
-def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
+def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     """The nodes and partitions in some outputs, in any order.
 
     Those of ``sinfo --json`` count where no other output has them.
     """
-    found: dict[str, list[tuple[Facts, Text]]] = {}
+    found: dict[str, list[tuple[Facts, Output]]] = {}
     jobs: list[Facts] | None = None
     for text in texts:
         for kind, facts in records(text):
@@ -421,7 +424,7 @@ def read(texts: Iterable[Text]) -> tuple[list[Node], list[Queue]]:
     return _described(nodes, partitions, jobs)
 
 
-_Records = list[tuple[Facts, Text]]
+_Records = list[tuple[Facts, Output]]
 
 
 def _joined(found: Mapping[str, _Records], kind: str) -> tuple[_Records, _Records]:
@@ -457,7 +460,7 @@ def _note_sinfo(nodes: _Records) -> None:
 
 def _described(
     nodes: _Records, partitions: _Records, jobs: list[Facts] | None
-) -> tuple[list[Node], list[Queue]]:
+) -> tuple[list[NodeRecord], list[QueueRecord]]:
     counts = None if jobs is None else _counted(jobs)
     of_partitions = [facts for facts, _ in partitions]
     found = [_node(facts, text, of_partitions) for facts, text in nodes]
@@ -473,7 +476,7 @@ def _name(facts: Facts) -> str:
     return first(facts, ("NodeName", "PartitionName", "name")) or ""
 
 
-def _node(facts: Facts, text: Text, partitions: Iterable[Facts]) -> Node:
+def _node(facts: Facts, text: Output, partitions: Iterable[Facts]) -> NodeRecord:
     def said(name: str) -> str | None:
         return first(facts, _NODE[name])
 
@@ -503,7 +506,7 @@ def _node(facts: Facts, text: Text, partitions: Iterable[Facts]) -> Node:
     all_gpus = _known(gpus("gres"), _gpus_of(configured))
     used_gpus = _known(gpus("used gres"), in_use.number("gres/gpu"))
     hundredths = number("hundredths of load")
-    return Node(
+    return NodeRecord(
         name=name,
         lrms=LRMS,
         state="+".join(states) if "state" in facts else said("state") or "UNKNOWN",
@@ -542,7 +545,7 @@ def _offered_cpus(node: FactReader) -> int | None:
     >>> facts = {"CPUTot": "16", "Sockets": "2", "CoresPerSocket": "4", "ThreadsPerCore": "2"}
     >>> for more in ({"CoreSpecCount": "2"}, {"CPUSpecList": "0,8-9"}, {"CPUTot": "8",
     ...              "CoreSpecCount": "2"}, {"CPUSpecList": "some"}):
-    ...     _offered_cpus(FactReader("node n", facts | more, Text("", "x")))
+    ...     _offered_cpus(FactReader("node n", facts | more, Output("", "x")))
     12
     12
     6
@@ -653,7 +656,7 @@ def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tup
     return tuple(_name(one) for one in partitions if has(first(one, _PARTITION["nodes"]), node))
 
 
-def _access(facts: Facts, text: Text) -> Access:
+def _access(facts: Facts, text: Output) -> Access:
     """Whom a partition admits. Lists that are lost, unreadable or not known admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     wrong = ""
@@ -755,7 +758,9 @@ def _tasks(text: str) -> int | None:
     return found
 
 
-def _queue(facts: Facts, text: Text, mine: Sequence[Node], counts: _Counts | None) -> Queue:
+def _queue(
+    facts: Facts, text: Output, mine: Sequence[NodeRecord], counts: _Counts | None
+) -> QueueRecord:
     name = _name(facts)
     partition = FactReader(f"partition {name}", facts, text)
 
@@ -783,7 +788,7 @@ def _queue(facts: Facts, text: Text, mine: Sequence[Node], counts: _Counts | Non
     if not of_node and not of_cpu:
         either = partition.value(_PARTITION["memory"], _most_of_either, "a whole number of MB")
         of_node, of_cpu = either or (None, None)
-    return Queue(
+    return QueueRecord(
         name=name,
         lrms=LRMS,
         status=None if state is None else _STATUS.get(state.upper(), CLOSED),
@@ -826,3 +831,6 @@ def _most_of_either(text: str) -> tuple[int, int] | None:
         return 0, max(0, int(text) + _OF_CPU)
     number = _limit_of_job(text)
     return None if number is None else (number, 0)
+
+
+READERS: Final = (SystemReader(LRMS, COMMANDS, FORMATS, read),)

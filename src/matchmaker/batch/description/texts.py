@@ -238,7 +238,7 @@ class DescriptionError(ValueError):
 
 
 @attrs.frozen(slots=True)
-class Format:
+class OutputFormat:
     """An output of a batch system that a reader was tested with.
 
     Attributes:
@@ -262,7 +262,7 @@ class _Oddity:
 
 
 @attrs.frozen(slots=True)
-class Text:
+class Output:
     """An output, the name of its file or command, and notes on the parts left out."""
 
     content: str
@@ -324,7 +324,7 @@ class FactReader:
 
     place: str
     facts: Mapping[str, str]
-    text: Text
+    text: Output
 
     def value(
         self,
@@ -361,7 +361,7 @@ class FactReader:
 
 
 @attrs.frozen(slots=True)
-class Block:
+class FactBlock:
     """The facts below a head, and the lines that may be of another block or of a lost fact."""
 
     head: str
@@ -369,18 +369,18 @@ class Block:
     damage: list[str] = attrs.Factory(list)
 
 
-def blocks(text: Text) -> list[Block]:
+def blocks(text: Output) -> list[FactBlock]:
     r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
 
     A tab begins a line that continues a value. A line that is neither is left out and noted. It
     damages its block, as does a name that comes again, of which the first one counts, a line with
     two facts, and one whose name is no word.
 
-    >>> blocks(Text("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
-    [Block(head='Queue: q', facts={'a': '1,2'}, damage=[]),
-     Block(head='n1', facts={'b': '2'}, damage=['b = 3'])]
+    >>> blocks(Output("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
+    [FactBlock(head='Queue: q', facts={'a': '1,2'}, damage=[]),
+     FactBlock(head='n1', facts={'b': '2'}, damage=['b = 3'])]
     """
-    found: list[Block] = []
+    found: list[FactBlock] = []
     name = ""
     parts: list[str] = []  # of the last value
 
@@ -391,7 +391,7 @@ def blocks(text: Text) -> list[Block]:
     for line in text.content.split("\n"):
         if _HEAD.fullmatch(line):
             end()
-            found.append(Block(line.strip()))
+            found.append(FactBlock(line.strip()))
             name = ""
         elif line.startswith("\t") and name:
             parts.append(line.strip())
@@ -414,10 +414,10 @@ _EARLY_ENDS: Final = (3, 5)
 """XML_ERROR_NO_ELEMENTS and XML_ERROR_UNCLOSED_TOKEN of expat."""
 
 
-def as_object(text: Text) -> dict[str, Any]:
+def as_object(text: Output) -> dict[str, Any]:
     """The JSON object that an output is. Raises DescriptionError for anything else.
 
-    >>> as_object(Text('{"a": 1}', "x"))
+    >>> as_object(Output('{"a": 1}', "x"))
     {'a': 1}
     """
     data = as_json(text)
@@ -426,16 +426,16 @@ def as_object(text: Text) -> dict[str, Any]:
     return data
 
 
-def as_json(text: Text, constant: Callable[[str], Any] = str) -> Any:
+def as_json(text: Output, constant: Callable[[str], Any] = str) -> Any:
     """The JSON that an output is. Raises DescriptionError for anything else.
 
     Also for an object with two different values of one name: either may be a restriction. ``NaN``
     and ``Infinity``, which JSON lacks, are what ``constant`` makes of them: texts, so that they are
     noted where a number should be.
 
-    >>> as_json(Text('{"a": 1, "b": 2, "a": 1}', "x"))
+    >>> as_json(Output('{"a": 1, "b": 2, "a": 1}', "x"))
     {'a': 1, 'b': 2}
-    >>> as_json(Text('{"a": 1, "b": 2, "a": 3}', "x"))
+    >>> as_json(Output('{"a": 1, "b": 2, "a": 3}', "x"))
     Traceback (most recent call last):
     ...
     matchmaker.batch.description.texts.DescriptionError: x: 'a' has two values in one object
@@ -460,7 +460,7 @@ def as_json(text: Text, constant: Callable[[str], Any] = str) -> Any:
         raise text.wrong("the JSON nests too deep") from None
 
 
-def listed(text: Text, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+def listed(text: Output, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     """The objects in the list of a name, of which there may be none; other things are left out."""
     found = data.get(name, [])
     if isinstance(found, dict):
@@ -532,7 +532,7 @@ def _plain(value: Any, depth: int = 0) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def as_xml(text: Text) -> Element:
+def as_xml(text: Output) -> Element:
     """The root element of an output in XML. Raises DescriptionError for anything else.
 
     A document type is refused, and with it every entity that could swell or fetch.

@@ -21,8 +21,8 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoFlagsError, NoHostError, NoTermError
 from matchmaker.batch.flags.terms import (
+    FlagTerm,
     Group,
-    Term,
     assignments,
     clash,
     meaning,
@@ -50,7 +50,7 @@ from matchmaker.reduction.domains import (
 
 
 @attrs.frozen(slots=True)
-class Clause:
+class HostClause:
     """A clause of a condition, and its bounds: it is true of the hosts in one of their boxes."""
 
     expression: Expr
@@ -72,7 +72,7 @@ class Dropped:
 
 def clauses_of(
     condition: Expr, universe: Callable[[str], Domain] = everything
-) -> tuple[Clause, ...]:
+) -> tuple[HostClause, ...]:
     """The clauses of a condition, with bounds among the values that hosts may have.
 
     ``universe`` gives these values for the folded name of an attribute.
@@ -82,7 +82,9 @@ def clauses_of(
     ['other.A > 5', 'other.B']
     """
     return tuple(
-        Clause(each, bounds(each, universe)) for each in conjuncts(condition) if each is not TRUE
+        HostClause(each, bounds(each, universe))
+        for each in conjuncts(condition)
+        if each is not TRUE
     )
 
 
@@ -92,10 +94,10 @@ def is_possible(condition: Expr) -> bool:
 
 
 def unproven(
-    clauses: Iterable[Clause],
+    clauses: Iterable[HostClause],
     certain: Iterable[Box],
     chosen: MappingType[Expr, Sequence[Sequence[Box]]],
-) -> list[Clause]:
+) -> list[HostClause]:
     """The clauses that may be untrue of a host that flags admit.
 
     A clause counts as carried only if the meaning of the flags implies it, no matter how they were
@@ -117,7 +119,7 @@ def unproven(
     if base is None:
         return []
 
-    def is_carried(clause: Clause) -> bool:
+    def is_carried(clause: HostClause) -> bool:
         return _implies(base, clause) or any(
             all(
                 met is None or _implies(met, clause)
@@ -129,7 +131,7 @@ def unproven(
     return [clause for clause in clauses if not is_carried(clause)]
 
 
-def _implies(box: Box, clause: Clause) -> bool:
+def _implies(box: Box, clause: HostClause) -> bool:
     return any(box.within(each) for each in clause.boxes)
 
 
@@ -178,7 +180,7 @@ OPEN: Final = "only a comparison of one host attribute with a constant has a fla
 
 
 @attrs.frozen(slots=True)
-class Chosen:
+class ChosenTerms:
     """The terms for a condition, and what is known about them.
 
     Attributes:
@@ -191,7 +193,7 @@ class Chosen:
         trusted: the bounds that the site's own code takes care of.
     """
 
-    clauses: tuple[Clause, ...]
+    clauses: tuple[HostClause, ...]
     groups: tuple[Group, ...]
     common: Box
     sources: MappingType[Expr, tuple[Group, ...]]
@@ -220,7 +222,7 @@ def choose(
     sure: bool = False,
     called: Collection[str] = (),
     taken: Options | None = None,
-) -> Chosen:
+) -> ChosenTerms:
     """Chooses terms for a condition.
 
     Args:
@@ -235,7 +237,7 @@ def choose(
         NoFlagsError: ``sure`` terms are wanted, and there are none for a clause.
     """
     clauses = clauses_of(condition, partial(_universe, table))
-    parts = [Part(clause.expression, list(clause.boxes)) for clause in clauses]
+    parts = [Alternatives(clause.expression, list(clause.boxes)) for clause in clauses]
     common, settled = settle(parts)
     spelled = (item for clause in clauses[::-1] for item in clause.bounds.names.items())
     task = _Task(table, dict(spelled), frozenset(called), sure)
@@ -249,7 +251,7 @@ def choose(
     for part in parts:
         if len(part.boxes) > 1:
             found = _with_alternatives(task, found, part)
-    return Chosen(
+    return ChosenTerms(
         clauses, tuple(found.groups), common, found.sources, found.reasons, found.narrowed
     )
 
@@ -315,7 +317,7 @@ def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
     )
 
 
-def _with_common(task: _Task, found: _Found, common: Box, parts: list[Part]) -> _Found:
+def _with_common(task: _Task, found: _Found, common: Box, parts: list[Alternatives]) -> _Found:
     """Adds terms for the common bounds of clauses of one alternative."""
     concerned: dict[_Demand, list[Expr]] = {}
     for part in parts:
@@ -341,7 +343,7 @@ def _with_common(task: _Task, found: _Found, common: Box, parts: list[Part]) -> 
     return found
 
 
-def _with_alternatives(task: _Task, found: _Found, part: Part) -> _Found:
+def _with_alternatives(task: _Task, found: _Found, part: Alternatives) -> _Found:
     """Adds terms for a clause of several alternatives."""
     try:
         groups, loss = _joined(task, part.boxes)
@@ -425,7 +427,7 @@ def _translated(task: _Task, box: Box) -> _Translation:
 
 def _joined(task: _Task, boxes: list[Box]) -> _Translation:
     """All alternatives as one group, after the terms that all have in common."""
-    several: list[tuple[Term, ...]] = []
+    several: list[tuple[FlagTerm, ...]] = []
     lost = ""
     for box in boxes:
         groups, loss = _translated(task, box)
@@ -457,7 +459,7 @@ def _joined(task: _Task, boxes: list[Box]) -> _Translation:
     return [*common, tuple(shortest)], lost
 
 
-def _with_one(task: _Task, found: _Found, part: Part, reason: str) -> _Found:
+def _with_one(task: _Task, found: _Found, part: Alternatives, reason: str) -> _Found:
     """Adds terms for the alternatives that can be joined, or else for one of them."""
 
     def can_add(boxes: list[Box]) -> bool:
@@ -494,21 +496,21 @@ def _subject(demand: _Demand) -> str:
 
 
 @attrs.define(slots=True, eq=False)
-class Part:
+class Alternatives:
     """A clause with its alternatives; those that other clauses rule out are removed."""
 
     clause: Expr
     boxes: list[Box]
 
 
-def settle(parts: list[Part]) -> tuple[Box, list[Part]]:
+def settle(parts: list[Alternatives]) -> tuple[Box, list[Alternatives]]:
     """The bounds of all clauses of one alternative together, and these clauses.
 
     Removes alternatives that those bounds rule out. A clause left without any is true of no host
     whose values are as in the mapping; other hosts may still satisfy the requirement.
     """
     common = Box()
-    settled: list[Part] = []
+    settled: list[Alternatives] = []
     several = [part for part in parts if part.boxes]
     for _ in range(LIMITS.rounds):
         for part in several if settled else ():
@@ -529,7 +531,7 @@ def settle(parts: list[Part]) -> tuple[Box, list[Part]]:
     return common, settled
 
 
-def _check_possible(parts: list[Part], contrary: Part) -> None:
+def _check_possible(parts: list[Alternatives], contrary: Alternatives) -> None:
     """Raises NoHostError if no values satisfy all clauses, not even values beyond the mapping."""
     if not is_possible(conjunction([part.clause for part in parts])):
         raise NoHostError(

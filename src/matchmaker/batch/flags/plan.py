@@ -14,13 +14,13 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoFlagsError, TooManyError
-from matchmaker.batch.flags.choose import Chosen, Dropped, Options, choose, shown
+from matchmaker.batch.flags.choose import ChosenTerms, Dropped, Options, choose, shown
 from matchmaker.batch.flags.inventory import Certificate, Inventory, NodeClass
 from matchmaker.batch.flags.render import Flag, expressed, unwritten, written
 from matchmaker.batch.flags.requests import PROCESSORS, Requested
-from matchmaker.batch.flags.terms import Group, Term, admits, clash
+from matchmaker.batch.flags.terms import FlagTerm, Group, admits, clash
 from matchmaker.batch.mapping import FEATURES, Mapping
-from matchmaker.batch.site_code import Answers, answers
+from matchmaker.batch.site_code import SiteAnswers, answers
 from matchmaker.batch.templates import HOST_SIGNS, assigned, safe
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE
@@ -123,7 +123,9 @@ def plan(
     )
 
 
-def _expressed(chosen: Chosen, requested: Requested, table: Mapping) -> tuple[Chosen, Requested]:
+def _expressed(
+    chosen: ChosenTerms, requested: Requested, table: Mapping
+) -> tuple[ChosenTerms, Requested]:
     """Drops terms and requests in slots of ``[flags]`` for which no form is complete."""
     groups, carried = expressed(chosen.groups, requested, table)
     lost = {
@@ -142,7 +144,7 @@ def _expressed(chosen: Chosen, requested: Requested, table: Mapping) -> tuple[Ch
     return attrs.evolve(chosen, groups=tuple(groups), reasons={**unsaid, **chosen.reasons}), carried
 
 
-def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
+def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
     """Trusts the site's own code for the attributes that it carries."""
     if not (answered.carried or answered.refused):
         return chosen
@@ -160,7 +162,7 @@ def _with_answers(chosen: Chosen, answered: Answers) -> Chosen:
     )
 
 
-def _writable(chosen: Chosen, table: Mapping, requested: Requested) -> Chosen:
+def _writable(chosen: ChosenTerms, table: Mapping, requested: Requested) -> ChosenTerms:
     """Drops alternatives that the language of the batch system cannot write."""
     if all(len(group) == 1 for group in chosen.groups):
         return chosen
@@ -246,7 +248,7 @@ def _narrowed(groups: list[Group], nodes: Inventory, plan: FlagPlan) -> list[Gro
     return found
 
 
-def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
+def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[FlagTerm]:
     """All terms that every node of some classes has."""
     for rule in table.rules.values():
         values = [each.value(rule.attribute) for each in accepted]
@@ -256,7 +258,7 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
                 continue
             for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
                 number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
-                term = Term(rule, kind, number)
+                term = FlagTerm(rule, kind, number)
                 if term.template and (kind == "max" or number > 0):
                     yield term
         else:
@@ -264,7 +266,8 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[Term]:
                 term
                 for name in rule.named
                 if all(
-                    (term := Term(rule, "name", names=(name,))).admits(v) is True for v in values
+                    (term := FlagTerm(rule, "name", names=(name,))).admits(v) is True
+                    for v in values
                 )
             )
 

@@ -12,9 +12,9 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import MappingError, TooManyError
 from matchmaker.batch.flags.choose import Dropped
-from matchmaker.batch.flags.requests import QUEUE, Item, Requested
-from matchmaker.batch.flags.terms import Group, Term
-from matchmaker.batch.mapping import FEATURES, Mapping, Syntax, chosen
+from matchmaker.batch.flags.requests import QUEUE, Requested, RequestItem
+from matchmaker.batch.flags.terms import FlagTerm, Group
+from matchmaker.batch.mapping import FEATURES, Mapping, TermSyntax, chosen
 from matchmaker.batch.templates import assigned, fill, filled, slot_of
 
 Flag: TypeAlias = tuple[str, ...]
@@ -24,7 +24,7 @@ _DIVIDED: Final = "it is a share of each processor, and no flag asks for the pro
 
 
 @attrs.frozen(slots=True)
-class Written:
+class WrittenFlags:
     """The flags for terms and requests, and lines of the job script that are no directives."""
 
     flags: list[Flag]
@@ -97,7 +97,7 @@ def expressed(
 
 def _carriers(
     groups: list[Group], requested: Requested, table: Mapping, *, by_name: bool
-) -> tuple[Callable[[Group], bool], Callable[[Item], bool]]:
+) -> tuple[Callable[[Group], bool], Callable[[RequestItem], bool]]:
     """Whether the forms that are chosen for groups and requests carry one of either."""
     found = _filled(groups, requested)
     named = [term for group in found.terms for terms in group for term in terms]
@@ -114,7 +114,7 @@ def _carriers(
     def is_carried(group: Group) -> bool:
         return {_slot(term.template, table) for terms in group for term in terms} <= {"", *carried}
 
-    def has_flag(item: Item) -> bool:
+    def has_flag(item: RequestItem) -> bool:
         slot = _slot(item.template, table)
         among = needed if item.bare else shown if isinstance(item.value, str) else carried
         return not slot or slot in among or is_said(slot, item.value)
@@ -148,7 +148,7 @@ def unwritten(slot: str) -> str:
 
 def written(
     groups: Iterable[Group], requested: Requested, table: Mapping, hosts: Sequence[str] = ()
-) -> Written:
+) -> WrittenFlags:
     """The flags for all groups, for the job's requests and for ``hosts`` by name, and the lines.
 
     All terms that are not options share the slot ``features``.
@@ -180,10 +180,10 @@ def written(
             word.replace("{hosts}", table.host_join.join(hosts)) for word in by_name.split(" ")
         ))  # fmt: skip
     lines = [fill(each.text, slots) for each in chosen(table.lines, slots)]
-    return Written(flags, lines)
+    return WrittenFlags(flags, lines)
 
 
-def _value(term: Term) -> int | str:
+def _value(term: FlagTerm) -> int | str:
     if term.kind != "name":
         return term.number
     value = term.rule.join.join(term.names)
@@ -192,7 +192,7 @@ def _value(term: Term) -> int | str:
     return value
 
 
-def joined(terms: Sequence[str], groups: Sequence[Group], language: Syntax) -> str:
+def joined(terms: Sequence[str], groups: Sequence[Group], language: TermSyntax) -> str:
     """Terms and groups as one text in the language of a batch system.
 
     If parentheses do not nest, the text is one disjunction of conjunctions, or a conjunction of
@@ -213,12 +213,12 @@ def joined(terms: Sequence[str], groups: Sequence[Group], language: Syntax) -> s
     return language.and_.join(_alternatives(part, language, alone=alone) for part in parts)
 
 
-def _term(term: Term, language: Syntax) -> str:
+def _term(term: FlagTerm, language: TermSyntax) -> str:
     text = filled(term.template, _value(term))[0]
     return language.not_ + text if term.negated and not term.rule.negate else text
 
 
-def _alternatives(part: list[list[str]], language: Syntax, *, alone: bool) -> str:
+def _alternatives(part: list[list[str]], language: TermSyntax, *, alone: bool) -> str:
     if len(part) == 1 and not language.flat:
         return language.and_.join(part[0])
     each = [

@@ -182,7 +182,7 @@ class Submitter:
 
 
 @attrs.frozen(slots=True)
-class Item:
+class RequestItem:
     """One request in terms of a mapping.
 
     Attributes:
@@ -225,7 +225,7 @@ class Item:
 class Requested:
     """A job's requests in terms of one mapping, and those without a flag."""
 
-    items: tuple[Item, ...] = ()
+    items: tuple[RequestItem, ...] = ()
     lacking: tuple[Dropped, ...] = ()
 
     @property
@@ -299,7 +299,7 @@ def requested(
     several = max(1, _counted(amounts["cpus"], cpus, "RequestCpus", table)) if cpus else 1
     found = [*_resources(amounts, table, job, several, limits)]
     found += _others(table, job, several, given, context, fixed=fixed)
-    kept: list[tuple[str, Item]] = []
+    kept: list[tuple[str, RequestItem]] = []
     for name, each in found:
         if isinstance(each, Dropped):
             lost.append(each)
@@ -312,7 +312,7 @@ def requested(
     return Requested(tuple(item for _, item in kept), tuple(lost))
 
 
-_Found: TypeAlias = Iterator[tuple[str, Item | Dropped]]
+_Found: TypeAlias = Iterator[tuple[str, RequestItem | Dropped]]
 """Requests by name, with what becomes of each."""
 
 
@@ -371,7 +371,7 @@ def _resources(
         subject = ascii_fold(of_hosts) or _TIMES
         yield (
             name,
-            Item(
+            RequestItem(
                 request.flag, number, clause, need, subject=subject, unit=share, divided=parts > 1
             ),
         )
@@ -407,7 +407,7 @@ def _others(
             continue
         yield (
             name,
-            Item(
+            RequestItem(
                 request.flag,
                 value,
                 clause,

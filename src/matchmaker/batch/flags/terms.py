@@ -45,7 +45,7 @@ _RELATIONS: Final = {"min": ">=", "max": "<=", "count": "=="}
 
 
 @attrs.frozen(slots=True)
-class Term:
+class FlagTerm:
     """One demand on a host: a number at least, at most or equal, or one of some names (or none).
 
     ``kind`` is ``min``, ``max``, ``count`` or ``name``; ``number`` is in the rule's unit.
@@ -109,7 +109,7 @@ class Term:
     def meaning(self) -> Box:
         """The hosts that satisfy the term, by the mapping; sometimes a box around them.
 
-        >>> Term(Rule("Ram", "min", "--mem={value}G", unit=Fraction(1024)), "min", 2).meaning
+        >>> FlagTerm(Rule("Ram", "min", "--mem={value}G", unit=Fraction(1024)), "min", 2).meaning
         Box(domains={'ram': Domain(numbers in [2048, inf])}, tags=frozenset(), others=())
         """
         rule, name = self.rule, ascii_fold(self.rule.attribute)
@@ -127,7 +127,7 @@ class Term:
         return Box({name: values_of(rule) & ~domain if self.negated else domain})
 
 
-Group: TypeAlias = tuple[tuple[Term, ...], ...]
+Group: TypeAlias = tuple[tuple[FlagTerm, ...], ...]
 
 
 def meaning(group: Group) -> list[Box]:
@@ -161,7 +161,7 @@ def admits(groups: Iterable[Group], value: Callable[[str], Value]) -> bool | Non
     return verdict
 
 
-def _all(terms: Iterable[Term], value: Callable[[str], Value]) -> bool | None:
+def _all(terms: Iterable[FlagTerm], value: Callable[[str], Value]) -> bool | None:
     outcomes = [term.admits(value(term.rule.attribute)) for term in terms]
     return False if False in outcomes else None if None in outcomes else True
 
@@ -298,8 +298,8 @@ def _unmixed(
     return kept, lost
 
 
-def _without(table: Mapping, rule: Rule, names: Iterable[str]) -> Term:
-    term = Term(rule, "name", names=tuple(names), negated=True)
+def _without(table: Mapping, rule: Rule, names: Iterable[str]) -> FlagTerm:
+    term = FlagTerm(rule, "name", names=tuple(names), negated=True)
     if not (rule.negate or (table.terms.not_ and not term.is_option)):
         raise NoTermError(f"{table.lrms} cannot be asked for hosts without a feature")
     return term
@@ -315,7 +315,7 @@ def _number(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
     if len(runs) == 1:
         terms, lost = _span(table, rule, *runs[0], sure=sure)
         return [(terms,)] if terms else [], lost
-    spans: list[tuple[tuple[Term, ...], str]] = []
+    spans: list[tuple[tuple[FlagTerm, ...], str]] = []
     for low, high in runs:
         try:
             spans.append(_span(table, rule, low, high, sure=sure))
@@ -340,15 +340,15 @@ def _number(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
 
 def _span(
     table: Mapping, rule: Rule, low: int, high: int | None, *, sure: bool
-) -> tuple[tuple[Term, ...], str]:
+) -> tuple[tuple[FlagTerm, ...], str]:
     """The terms for a number from ``low`` to ``high``."""
     if rule.kind == "eq":
         if low != high:
             raise NoTermError(
                 f"{table.lrms} can only be asked for an exact number of {rule.attribute}"
             )
-        return (Term(rule, "count", low),), ""
-    terms: list[Term] = []
+        return (FlagTerm(rule, "count", low),), ""
+    terms: list[FlagTerm] = []
     lost: list[str] = []
     for kind, bound in (("min", low), ("max", high)):
         if bound is None or (kind == "min" and bound <= 0):
@@ -367,7 +367,9 @@ def _span(
     return tuple(terms), "; ".join(lost)
 
 
-def _bound(table: Mapping, rule: Rule, kind: str, bound: int, *, sure: bool) -> tuple[Term, str]:
+def _bound(
+    table: Mapping, rule: Rule, kind: str, bound: int, *, sure: bool
+) -> tuple[FlagTerm, str]:
     if not (rule.flag if kind == "min" else rule.greatest):
         known = "minimum" if rule.flag else "maximum"
         raise NoTermError(f"{table.lrms} can only be asked for a {known} of {rule.attribute}")
@@ -385,7 +387,7 @@ def _bound(table: Mapping, rule: Rule, kind: str, bound: int, *, sure: bool) -> 
             f"{_decimal(rule.most * rule.unit)}"
         )
     rounded = f"{rule.attribute} is rounded to {_decimal(number * rule.unit)}"
-    return Term(rule, kind, number), "" if number == exact else rounded
+    return FlagTerm(rule, kind, number), "" if number == exact else rounded
 
 
 # --- names
@@ -467,8 +469,8 @@ def _decimal(number: Fraction) -> str:
     return str(number) if number.denominator == 1 else f"{float(number):.10g}"
 
 
-def _named(rule: Rule, names: Iterable[str]) -> Term:
-    return Term(rule, "name", names=tuple(names))
+def _named(rule: Rule, names: Iterable[str]) -> FlagTerm:
+    return FlagTerm(rule, "name", names=tuple(names))
 
 
 def _run(low: tuple[float, int], high: tuple[float, int]) -> tuple[int, int | None] | None:
