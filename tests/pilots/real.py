@@ -77,9 +77,10 @@ class Grid:
         self.running[name] = process
         return process
 
-    def binder(self) -> None:
+    def binder(self, *more: str) -> None:
         """Starts the binder, and waits until it listens."""
-        more = () if self.tables is None else ("--tables", self.tables)
+        if self.tables is not None:
+            more = (*more, "--tables", self.tables)
         process = self.start(
             "binder", "binder", "run", "--folder", self.folder, "--listen", self.address,
             "--lease", self.lease, *more,

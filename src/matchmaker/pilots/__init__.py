@@ -1,5 +1,6 @@
 """How many pilots, and where: a decision, its estimates, a simulator and a factory."""
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +55,9 @@ _LATER: Final = {
     "rule": "policy.decision",
     "simulate": "simulation.simulation",
 }
+
+# A library logs nothing unless its program asks for it (``classad binder run --log-level``).
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ import click
 
 from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
-from matchmaker.cli.options import together
+from matchmaker.cli.options import logs, together
 from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
 from matchmaker.cli.transfers import say_exposed, state_folder
 
@@ -76,6 +76,7 @@ def _folder(given: str | None) -> Path:
               " and of its files.")  # fmt: skip
 @click.option("--most-stored", metavar="MIB", type=click.FloatRange(0), default=1024.0,
               show_default=True, help="How much of this is stored for each client.")  # fmt: skip
+@logs
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     *, folder: str | None, listen: str, name: str, tables: str | None, cert: str | None,

@@ -17,6 +17,7 @@ import attrs
 import click
 
 from matchmaker.cli.group import Subcommands
+from matchmaker.cli.options import logs
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
               " this address of the node.")  # fmt: skip
 @click.option("--cert", metavar="FILE", help="With --direct beyond this machine: the certificate.")
 @click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
+@logs
 @click.option("--report", metavar="FILE", help="Where a factory looks for the pilot's state.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def pilot_command(

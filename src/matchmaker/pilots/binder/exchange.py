@@ -13,6 +13,7 @@ their arrival, new ones before those that are matched again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Sequence
@@ -297,6 +298,7 @@ class FairShare:
         heappush(self._due, (self._spent[owner], self._number, owner))
 
 
+_LOG: Final = logging.getLogger(__name__)
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
 MOST_ENDED: Final = 10_000
@@ -380,6 +382,7 @@ class Exchange:
 
     def post(self, change: BinderChange) -> None:
         """Enters a change; it is stored soon, and then sent to pilots."""
+        _log_change(change)
         apply_change(self.book, change)
         for job in change.jobs:
             self._job_changed(job)
@@ -637,6 +640,7 @@ class Exchange:
         """
         await asyncio.to_thread(self._tables.revoke, token, ends, time.time())
         self.revoked.add(token)
+        _LOG.info("token revoked", extra={"token_id": token})
         for connection, its in list(self.greeted.items()):
             if why := token_problem(its, self.book, self.revoked):
                 connection.send(FrameKind.REFUSED, reason=why)
@@ -726,6 +730,22 @@ class Exchange:
             await asyncio.sleep(min(_LOOK_SECONDS, self.lease / 10))
             change = state.expire(self.book, self._clock(), 1.25 * self.lease)
             for name in change.over:
+                _LOG.warning("session over: its pilot was silent", extra={"session": name})
                 if (control := self.pilots.get(name)) is not None:
                     control.send(FrameKind.OVER)
             self.post(change)
+
+
+def _log_change(change: BinderChange) -> None:
+    """Log each job of a change, as it is now."""
+    if change.jobs and _LOG.isEnabledFor(logging.INFO):
+        for job in change.jobs:
+            keys = {
+                "job": job.id, "owner": job.owner, "epoch": job.epoch, "session": job.session,
+                "reason": job.reason,
+            }  # fmt: skip
+            _LOG.log(
+                logging.WARNING if job.stage is JobStage.LOST else logging.INFO,
+                "job to be cancelled" if job.cancel and job.stage.held else f"job {job.stage}",
+                extra={key: value for key, value in keys.items() if value},
+            )

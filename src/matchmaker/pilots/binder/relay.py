@@ -14,6 +14,7 @@ as a program, this module is that process.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import sys
@@ -209,6 +210,7 @@ def _pair_fields(job: BinderJob) -> dict[str, Any]:
 
 APPLICATION: Final = "Application"
 """The attribute of a client's ad that names the application that it wants."""
+_LOG: Final = logging.getLogger(__name__)
 _START_SECONDS: Final = 15.0
 _ANSWER_SECONDS: Final = 10.0
 _GROUP: Final = "matchmaker.binder"
@@ -254,6 +256,7 @@ class HandlerProcesses:
             except (OSError, ValueError) as error:
                 for each in opened:
                     each.abort("the handler does not answer")
+                _LOG.warning("handler does not answer", extra={"application": application})
                 await self._end(application)
                 raise ClosedError(f"the handler of {application} does not answer") from error
         return opened[1], opened[0]
@@ -281,6 +284,7 @@ class HandlerProcesses:
                 if said is None or not await said.readline():
                     raise ClosedError("the handler has ended")  # noqa: TRY301 - said below
         except (TimeoutError, ClosedError):
+            _LOG.warning("handler could not be started", extra={"application": application})
             await self._end(application)
             raise ClosedError(f"the handler of {application} could not be started") from None
         return path

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import time
 from base64 import b64encode
@@ -60,6 +61,7 @@ from matchmaker.pilots.wire.protocol import (
     TokenScope,
 )
 
+_LOG: Final = logging.getLogger(__name__)
 _SOON: Final = 1.0
 """Seconds after which a client hears why it waits."""
 _MOST_SECONDS: Final = 86_400.0
@@ -401,7 +403,9 @@ async def serve(
     running = [loop.create_task(each) for each in tasks]
     host, port = server.sockets[0].getsockname()[:2]
     try:
-        ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        ready(address)
+        _LOG.info("binder listens", extra={"address": address, "binder": settings.name})
         ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
             task.result()
@@ -411,6 +415,7 @@ async def serve(
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await binder.end()
+        _LOG.info("binder ended", extra={"binder": settings.name})
 
 
 class _Accepted(Connection):
@@ -461,6 +466,7 @@ class _Binder:
 
     def _begin(self, connection: _Accepted) -> None:
         if len(self._open) >= self.settings.most_connections:
+            _LOG.warning("too many connections", extra={"most": self.settings.most_connections})
             connection.send(FrameKind.REFUSED, reason="the binder has too many connections")
             connection.close("too many connections")
             return
@@ -484,7 +490,8 @@ class _Binder:
                 connection, self.settings.key, pool=self.settings.name, now=time.time,
                 revoked=self.exchange.revoked,
             )  # fmt: skip
-        except (PeerRefusedError, ClosedError, TimeoutError):
+        except (PeerRefusedError, ClosedError, TimeoutError) as error:
+            _LOG.info("greeting failed", extra={"reason": str(error) or "it took too long"})
             connection.close("the greeting failed")
             return
         if why := token_problem(greeting.token, self.exchange.book, self.exchange.revoked):
@@ -496,6 +503,11 @@ class _Binder:
         try:
             await serves.get(greeting.role, self._requests)(connection, greeting)
         except ValueError as error:
+            _LOG.warning(
+                "peer refused",
+                extra={"role": str(greeting.role), "subject": greeting.token.subject,
+                       "reason": str(error)[:MOST_TEXT]},
+            )  # fmt: skip
             connection.send(FrameKind.REFUSED, reason=str(error)[:MOST_TEXT])
         except (ClosedError, TimeoutError):
             pass
@@ -531,6 +543,7 @@ class _Binder:
                         connection.send(FrameKind.ALIVE, number=frame["number"])
                 elif frame.kind is FrameKind.LEAVE:
                     reason = f"its pilot left: {frame['reason'][:MOST_TEXT]}"
+                    _LOG.info("pilot left", extra={"session": session, "reason": reason})
                     await exchange.settle(state.leave(exchange.book, session, reason))
                     connection.send(FrameKind.DONE)
                     return
@@ -607,6 +620,10 @@ class _Binder:
                 change = state.begin(_begun(name, greeting.token, frame, now))
                 await self._measure(ad)
         await exchange.settle(attrs.evolve(change, words=()))
+        _LOG.info(
+            "pilot registered" if change.begun else "pilot came back",
+            extra={"session": name, "subject": greeting.token.subject, "jobs": len(running)},
+        )
         before = exchange.pilots.get(name)
         exchange.pilots[name] = connection
         if before is not None and before is not connection:

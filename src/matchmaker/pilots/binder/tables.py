@@ -66,6 +66,7 @@ from matchmaker.pilots.node.task import (
 from matchmaker.pilots.policy.estimates import MOST, RECENT
 from matchmaker.pilots.wire.protocol import MOST_PIECE, Frame
 
+_LOG: Final = logging.getLogger(__name__)
 VERSION: Final = 2
 """The version of the tables; those of a newer one are refused."""
 _DAMAGED: Final = (
@@ -473,8 +474,12 @@ class PendingChanges:
         try:
             await asyncio.to_thread(write, rows)
         except LedgerError as error:
+            if not self.trouble:
+                _LOG.error("changes cannot be stored", extra={"reason": str(error)})
             self.trouble = str(error)
         else:
+            if self.trouble:
+                _LOG.info("changes are stored again")
             self.trouble = ""
         return not self.trouble
 
@@ -483,7 +488,6 @@ MOST_OUTPUT: Final = 16 * MIB
 """How many bytes of its output, of its errors, and of its files a job may store."""
 MOST_STORED: Final = 1024 * MIB
 """How many bytes the jobs of an owner may store together."""
-_log: Final = logging.getLogger(__name__)
 
 
 @attrs.define(slots=True, eq=False)
@@ -567,7 +571,7 @@ class OutputStore:
             try:
                 await asyncio.to_thread(self._tables.put_piece, id_, epoch, name, offset, data)
             except LedgerError as error:
-                _log.warning("a piece of the output of %s was not stored: %s", id_, error)
+                _LOG.warning("output not stored", extra={"job": id_, "reason": str(error)})
                 return offset, ""
             if held_by(self._book, session, id_, epoch) is None:
                 self._unwanted.add((id_, epoch))
@@ -599,7 +603,7 @@ class OutputStore:
                 await asyncio.to_thread(self._tables.drop_outputs, some)
             except LedgerError as error:
                 self._unwanted |= some
-                _log.warning("output was not deleted: %s", error)
+                _LOG.warning("output not deleted", extra={"reason": str(error)})
 
     def _at(self, id_: str, epoch: int, name: str) -> int:
         found = self._stored.get(id_)
@@ -624,7 +628,7 @@ class OutputStore:
             if sum(mine.values()) + size <= self._each:
                 break
             if other != job.id and self._book.jobs[other].stage is JobStage.ENDED:
-                _log.info("the output of %s is deleted: %s needs the room", other, job.id)
+                _LOG.info("output deleted for room", extra={"job": other, "for_job": job.id})
                 self._drop(other)
         if sum(mine.values()) + size > self._each:
             return (

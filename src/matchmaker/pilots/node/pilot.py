@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from matchmaker.pilots.wire import protocol
 from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.protocol import FrameKind, PeerRefusedError, Role
 
+_LOG: Final = logging.getLogger(__name__)
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 15.0
 _PATIENCE: Final = 600.0
@@ -96,6 +98,9 @@ class PilotAgent:
                 each.result()
             return self._works.refusing
         finally:
+            _LOG.info(
+                "pilot ends", extra={"session": self._session, "reason": self._works.refusing}
+            )
             await self._works.end_all("the pilot ends", 0.0)
             for each in chores:
                 each.cancel()
@@ -128,6 +133,10 @@ class PilotAgent:
             control.check(answer, FrameKind.REGISTERED)
             break
         self._session = answer["session"]
+        _LOG.info(
+            "registered",
+            extra={"session": self._session, "lease": answer["lease"], "jobs": len(self._works)},
+        )
         self._lease = float(answer["lease"])
         # From here on the token that it began with is used up.
         self._token = answer["token"]
@@ -160,6 +169,7 @@ class PilotAgent:
                     raise
                 if str(error) != said and not self._works.refusing:
                     said = str(error)
+                    _LOG.warning("binder is away", extra={"session": self._session, "reason": said})
                     self._say(f"the binder is away: {said or type(error).__name__}")
             self._control = None
             await asyncio.sleep(wait)
@@ -204,6 +214,7 @@ class PilotAgent:
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
             if time.monotonic() > self._good_until and self._works:
+                _LOG.warning("lease is over", extra={"session": self._session})
                 await self._works.end_all("the binder was silent for a lease", 0.0)
 
     async def _listen(self, control: Connection) -> None:
@@ -229,6 +240,7 @@ class PilotAgent:
 
     async def _over(self) -> None:
         """The session is: the binder may have given its jobs to others."""
+        _LOG.warning("session over", extra={"session": self._session})
         await self._works.end_all("the binder ended its session", 0.0)
         self._works.forget()
         self._session = ""
@@ -298,6 +310,7 @@ class PilotAgent:
                 ad = now
                 await asyncio.sleep(0)
         except (ClosedError, ValueError) as error:
+            _LOG.info("slot withdrawn", extra={"slot": name, "reason": str(error)})
             self._say(f"slot {name}: {error}")
             await asyncio.sleep(_FIRST_WAIT)
         finally:

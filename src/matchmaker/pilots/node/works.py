@@ -103,7 +103,7 @@ def write_report(file: Path, state: str, ad: ClassAd) -> None:
     new.replace(file)
 
 
-_log: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 _JUDGE_SECONDS: Final = 1.0
 _LAST: Final = 30.0
 """How many seconds more than their grace jobs have that cannot be killed, or removed."""
@@ -231,6 +231,7 @@ class PilotJobs:
             refusing = refusing or "the binder was silent for a lease"
         if (id_, epoch) in self._refused or refusing:
             reason = refusing or "it was ended before"
+            _LOG.info("job declined", extra={**fields, "reason": reason})
             connection.send(FrameKind.DECLINED, **fields, reason=reason)
             return True
         try:
@@ -247,6 +248,7 @@ class PilotJobs:
         account = None if taken is None or accounts is None else accounts.take()
         if taken is None or (accounts is not None and account is None):
             reason = "its slot was taken meanwhile"
+            _LOG.info("job declined", extra={**fields, "reason": reason})
             connection.send(FrameKind.DECLINED, **fields, reason=reason)
             return True
         made = attrs.evolve(made, account=account)
@@ -254,6 +256,7 @@ class PilotJobs:
         owner = ad.eval("Owner")
         self.served = self.served or (owner if isinstance(owner, str) else "")
         self.apply_node_state(taken)
+        _LOG.info("job accepted", extra=fields)
         connection.send(FrameKind.ACCEPTED, **fields)
 
         def started(running: RunningTask) -> None:
@@ -326,7 +329,7 @@ class PilotJobs:
             problem := await asyncio.to_thread(accounts.leave, account, self._settings.directory)
         ):
             return
-        _log.warning("an account gets no job any more: %s", problem)
+        _LOG.warning("account gets no job any more", extra={"reason": problem})
         self.node = attrs.evolve(self.node, most=self.node.most - 1)
         if self.node.most < 1:
             self.refuse(f"no account is left for jobs: {problem}")
@@ -416,6 +419,13 @@ class PilotJobs:
         self.busy = time.monotonic()
         work.running = None
         fields: dict[str, Any] = {"job": id_, "epoch": work.epoch}
+        _LOG.info(
+            "job given back" if work.returned else "job ended",
+            extra={
+                **fields, "exit": result.exit, "signal": result.signal,
+                "seconds": round(result.seconds, 3), "reason": work.ends or result.reason,
+            },
+        )  # fmt: skip
         if work.returned:
             work.report = FrameKind.DECLINED, {**fields, "reason": work.ends or result.reason}
         else:
@@ -441,8 +451,10 @@ class PilotJobs:
             if claim.preempted and not work.returned:
                 self._give_back(work, "the site's policy gave it back", GRACE)
             elif claim.suspended and not work.running.suspended:
+                _LOG.info("job suspended", extra={"job": claim.job, "epoch": work.epoch})
                 work.running.suspend()
             elif not claim.suspended and work.running.suspended:
+                _LOG.info("job resumed", extra={"job": claim.job, "epoch": work.epoch})
                 work.running.resume()
 
     def kill(self, id_: str, epoch: int) -> None:
@@ -505,10 +517,14 @@ class PilotJobs:
             _, left = await asyncio.wait(doing, timeout=grace + _LAST)
             if left:
                 self.stuck |= left
+                names = sorted(each.get_name() for each in left)
+                _LOG.error("jobs cannot be ended", extra={"jobs": names})
                 self.refuse("jobs cannot be ended")
 
     def refuse(self, reason: str) -> None:
         """Takes no more jobs; the first reason is kept."""
+        if not self.refusing:
+            _LOG.info("no more jobs are taken", extra={"reason": reason})
         self.refusing = self.refusing or reason
         self.changed.set()
 

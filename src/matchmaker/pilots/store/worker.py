@@ -7,6 +7,7 @@ once. ``protocol`` decides.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -51,6 +52,7 @@ from matchmaker.pilots.store.protocol import (
     WorkerTally,
 )  # fmt: skip
 
+_LOG: Final = logging.getLogger(__name__)
 RENEWALS: Final = 4
 """How often a claim is renewed in its time to live."""
 _SHOWN: Final = 500
@@ -210,6 +212,7 @@ class Worker:
                 try:
                     answer = await self._answer(operation, program)
                 except UnsureError as error:
+                    _LOG.warning("storage did not answer", extra={"reason": str(error)})
                     self._warn(str(error))
                     operation = steps.throw(error)
                 else:
@@ -276,11 +279,18 @@ class Worker:
     async def _work(self, work: RunCommand, program: dict[str, Path]) -> RunOutcome:
         if self._stop.is_set() or self.drain:
             return RunOutcome()
+        keys = {
+            "input": work.claim.input, "parameter": work.claim.parameter,
+            "claim_number": work.claim.epoch,
+        }  # fmt: skip
+        _LOG.info("run begins", extra=keys)
         self.busy = True
         over = asyncio.Event()
         renewing = asyncio.create_task(self._renew(work, over))
         try:
-            return await self._run(work, program)
+            outcome = await self._run(work, program)
+            _LOG.info("run ended", extra={**keys, "problem": outcome.problem.partition("\n")[0]})
+            return outcome
         finally:
             # One that is under way would make the claim again after it was removed.
             over.set()
@@ -345,4 +355,5 @@ class Worker:
                 await asyncio.to_thread(self._store.renew, work.path, work.data)
             except StoreError as error:
                 # The next may come through; else another takes over, and one result counts.
+                _LOG.warning("claim not renewed", extra={"path": work.path, "reason": str(error)})
                 self._warn(str(error))
