@@ -31,7 +31,7 @@ from matchmaker.glue.access import (
     restricted,
     views,
 )
-from matchmaker.glue.publish.values import flat
+from matchmaker.glue.publish import flat
 from matchmaker.glue.records import ComputingElement, Values, VOView
 
 CE = "dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"

@@ -8,7 +8,7 @@ from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.access import ALSO, RULES
-from matchmaker.glue.publish.values import flat
+from matchmaker.glue.publish import flat
 from matchmaker.glue.query import admits
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 from tests.limits import fields

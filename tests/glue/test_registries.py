@@ -17,9 +17,9 @@ from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
-from matchmaker.glue.systems import topology
+from matchmaker.glue.systems import osg
+from matchmaker.glue.systems.building import placed, time_of
 from matchmaker.glue.systems.downtimes import Downtime, close
-from matchmaker.glue.systems.registry import placed, time_of
 from tests.glue.registries import (
     COLLECTOR,
     ENDPOINTS,
@@ -482,11 +482,11 @@ def test_a_packed_document_is_read() -> None:
 
 def test_yaml_is_read_as_texts() -> None:
     text = b"a: 1\nb: [yes, 012, 2026-12-01]\n? [x]\n: y\nc:\nd: null\ne: ~\nf: 'null'\n"
-    assert topology.parse_yaml(text) == {
+    assert osg.parse_yaml(text) == {
         "a": "1", "b": ["yes", "012", "2026-12-01"], "": "y", "c": "", "d": "", "e": "",
         "f": "null",
     }  # fmt: skip
-    assert topology.YAML.match(GROUP.encode())
+    assert osg.YAML.match(GROUP.encode())
 
 
 def test_yaml_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

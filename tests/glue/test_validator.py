@@ -18,9 +18,8 @@ from matchmaker.cli.commands import nodes as commands
 from matchmaker.glue import VALIDATORS, Attributes, Entry, Issue
 from matchmaker.glue.clean.rules import AT_MOST, SUMS
 from matchmaker.glue.clean.validators import validated
-from matchmaker.glue.publish.site_file import site_values, with_site
-from matchmaker.glue.publish.tree1 import entries13
-from matchmaker.glue.publish.tree2 import entries20
+from matchmaker.glue.publish.site import site_values, with_site
+from matchmaker.glue.publish.trees import entries13, entries20
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAVED = tuple(str(EXAMPLES / name) for name in ("torque-nodes.xml", "torque-queues.txt"))

@@ -11,7 +11,7 @@ from matchmaker import glue
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd
 from matchmaker.classad.parser import parse_expr
-from matchmaker.glue.v2 import glue2_to_glue1 as translate
+from matchmaker.glue import translation as translate
 from tests.limits import fields
 
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad, parse_ads
 from matchmaker.classad import UNDEFINED, ClassAd, Value
-from matchmaker.glue.publish.describe import os_release_values
-from matchmaker.glue.publish.values import key
+from matchmaker.glue.publish import key
+from matchmaker.glue.publish.site import os_release_values
 from matchmaker.glue.records import (
     Bind,
     Cluster,

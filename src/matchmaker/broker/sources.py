@@ -18,8 +18,8 @@ from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted
 from matchmaker.glue.issues import issue as made
 from matchmaker.glue.snapshot import joined
+from matchmaker.glue.systems.building import placed
 from matchmaker.glue.systems.downtimes import Downtime, close, elsewhere
-from matchmaker.glue.systems.registry import placed
 from matchmaker.glue.systems.trust import unite
 from matchmaker.nodes import policies_of, queues_of, with_policy
 

@@ -31,9 +31,7 @@ from matchmaker.glue.flatten import (
     unwrap,
 )
 from matchmaker.glue.issues import Issue, Issues, Report, total
-from matchmaker.glue.publish.describe import describe_site
-from matchmaker.glue.publish.endpoint import place
-from matchmaker.glue.publish.local_access import admit
+from matchmaker.glue.publish.site import admit, describe_site, place
 from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked, whole
 from matchmaker.glue.readers.ldif import (
     Attributes,
@@ -244,7 +242,7 @@ def read_osg(ads: Iterable[ClassAd]) -> Glue:
     from matchmaker.glue.systems import osg
 
     issues = Issues()
-    snapshot = osg.snapshot(ads, issues.report)
+    snapshot = osg.records_of_ads(ads, issues.report)
     return Glue(snapshot, issues.all())
 
 
@@ -334,9 +332,8 @@ def write_ldif(
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
     """
-    from matchmaker.glue.publish.tree1 import entries13
-    from matchmaker.glue.publish.tree2 import entries20
-    from matchmaker.glue.publish.values import held
+    from matchmaker.glue.publish import held
+    from matchmaker.glue.publish.trees import entries13, entries20
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
     if version not in makers:

@@ -20,6 +20,7 @@ import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, Expr, Value
+from matchmaker.glue import translation as translate
 from matchmaker.glue.access import (
     ALSO,
     CONFLICT,
@@ -68,8 +69,7 @@ from matchmaker.glue.records import (
     split_id,
 )
 from matchmaker.glue.schema import GLUE2_IDS, attributes
-from matchmaker.glue.v2 import glue2_to_glue1 as translate
-from matchmaker.glue.v2.glue2_to_glue1 import CE_ID, marks
+from matchmaker.glue.translation import CE_ID, marks
 
 
 def link_glue1(

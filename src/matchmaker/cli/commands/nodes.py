@@ -37,9 +37,14 @@ from matchmaker.cli.output import count, plain, print_json, printable, show, tab
 from matchmaker.glue import UNLIMITED
 from matchmaker.glue.access import nobody
 from matchmaker.glue.issues import lines
-from matchmaker.glue.publish.describe import is_empty, os_release_values, with_system
-from matchmaker.glue.publish.local_access import admits_nobody
-from matchmaker.glue.publish.site_file import site_values, with_site
+from matchmaker.glue.publish.site import (
+    admits_nobody,
+    is_empty,
+    os_release_values,
+    site_values,
+    with_site,
+    with_system,
+)
 from matchmaker.glue.records import ComputingElement
 from matchmaker.glue.snapshot import joined
 from matchmaker.matching.pair import value_text

@@ -23,15 +23,7 @@ from matchmaker.classad.formats import read_ads
 from matchmaker.glue.issues import Report
 from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import GlueRecords
-from matchmaker.glue.systems import (
-    cric,
-    crr,
-    glideinwms,
-    gocdb,
-    osg,
-    queues_toml,
-    topology,
-)
+from matchmaker.glue.systems import osg, queues_toml, wlcg
 from matchmaker.glue.systems.downtimes import Downtime, pending
 
 __all__ = [
@@ -72,26 +64,26 @@ class InformationSystem:
 
 SYSTEMS: Final = (
     InformationSystem("queues.toml", queues_toml.recognises, queues_toml.records),
-    InformationSystem("CRIC (JSON of PanDA queues or of CEs)", cric.recognises, cric.records),
-    InformationSystem("CRR (JSON of computing resources)", crr.recognises, crr.records),
-    InformationSystem("OSG collector (ads of CEs)", osg.recognises, osg.records),
+    InformationSystem("CRIC (JSON of PanDA queues or of CEs)", wlcg.is_cric, wlcg.cric_records),
+    InformationSystem("CRR (JSON of computing resources)", wlcg.is_crr, wlcg.crr_records),
+    InformationSystem("OSG collector (ads of CEs)", osg.has_catalogs, osg.collector_records),
     InformationSystem(
         "OSG topology (XML, or YAML of its repository)",
-        topology.recognises,
-        topology.records,
-        topology.ROOTS,
+        osg.is_topology,
+        osg.topology_records,
+        osg.TOPOLOGY_ROOTS,
     ),
     InformationSystem(
         "GOCDB (XML of sites, service endpoints or downtimes)",
-        gocdb.recognises,
-        gocdb.records,
-        gocdb.ROOTS,
+        wlcg.is_gocdb,
+        wlcg.gocdb_records,
+        wlcg.GOCDB_ROOTS,
     ),
     InformationSystem(
         "glideinWMS (XML of a factory's entries)",
-        glideinwms.recognises,
-        glideinwms.records,
-        glideinwms.ROOTS,
+        osg.is_factory,
+        osg.factory_records,
+        osg.GLIDEINWMS_ROOTS,
     ),
 )
 """The systems, in the order in which they are asked."""
@@ -123,7 +115,7 @@ _TOML: Final = re.compile(
 )
 _FORMS: Final[dict[Form, re.Pattern[bytes]]] = {
     "toml": _TOML,
-    "yaml": topology.YAML,
+    "yaml": osg.YAML,
     "xml": re.compile(rb"\s*+<"),
     "json": re.compile(rb"\s*+[{\[]"),
     "ads": re.compile(rb"(?:\s*+#[^\n]*+\n)*+\s*+[A-Za-z_]\w*+[ \t]*+="),
@@ -147,7 +139,7 @@ def parse(data: bytes, form: Form) -> object:
     if form == "xml":
         return _xml(data)
     if form == "yaml":
-        return topology.parse_yaml(data)
+        return osg.parse_yaml(data)
     if form == "toml" and _DOTTED.search(data):
         raise ValueError("not TOML: nested too deeply")
     try:

@@ -1,21 +1,39 @@
-"""Queues of the OSG's collector: ads of CEs, each with a catalogue of its resources.
+"""The information systems of the OSG: its collector, its topology, and factories of glideinWMS.
 
-``condor_status -pool collector.opensciencegrid.org:9619 -schedd`` prints them, in each format of
-ads. ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource behind a CE, with
-``Memory`` (MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes; 0 is no limit),
-``MaxPilots``, ``AllowedVOs`` and, for entries that give whole nodes, ``WholeNode`` and
+``condor_status -pool collector.opensciencegrid.org:9619 -schedd`` prints the collector's ads of
+CEs, in each format of ads. ``OSG_ResourceCatalog`` is a list of ads, one for each kind of resource
+behind a CE, with ``Memory`` (MB), ``CPUs``, ``GPUs``, ``OS``, ``MaxWallTime`` (minutes; 0 is no
+limit), ``MaxPilots``, ``AllowedVOs`` and, for entries that give whole nodes, ``WholeNode`` and
 ``EstimatedCPUs``; ``Queue``, or ``set_remote_queue`` in ``Transform``, is the queue of the batch
 system, and without one its default. Each becomes a queue. Names that GLUE has none for, such as
 ``GPUs``, stay as they are. ``grid_resource`` of the CE's ad says how HTCondor reaches it.
-(docs/sources.md has the sources.)
+
+Topology is the registry of resources, their hosts and downtimes. Its server gives XML:
+``/rgsummary/xml``, ``<ResourceSummary>`` of resource groups with their resources, and
+``/rgdowntime/xml``, ``<Downtimes>``. Its repository has the same as YAML, a file a resource group,
+``topology/FACILITY/SITE/GROUP.yaml``, and one of its downtimes, ``GROUP_downtime.yaml``. The files
+lack the names that their paths have, and their downtimes name a resource in place of its host; a
+computing element of the collector has the name of its resource too (``OSG_Resource``). A resource
+with the service ``CE`` is a computing element, an HTCondor-CE. A downtime closes it if its severity
+is ``Outage`` or ``Severe``, the two highest.
+
+A factory of glideinWMS sends pilots to sites. ``<glidein><entries>`` of its configuration has an
+``<entry>`` for each kind of pilot at a ``gatekeeper``, a computing element: ``gridtype`` says how
+it is reached, ``<config><max_jobs><per_entry>`` how many pilots there may be, and ``<attrs>`` what
+a pilot has: ``GLIDEIN_CPUS`` (a number, or ``auto``, ``slot`` or ``node`` with
+``GLIDEIN_ESTIMATED_CPUS``), ``GLIDEIN_MaxMemMBs``, ``GLIDEIN_Max_Walltime`` (seconds),
+``GLIDEIN_Resource_Slots`` and ``GLIDEIN_Supported_VOs``. ``rsl`` or ``<submit_attrs>`` hold the
+requests to the batch system. An entry describes its queue; of several at one queue each is a view
+of it. (docs/sources.md has the sources.)
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from xml.etree.ElementTree import Element
 
 import attrs
 
@@ -26,6 +44,7 @@ from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES, agreed_queues, is_vo
 from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
+from matchmaker.glue.readers.blocks import Room
 from matchmaker.glue.records import (
     QUEUE,
     Cluster,
@@ -33,6 +52,7 @@ from matchmaker.glue.records import (
     GlueRecords,
     Site,
     SubCluster,
+    split_id,
     texts,
 )
 from matchmaker.glue.systems.building import (
@@ -40,15 +60,24 @@ from matchmaker.glue.systems.building import (
     GRID_RESOURCE,
     PORTS,
     SYSTEM,
+    Builder,
     Endpoint,
+    Registry,
+    children,
+    inner,
+    name,
+    positive,
+    rules_of,
+    text,
 )
+from matchmaker.glue.systems.downtimes import OUTAGE
 
-NAME: Final = "OSG collector"
+COLLECTOR: Final = "OSG collector"
 CATALOG: Final = "OSG_ResourceCatalog"
 RESOURCE: Final = "OSG_Resource"
 """The attribute of a CE with the name that its resource has in OSG topology."""
 
-_HOST: Final[Mapping[str, str]] = {
+_OF_HOST: Final[Mapping[str, str]] = {
     "Memory": "GlueHostMainMemoryRAMSize",
     "CPUs": "GlueHostArchitectureSMPSize",
     "GPUs": "GPUs",
@@ -59,7 +88,7 @@ _WHOLE_NODE: Final[Mapping[str, str]] = {
 }
 """An entry for whole nodes has the memory and CPUs of the smallest job, and not those of a node."""
 
-_LIMITS: Final[Mapping[str, str]] = {
+_POLICIES: Final[Mapping[str, str]] = {
     "MaxWallTime": "GlueCEPolicyMaxWallClockTime",
     "MaxPilots": "GlueCEPolicyMaxTotalJobs",
 }
@@ -70,20 +99,20 @@ _KEPT: Final = ("VOTag", "IsPilotEntry", "RequireSingularity", "Subclusters")
 _GRID_RESOURCE: Final = re.compile(r"condor [!-~]{1,255} ([!-~]{1,255})")
 
 
-def recognises(document: object) -> bool:
+def has_catalogs(document: object) -> bool:
     """Whether a document is ads of which one has a catalogue."""
     return isinstance(document, list) and any(
         isinstance(ad, ClassAd) and CATALOG in ad for ad in document
     )
 
 
-def records(document: object, report: Report) -> GlueRecords:
+def collector_records(document: object, report: Report) -> GlueRecords:
     """Make records of the CEs among ads; those without a catalogue are reported and left out."""
     ads = document if isinstance(document, list) else []
-    return snapshot((ad for ad in ads if isinstance(ad, ClassAd)), report)
+    return records_of_ads((ad for ad in ads if isinstance(ad, ClassAd)), report)
 
 
-def snapshot(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
+def records_of_ads(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
     """Make records of CEs; report ads without a catalogue, and entries that are no ads."""
     sites: dict[str, Site] = {}
     clusters: dict[str, Cluster] = {}
@@ -136,7 +165,7 @@ def _queues(
             "GlueCEInfoGatekeeperPort": port,
             "GlueCEInfoLRMSType": lrms,
             "GlueCEStateStatus": "Production",
-            SYSTEM: NAME,
+            SYSTEM: COLLECTOR,
             GRID_RESOURCE: reached,
         }
         if (resource := first_text(ad, (RESOURCE,))) is not None:
@@ -147,8 +176,8 @@ def _queues(
                 values[kept] = value
         # The entry's name, of which the id is made, is no queue's.
         values["GlueCECapability"] = [f"{QUEUE}{queue or DEFAULT_QUEUE}"]
-        values.update(_numbers(entry, _LIMITS))
-        vos = _vos(entry.eval("AllowedVOs"))
+        values.update(_numbers(entry, _POLICIES))
+        vos = _allowed_vos(entry.eval("AllowedVOs"))
         if vos is UNDEFINED or vos == []:
             said = "no AllowedVOs: whom it admits is unknown"
             report(issue("access.none", said, raw=f"{host}: {name}"))
@@ -160,7 +189,7 @@ def _queues(
             report(issue("clean.access-rule", said, raw=f"{host}: {name}: {vos}"))
         hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         whole_node = entry.eval("WholeNode")
-        hosts.update(_numbers(entry, _WHOLE_NODE if whole_node is True else _HOST))
+        hosts.update(_numbers(entry, _WHOLE_NODE if whole_node is True else _OF_HOST))
         if isinstance(whole_node, bool):
             hosts["WholeNode"] = whole_node
         if (system := first_text(entry, ("OS",))) is not None:
@@ -170,10 +199,10 @@ def _queues(
         yield ComputingElement(ident, values), SubCluster(name, hosts)
 
 
-def _vos(value: Value) -> Value:
+def _allowed_vos(value: Value) -> Value:
     """Return the VOs of an entry as a list; quotes around a name are no part of it.
 
-    >>> _vos('"osg", cms'), _vos(['"cms"', 7]), _vos("")
+    >>> _allowed_vos('"osg", cms'), _allowed_vos(['"cms"', 7]), _allowed_vos("")
     (['osg', 'cms'], ['cms', 7], [])
     """
     if isinstance(value, str):
@@ -205,3 +234,384 @@ def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
     given = {ours: entry.eval(theirs) for theirs, ours in names.items()}
     found = {name: whole(value) for name, value in given.items() if is_number(value)}
     return {name: number for name, number in found.items() if number is not None and number >= 0}
+
+
+TOPOLOGY: Final = "OSG topology"
+TOPOLOGY_ROOTS: Final = frozenset({"ResourceSummary", "Downtimes"})
+_GRAM: Final = 2119
+"""The port of the gatekeepers before HTCondor-CE, which some entries still have."""
+_NULLS: Final = frozenset({"~", "null", "Null", "NULL"})
+_CLOSES: Final = frozenset({"outage", "severe"})
+_GROUP: Final = frozenset({"GroupID", "Production", "SupportCenter", "GroupDescription"})
+_DOWNTIME: Final = frozenset({"Class", "ResourceName", "StartTime", "EndTime"})
+
+YAML: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:[ \t\r]*+(?:#[^\n]*+|---[^\n]*+)?\n)*+"
+    rb"(?:(?:Production|SupportCenter|GroupDescription|GroupID|Disable|Resources)\s*+:"
+    rb"|-\s+(?:Class|ID|Description|Severity|StartTime|EndTime|CreatedTime|ResourceName|Services)"
+    rb"\s*+:)"
+)
+"""Match the beginning of a file of the repository."""
+
+
+def parse_yaml(data: bytes) -> object:
+    """Parse YAML to dicts, lists and texts, without aliases and tags.
+
+    All that is not a list or a mapping is a text, whatever it looks like.
+
+    Raises:
+        ValueError: it is not YAML, has an alias or nests too deep; or PyYAML is missing.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise ValueError(
+            "YAML is read by PyYAML, which is not installed: pip install"
+            " 'classad-matchmaker[yaml]', or give the XML of topology's server"
+            " (/rgsummary/xml, /rgdowntime/xml)"
+        ) from None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    room = Room(max(LIMITS.document, len(data)))
+    root: list[Any] = []
+    # Each open list, or mapping with the key whose value comes next.
+    opened: list[tuple[list[Any] | dict[str, Any], list[str]]] = [(root, [])]
+
+    def put(value: Any) -> None:
+        into, key = opened[-1]
+        if isinstance(into, list):
+            into.append(value)
+        elif key:
+            into[key.pop()] = value
+        else:
+            key.append(value if isinstance(value, str) else "")
+
+    try:
+        for event in room.objects(yaml.parse(data, Loader=loader)):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("YAML with aliases (*name) is not read")  # noqa: TRY004 - input
+            if isinstance(event, yaml.ScalarEvent):
+                put("" if event.value in _NULLS and not event.style else event.value)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                if len(opened) > LIMITS.depth:
+                    raise ValueError(f"lists and mappings nested more than {LIMITS.depth} deep")
+                made: list[Any] | dict[str, Any] = (
+                    [] if isinstance(event, yaml.SequenceStartEvent) else {}
+                )
+                put(made)
+                opened.append((made, []))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                opened.pop()
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML: {text(str(error))}") from None
+    return root[0] if root else None
+
+
+def is_topology(document: object) -> bool:
+    """Whether a document is topology's: its XML, or a file of its repository.
+
+    >>> is_topology({"GroupID": "1", "Resources": {}}), is_topology([{"Class": "SCHEDULED"}])
+    (True, False)
+    """
+    if isinstance(document, Element):
+        return document.tag in TOPOLOGY_ROOTS
+    if isinstance(document, dict):
+        return "Resources" in document and not _GROUP.isdisjoint(document)
+    return isinstance(document, list) and any(
+        isinstance(item, dict) and item.keys() >= _DOWNTIME for item in document[:100]
+    )
+
+
+def topology_records(document: object, report: Report) -> GlueRecords:
+    """Make records of topology's XML or YAML; what cannot be read is reported and left out."""
+    registry = Registry(TOPOLOGY, report)
+    if isinstance(document, Element) and document.tag == "Downtimes":
+        for part in children(document, "CurrentDowntimes", "FutureDowntimes"):
+            for downtime in children(part, "Downtime"):
+                _add_downtime(registry, "ResourceFQDN", _fields(downtime))
+    elif isinstance(document, Element):
+        for group in children(document, "ResourceGroup"):
+            _add_group(registry, _fields(group), inner(group, "GroupName"))
+    elif isinstance(document, dict):
+        _add_group(registry, document, "")
+    elif isinstance(document, list):
+        for item in document:
+            if isinstance(item, dict):
+                _add_downtime(registry, "ResourceName", item)
+            else:
+                registry.leave("system.entry", "no mapping where a downtime was expected", "")
+    return registry.records()
+
+
+def _fields(element: Element) -> dict[str, Any]:
+    """Return the elements below one by name: texts, or lists of those that have some themselves."""
+    found: dict[str, Any] = {}
+    for child in element:
+        found.setdefault(child.tag, list(child) if len(child) else text(child.text))
+    return found
+
+
+def _add_group(registry: Registry, group: Mapping[str, Any], name: str) -> None:
+    """Add the computing elements of a resource group, and the group as a site."""
+    disabled = _true(group.get("Disable"))
+    above = {"OSG_Facility": group.get("Facility"), "OSG_Site": group.get("Site")}
+    description = text(group.get("GroupDescription"))
+    registry.add_site(name, {"GlueSiteName": name, "GlueSiteDescription": description})
+    for title, resource in _resources(group.get("Resources")):
+        if not isinstance(resource, Mapping):
+            said = "no mapping where a resource was expected, skipped"
+            registry.leave("system.entry", said, text(title))
+            continue
+        services = dict(_services(resource.get("Services")))
+        if "CE" not in services:
+            continue
+        host = text(resource.get("FQDN"))
+        endpoint = Endpoint.of(_detail(services["CE"], "uri_override"), "htcondor-ce")
+        if endpoint is None or endpoint.port == _GRAM:
+            endpoint = Endpoint.of(host, "htcondor-ce")
+        if endpoint is None:
+            said = "a computing element without an FQDN, left out"
+            registry.leave("system.no-endpoint", said, f"{title}: {host}")
+            continue
+        values: dict[str, Value] = {RESOURCE: text(title)}
+        values |= {key: told for key, value in above.items() if (told := _name(value))}
+        if owners := [*_owners(resource.get("VOOwnership"))]:
+            values["VOOwnership"] = list[Value](owners)
+        closed = (
+            disabled or _true(resource.get("Disable")) or not _true(resource.get("Active", "true"))
+        )
+        registry.add_ce(endpoint, name, values, closed=closed)
+
+
+def _resources(value: object) -> Iterator[tuple[str, object]]:
+    """Yield resources by name: of a mapping, or of elements that have a ``Name``."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, Element) and item.tag == "Resource":
+                yield inner(item, "Name"), _fields(item)
+
+
+def _services(value: object) -> Iterator[tuple[str, object]]:
+    """Yield services by name: of a mapping, of a list of names, or of elements with a ``Name``."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, Element):
+                yield inner(item, "Name"), item
+            else:
+                yield text(item), None
+
+
+def _detail(service: object, name: str) -> str:
+    """Return a detail of a service; empty if it has none."""
+    if isinstance(service, Element):
+        return inner(service, f"Details/{name}")
+    details = service.get("Details") if isinstance(service, dict) else None
+    return text(details.get(name)) if isinstance(details, dict) else ""
+
+
+def _owners(value: object) -> Iterator[str]:
+    """Yield the owners of a resource with their parts in percent, as ``VO=percent``.
+
+    Who owns a part of a resource has it first; who else may use it is not said.
+    """
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list):
+        pairs = ((inner(e, "VO"), inner(e, "Percent")) for e in value if isinstance(e, Element))
+    for vo, percent in pairs:
+        if text(vo) and text(vo) != "(Other)" and (number := positive(percent)) is not None:
+            yield f"{text(vo)}={number}"
+
+
+def _name(value: object) -> str:
+    """Return the name of a site or a facility."""
+    parts = value if isinstance(value, list) else []
+    return next((text(e.text) for e in parts if isinstance(e, Element) and e.tag == "Name"), "")
+
+
+def _true(value: object) -> bool:
+    return text(value).lower() in ("true", "yes", "on")
+
+
+def _add_downtime(registry: Registry, place: str, downtime: Mapping[str, Any]) -> None:
+    """Add a downtime of a computing element; one of other services concerns no queue."""
+    if "CE" not in dict(_services(downtime.get("Services"))):
+        return
+    severity = text(downtime.get("Severity"))
+    registry.add_downtime(
+        text(downtime.get(place)),
+        "CE",
+        (text(downtime.get("StartTime")), text(downtime.get("EndTime"))),
+        severity=OUTAGE if severity.lower() in _CLOSES else severity.upper(),
+        why=(text(downtime.get("Class")).lower(), text(downtime.get("Description"))),
+    )
+
+
+GLIDEINWMS: Final = "glideinWMS"
+GLIDEINWMS_ROOTS: Final = frozenset({"glidein"})
+
+_FLAVOURS: Final[Mapping[str, str]] = {
+    "condor": "htcondor-ce",
+    "arc": "arc-ce",
+    "nordugrid": "arc-ce",
+    "cream": "cream-ce",
+}
+"""The grid types of computing elements; others are clouds, or accounts reached by SSH."""
+
+_QUEUE: Final = re.compile(r"\(\s*queue\s*=\s*\"?([^()\"\s]+)", re.IGNORECASE)
+_GPUS: Final = re.compile(r"(?:^|;)\s*GPUs\s*(?:,\s*([0-9]+))?", re.IGNORECASE)
+
+
+def is_factory(document: object) -> bool:
+    """Whether a document is a factory's configuration, or a part of one with entries."""
+    return (
+        isinstance(document, Element)
+        and document.tag == "glidein"
+        and document.find("entries") is not None
+    )
+
+
+def factory_records(document: object, report: Report) -> GlueRecords:
+    """Make records of a factory's entries; what cannot be read is reported and left out."""
+    builder = Builder(GLIDEINWMS, report)
+    if isinstance(document, Element):
+        for entry in document.iterfind("entries/entry"):
+            _add_entry(builder, [_Part.of(entry)])
+        # What a set of entries has is that of each of them.
+        for group in document.iterfind("entry_sets/entry_set"):
+            shared = _Part.of(group)
+            for entry in group.iterfind("entries/entry"):
+                _add_entry(builder, [_Part.of(entry), shared])
+    return builder.records()
+
+
+@attrs.frozen(slots=True)
+class _Part:
+    """An entry, or the set that it is in, and what it says of a pilot."""
+
+    element: Element
+    attributes: dict[str, str]
+    asked: dict[str, str]
+    most: int | None
+
+    @classmethod
+    def of(cls, element: Element) -> _Part:
+        asked = _attributes(element, "config/submit/submit_attrs/submit_attr")
+        limits = element.iterfind("config/max_jobs/per_entry")
+        numbers = [positive(limit.get("glideins")) for limit in limits]
+        return cls(
+            element,
+            _attributes(element, "attrs/attr"),
+            {key.lstrip("+").lower(): value for key, value in asked.items()},
+            next(filter(None, reversed(numbers)), None),
+        )
+
+
+def _attributes(part: Element, path: str) -> dict[str, str]:
+    """Return the values of attributes by name, without quotes around; the last one wins."""
+    return {
+        text(item.get("name")): text(item.get("value")).strip('"') for item in part.iterfind(path)
+    }
+
+
+def _add_entry(builder: Builder, parts: Sequence[_Part]) -> None:
+    """Add an entry, the first of the parts that say what it is, before the set that it is in."""
+    entry = parts[0].element
+    title = text(entry.get("name"))
+    kind = text(entry.get("gridtype")).lower()
+    flavour = _FLAVOURS.get(kind)
+    if not title or flavour is None:
+        said = "an entry of a grid type that is no computing element, or without a name, left out"
+        builder.leave("system.entry", said, f"{title} {kind}".strip())
+        return
+    gatekeeper = text(entry.get("gatekeeper"))
+    # An HTCondor-CE's is its schedd and its collector, CREAM's the id of a queue, or its URL, the
+    # batch system and a queue.
+    words = gatekeeper.split(" ")
+    place = None
+    if flavour == "cream-ce":
+        url = len(words) == 3 and "://" in words[0]
+        place = (words[0], words[1], words[2]) if url else split_id(gatekeeper)
+    host = words[-1]
+    if place is not None:
+        host = place[0] if "://" in place[0] else place[0].partition("/")[0]
+    endpoint = Endpoint.of(host, flavour)
+    if endpoint is None:
+        said = "an entry whose gatekeeper is no host, left out"
+        builder.leave("system.no-endpoint", said, f"{title}: {gatekeeper}")
+        return
+    # A set may have many entries and many attributes: they are looked up, and never copied.
+    attributes = ChainMap(*(part.attributes for part in parts))
+    asked = ChainMap(*(part.asked for part in parts))
+    values: dict[str, Value] = {"GlideinEntry": title, "GlueCEStateStatus": "Production"}
+    if any(text(part.element.get("enabled")).lower() == "false" for part in parts):
+        values["GlueCEStateStatus"] = "Closed"
+    values |= (hosts := _pilot(attributes, asked))
+    for ours, theirs in (
+        ("MaxMemoryPerNode", "GlueHostMainMemoryRAMSize"),
+        ("MaxCpusPerNode", "GlueHostArchitectureSMPSize"),
+    ):
+        if theirs in hosts:
+            values[ours] = hosts[theirs]
+    if (seconds := positive(attributes.get("GLIDEIN_Max_Walltime"))) is not None:
+        values["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
+    if (most := next(filter(None, (part.most for part in parts)), None)) is not None:
+        values["GlueCEPolicyMaxTotalJobs"] = most
+    if resource := attributes.get("GLIDEIN_ResourceName"):
+        values[RESOURCE] = resource
+    if vos := attributes.get("GLIDEIN_Supported_VOs"):
+        values[RULES] = list[Value](rules_of(_labelled_vos(vos)))
+    found = _QUEUE.search(text(entry.get("rsl")))
+    queues = [found[1]] if found else []
+    queues += [asked.get(key, "") for key in ("batch_queue", "remote_queue", "queue")]
+    builder.add(
+        endpoint,
+        (name(place[2]) if place else next(filter(None, map(name, queues)), "")) or DEFAULT_QUEUE,
+        lrms=name(place[1]) if place else "",
+        site=attributes.get("GLIDEIN_Site", ""),
+        view=title,
+        values=values,
+    )
+
+
+def _labelled_vos(labels: str) -> Iterator[str]:
+    """Yield the virtual organisations behind a factory's labels.
+
+    A factory marks entries with GPUs by labels of their own, and some by ``VO`` at their ends.
+
+    >>> list(_labelled_vos("CMS, OSGVO,glowGPU"))
+    ['CMS', 'OSGVO', 'OSG', 'glowGPU', 'glow']
+    """
+    for label in filter(None, (part.strip() for part in labels.split(","))):
+        yield label
+        plain = label.removesuffix("GPU").removesuffix("VO")
+        if plain and plain != label:
+            yield plain
+
+
+def _pilot(attributes: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, Value]:
+    """Return the resources of a pilot of an entry, under GLUE's names."""
+    found: dict[str, Value] = {}
+    cpus = positive(attributes.get("GLIDEIN_CPUS"))
+    cpus = cpus or positive(attributes.get("GLIDEIN_ESTIMATED_CPUS"))
+    if cpus is not None:
+        found["GlueHostArchitectureSMPSize"] = cpus
+    if (memory := positive(attributes.get("GLIDEIN_MaxMemMBs"))) is not None:
+        found["GlueHostMainMemoryRAMSize"] = memory
+    system = attributes.get("GLIDEIN_REQUIRED_OS", "")
+    if system and system.lower() != "any":
+        found["GlueHostOperatingSystemName"] = system
+    platform = attributes.get("GLIDEIN_ARCH") or attributes.get("CONDOR_ARCH", "")
+    if platform.lower() not in ("", "default", "auto"):
+        found["GlueHostArchitecturePlatformType"] = platform
+    slots = _GPUS.search(attributes.get("GLIDEIN_Resource_Slots", ""))
+    gpus = positive(asked.get("request_gpus")) or (positive(slots[1]) or 1 if slots else None)
+    if gpus is not None:
+        found["GPUs"] = gpus
+    if asked.get("wantwholenode", "").lower() == "true":
+        found["WholeNode"] = True
+    return found

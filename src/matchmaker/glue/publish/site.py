@@ -1,27 +1,35 @@
-"""Describing a site: the hosts behind queues, where they are known one by one.
+"""Describe a site to publish it: its queues, the hosts behind them, its endpoint and its users.
 
-What all of them have in common is promised, or each class of equal ones is described apart. The
-records of the queues are made of their ads by `unflatten`.
+A batch system knows its queues by name, and users, groups and accounts. Who publishes them says at
+which endpoint jobs are submitted (`place`), which virtual organisations the queues are for, and
+under which local names their jobs run (`admit`). Hosts that are known one by one are promised by
+what they have in common, each class of like ones apart (`describe_site`). A TOML file says where
+the site is and whom to write to (`site_values`).
 """
 
 from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.ad import first_text
+from matchmaker.classad.values import is_number
+from matchmaker.glue.access import CLOSED, RULES, denies, is_rule, is_vo, vo_of
 from matchmaker.glue.clean import whole
+from matchmaker.glue.flatten import unwrap
 from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,
     GlueRecords,
+    Site,
     SubCluster,
     queue_name,
     texts,
@@ -387,3 +395,268 @@ def _merged(values: Sequence[Value]) -> Value:
     if isinstance(first, list):
         return [item for item in first if all(isinstance(v, list) and item in v for v in values)]
     return first if all(value == first for value in values) else UNDEFINED
+
+
+_ENDPOINT: Final = re.compile(
+    r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?):(?P<port>[0-9]{1,5})/(?P<kind>[a-z0-9_.]+)",
+    re.IGNORECASE | re.ASCII,
+)
+_NAMES: Final = ("CEid", "GlueCEUniqueID")
+
+
+def place(
+    queues: Iterable[ClassAd],
+    endpoint: str | None = None,
+    *,
+    site: str | None = None,
+    vos: Iterable[str] = (),
+    local: Mapping[str, Sequence[str]] | None = None,
+) -> list[ClassAd]:
+    """Ads of queues with what a batch system does not know of them, ready for `describe_site`.
+
+    Args:
+        queues: as a batch system describes them, or ads of computing elements, which keep what they
+            say of themselves.
+        endpoint: where jobs are submitted, ``HOST:PORT/INTERFACE``; with batch system and queue it
+            makes ``CEid``, as the gLite broker reads it.
+        site: the name of the site.
+        vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
+            slash, or whole rules. Without any the ads have no rule, and what is published of them
+            admits nobody.
+        local: the local names that their jobs run as; a queue that the batch system keeps for some
+            admits as in `admit`, and nobody without ``vos``.
+
+    Raises:
+        ValueError: for another endpoint, for what is no rule, and for a queue that has no
+            ``CEid`` and no endpoint, name or batch system that would make one.
+
+    >>> queue = ClassAd({"QueueName": "long", "LRMSType": "slurm"})
+    >>> [ce] = place([queue], "ce.s.grid:8443/cream", site="S", vos=["cms", "/atlas/Role=pilot"])
+    >>> ce.eval("CEid"), ce.eval("GlueSiteUniqueID")
+    ('ce.s.grid:8443/cream-slurm-long', 'S')
+    >>> ce.eval("GlueCEAccessControlBaseRule")
+    ['VO:cms', 'VOMS:/atlas/Role=pilot']
+    """
+    if site is not None and not site.strip():
+        raise ValueError("a site needs a name")
+    found = admit(map(unwrap, queues), vos, local)
+    for ad in found:
+        if not first_text(ad, _NAMES):
+            for name, value in _placed(ad, endpoint).items():
+                ad[name] = value
+        if site is not None and "GlueSiteUniqueID" not in ad:
+            ad["GlueSiteUniqueID"] = site.strip()
+    return found
+
+
+def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
+    """What an endpoint makes of a batch system's queue."""
+    queue = first_text(ad, ("QueueName", "Name"))
+    lrms = first_text(ad, ("LRMSType", "GlueCEInfoLRMSType"))
+    if not queue or not lrms:
+        raise ValueError("an ad of a queue has neither a CEid nor a QueueName and an LRMSType")
+    if endpoint is None:
+        raise ValueError(
+            f"{queue} is a queue of {lrms}; to be published it needs the endpoint (--endpoint) that"
+            " jobs are submitted to, such as ce.site.org:8443/cream"
+        )
+    known = _ENDPOINT.fullmatch(endpoint)
+    if known is None or not 0 < int(known["port"]) < 1 << 16:
+        raise ValueError(
+            f"{endpoint!r} is no endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream"
+        )
+    host = known["host"].lower()
+    place = f"{host}:{int(known['port'])}/{known['kind']}"
+    return {
+        "CEid": f"{place}-{lrms.replace('-', '_')}-{queue}",
+        "GlueClusterUniqueID": host,
+        "GlueCEHostingCluster": host,
+        "GlueCEInfoHostName": host,
+        "GlueCEInfoGatekeeperPort": int(known["port"]),
+        "GlueCEInfoJobManager": known["kind"],
+    }
+
+
+LOCAL: Final = "LocalAccess"
+"""The attribute of a described queue that does not admit everybody: alternatives of lists."""
+
+
+def admit(
+    queues: Iterable[ClassAd],
+    vos: Iterable[str] = (),
+    local: Mapping[str, Sequence[str]] | None = None,
+) -> list[ClassAd]:
+    """Ads of queues with rules of access.
+
+    A queue that says nothing of access admits all of ``vos``; one with rules keeps them. One with
+    ``LocalAccess`` admits those of which a local name is allowed and none is denied: in one of its
+    alternatives each ``Allowed…`` list must hold one, and no ``Denied…`` list any. Where it admits
+    none, and where the lists cannot be read, it denies everybody.
+
+    Args:
+        queues: as a batch system describes them.
+        vos: virtual organisations, VOMS groups and roles, which begin with a slash, or whole rules.
+        local: the users, groups or accounts that jobs run as, by those; by default the name of the
+            organisation.
+
+    Raises:
+        ValueError: for what is no rule, and for a local name of what is not among ``vos``.
+
+    >>> queue = ClassAd({"Name": "q", "LocalAccess": [ClassAd({"AllowedGroups": ["cms", "lhc"]})]})
+    >>> [admitted] = admit([queue], ["cms", "atlas"])
+    >>> admitted.eval("GlueCEAccessControlBaseRule")
+    ['VO:cms']
+    >>> [admitted] = admit([queue], ["cms", "atlas"], {"atlas": ["lhc"], "cms": ["cmsprod"]})
+    >>> admitted.eval("GlueCEAccessControlBaseRule")
+    ['VO:atlas']
+    """
+    rules = {vo: rule(vo) for vo in vos}
+    names = {vo: _names(vo, known, local or {}) for vo, known in rules.items()}
+    for vo in local or ():
+        if not any(vo in (one, vo_of(known)) for one, known in rules.items()):
+            raise ValueError(
+                f"a local name of {vo!r}, which is not among the VOs that are admitted"
+            )
+    found = []
+    for queue in queues:
+        ad = queue.copy()
+        lists = ad.eval(LOCAL)
+        if LOCAL in ad and ad.eval(RULES) in (UNDEFINED, [CLOSED]):
+            kept = [r for vo, r in rules.items() if denies(r) or _admits(lists, names[vo])]
+            ad[RULES] = kept if any(not denies(r) for r in kept) else [CLOSED]
+        elif rules and RULES not in ad:
+            ad[RULES] = list[Value](rules.values())
+        found.append(ad)
+    return found
+
+
+def admits_nobody(ad: ClassAd) -> bool:
+    """Whether a queue denies everybody because of the batch system's own lists.
+
+    >>> [admits_nobody(ad) for ad in admit([ClassAd({"LocalAccess": []}), ClassAd()])]
+    [True, False]
+    """
+    return LOCAL in ad and ad.eval(RULES) == [CLOSED]
+
+
+def _names(vo: str, known: str, local: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    own = vo_of(known)
+    return frozenset(local.get(vo) or local.get(own) or (own or vo,))
+
+
+def _admits(lists: Value, names: frozenset[str]) -> bool:
+    return isinstance(lists, list) and any(
+        isinstance(one, ClassAd) and one and all(_passes(n, one.eval(n), names) for n in one)
+        for one in lists
+    )
+
+
+def _passes(kind: str, listed: Value, names: frozenset[str]) -> bool:
+    """Whether a list lets names pass; one that cannot be read lets none."""
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        return False
+    held = bool(names.intersection(map(str, listed)))
+    allows, denied = (kind.lower().startswith(word) for word in ("allowed", "denied"))
+    return held if allows else denied and not held
+
+
+def rule(vo: str) -> str:
+    """The rule that admits a virtual organisation, or a VOMS group and role; a rule is itself.
+
+    Raises ValueError for what names none of them, and for what GLUE 1.3 cannot publish.
+
+    >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
+    ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
+    """
+    text = vo.strip()
+    if not text.upper().startswith(("VO:", "VOMS:", "DENY:")) and not (
+        text.startswith("/") and "/CN=" in text
+    ):
+        text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
+    kind, _, name = text.partition(":")
+    refused = f"{vo!r} names no virtual organisation, group, role or subject"
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError(refused)
+    if kind.upper() == "VO" and name and not is_vo(name):
+        raise ValueError(
+            f"{vo!r} is not the name of a virtual organisation; give each name separately"
+        )
+    if not is_rule(text):
+        raise ValueError(refused)
+    if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
+        raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
+    return text
+
+
+KEYS: Final[Mapping[str, str]] = {
+    "name": "GlueSiteName",
+    "description": "GlueSiteDescription",
+    "web": "GlueSiteWeb",
+    "location": "GlueSiteLocation",
+    "latitude": "GlueSiteLatitude",
+    "longitude": "GlueSiteLongitude",
+    "mail": "GlueSiteEmailContact",
+    "support": "GlueSiteUserSupportContact",
+    "admin": "GlueSiteSysAdminContact",
+    "security": "GlueSiteSecurityContact",
+}
+"""The keys of the file, and what GLUE 1.3 calls them."""
+
+_MAIL: Final = frozenset({"mail", "support", "admin", "security"})
+_MOST_DEGREES: Final = {"latitude": 90, "longitude": 180}
+
+
+def site_values(text: str) -> dict[str, Value]:
+    """The values of a GlueSite that a file gives.
+
+    Raises:
+        ValueError: the text is no TOML, has another key, or a value of another kind.
+
+    >>> site_values('admin = "grid@s.org"')
+    {'GlueSiteSysAdminContact': 'mailto:grid@s.org'}
+    """
+    return {
+        KEYS[key]: _site_text(key, value) for key, value in _known_keys(tomllib.loads(text)).items()
+    }
+
+
+def _known_keys(found: dict[str, Any]) -> dict[str, Any]:
+    for key in found.keys() - KEYS.keys():
+        raise ValueError(f"a site file has no key {key!r}; expected are {', '.join(KEYS)}")
+    return found
+
+
+def _site_text(key: str, value: Any) -> str:
+    if key in _MOST_DEGREES:
+        most = _MOST_DEGREES[key]
+        number = is_number(value)
+        if not number or not -most <= value <= most:
+            raise ValueError(
+                f"{key} is a number of degrees from -{most} to {most}: found {value!r}"
+            )
+        return f"{value:.15g}"
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(f"{key} is a text on one line: found {value!r}")
+    if key in _MAIL and "@" not in value:
+        raise ValueError(f"{key} is an address of mail, such as grid@site.org: found {value!r}")
+    return f"mailto:{value}" if key in _MAIL and not value.startswith("mailto:") else value
+
+
+def with_site(records: GlueRecords, values: Mapping[str, Value]) -> GlueRecords:
+    """Records of which each site has values besides its own."""
+    changed = {site.id: Site(site.id, {**site.values, **values}) for site in records.sites}
+
+    def placed(cluster: Cluster) -> Cluster:
+        return attrs.evolve(cluster, site=changed.get(cluster.site_id, cluster.site))
+
+    # Each queue sees a cluster with the hosts of its own, so that an id says not which one.
+    queues = (
+        attrs.evolve(ce, cluster=placed(ce.cluster)) if ce.cluster else ce
+        for ce in records.computing_elements
+    )
+    return attrs.evolve(
+        records,
+        sites=tuple(changed.values()),
+        clusters=tuple(map(placed, records.clusters)),
+        computing_elements=tuple(queues),
+    )

@@ -1,27 +1,37 @@
-"""GLUE 2.0 values under the names, in the units and in the spellings of GLUE 1.3.
+"""Values of GLUE 2.0 under the names, in the units and in the spellings of GLUE 1.3, and back.
 
-Most follow from the schema: the ``glue2`` of an attribute of GLUE 1.3 and the units of both. What
-does not is a function here: the id of a queue, its state, its access rules, benchmarks,
-applications and sizes. (GFD.147; the table of the gLite broker, which forgot the units.)
+Most follow from the schema: the ``glue2`` of an attribute of GLUE 1.3 and the units of both. The
+rest has a function here: the id of a queue, its state, its access rules, benchmarks, applications
+and sizes. (GFD.147; the table of the gLite broker, which forgot the units.) Values that came from
+GLUE 2.0 stay in a nested ad, and are published as they were. Those that GLUE 2.0 has no word for go
+to OtherInfo, as ``GlueCEPolicyPriority=1``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from matchmaker.classad import UNDEFINED, Value
+from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, denies, vo_of
-from matchmaker.glue.clean import Facts, typed, whole
+from matchmaker.glue.clean import Facts, text_of, typed, whole
 from matchmaker.glue.clean.rules import HS06, UNLIMITED, moment
 from matchmaker.glue.entries import Record, finding
 from matchmaker.glue.issues import Issue, Report
-from matchmaker.glue.records import Values
-from matchmaker.glue.schema import Attribute, attribute, attributes, benchmark_attributes, convert
+from matchmaker.glue.records import Values, texts
+from matchmaker.glue.schema import (
+    Attribute,
+    attribute,
+    attributes,
+    benchmark_attributes,
+    convert,
+    short_names,
+)
 
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
@@ -65,10 +75,10 @@ def _nearest(owners: tuple[str, ...]) -> Mapping[str, tuple[tuple[Attribute, Att
     return found
 
 
-def renamed(values: Values, *owners: str) -> Facts:
+def to_glue1(values: Values, *owners: str) -> Facts:
     """Values of GLUE 2.0 under the names of GLUE 1.3 that are nearest, in their units.
 
-    >>> renamed({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
+    >>> to_glue1({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
     {'GlueCEPolicyMaxCPUTime': 1440}
     """
     made = Facts()
@@ -129,9 +139,9 @@ CONTACTS: Final[Mapping[str, str]] = {
 
 def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = ()) -> Facts:
     """The values of a GlueSite."""
-    made = renamed(domain.values, "GlueSite")
+    made = to_glue1(domain.values, "GlueSite")
     for place in places[:1]:
-        known = renamed(place.values, "GlueSite")
+        known = to_glue1(place.values, "GlueSite")
         made.take(known)
         for degree in ("GlueSiteLatitude", "GlueSiteLongitude"):  # texts in GLUE 1.3
             if isinstance(degrees := known.get(degree), (int, float)):
@@ -148,7 +158,7 @@ def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = 
 
 def cluster(manager: Record) -> Facts:
     """The values of a GlueCluster."""
-    made = renamed(manager.values, "GlueCluster")
+    made = to_glue1(manager.values, "GlueCluster")
     made.take(in_other_info(manager, ("GlueCluster",)))
     made["GlueClusterUniqueID"] = manager.id
     return made
@@ -164,8 +174,8 @@ def subcluster(
     rules: frozenset[str],
 ) -> Facts:
     """The values of a GlueSubCluster: one instance of an environment, and how many there are."""
-    made = renamed(manager.values, "GlueSubCluster")
-    made.take(renamed(environment.values, "GlueSubCluster", *_HOST))
+    made = to_glue1(manager.values, "GlueSubCluster")
+    made.take(to_glue1(environment.values, "GlueSubCluster", *_HOST))
     made["GlueSubClusterUniqueID"] = environment.id
     instances = environment.values.get("GLUE2ExecutionEnvironmentTotalInstances")
     for kind in ("Physical", "Logical"):
@@ -278,7 +288,7 @@ def queue(
     made = Facts()
     for record in (manager, endpoint, share):  # the later says more of the queue
         if record is not None:
-            made.take(renamed(record.values, *_QUEUE))
+            made.take(to_glue1(record.values, *_QUEUE))
     states = [share.values.get("GLUE2ComputingShareServingState")]
     if endpoint is not None:
         states.append(endpoint.values.get("GLUE2EndpointServingState"))
@@ -319,7 +329,7 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
 
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
     """The values of a GlueSE."""
-    made = renamed(service.values, "GlueSE")
+    made = to_glue1(service.values, "GlueSE")
     made.take(in_other_info(service, ("GlueSE",)))
     made["GlueSEUniqueID"] = service.id
     for total in totals:
@@ -335,7 +345,7 @@ def areas(
     share: Record, mapping: Sequence[Record], sizes: Sequence[Record]
 ) -> Iterator[tuple[str, Facts]]:
     """The values of GlueSAs: one for each VO that a storage share is for, under the VO's name."""
-    made = renamed(share.values, "GlueSA")
+    made = to_glue1(share.values, "GlueSA")
     for size in sizes:
         kind = size.text("GLUE2StorageShareCapacityType").capitalize()
         for what in ("Total", "Used", "Free", "Reserved"):
@@ -343,7 +353,7 @@ def areas(
             if kind in ("Online", "Nearline") and value is not None:
                 made[f"GlueSA{what}{kind}Size"] = value
         if kind == "Online":
-            made.take(renamed(size.values, "GlueSAState"))
+            made.take(to_glue1(size.values, "GlueSAState"))
     made.take(in_other_info(share, ("GlueSA",)))
     rules = [rule for policy in mapping for rule in policy.texts(POLICY_RULE)]
     if rules:
@@ -364,3 +374,133 @@ def bind(record: Record) -> dict[str, Value]:
         "GlueCESEBindSEUniqueID": se,
     }
     return {name: value for name, value in pairs.items() if value is not None}
+
+
+_FAMILIES: Final = (
+    (
+        "linux",
+        r"linux|scientific|centos|red ?hat|rhel|alma|rocky|debian|ubuntu|suse|slc?\d*\Z",
+    ),
+    ("windows", r"windows|win(?:nt|xp|\d+)"),
+    ("macosx", r"mac ?os|darwin"),
+    ("solaris", r"solaris|sunos"),
+    ("aix", r"aix"),
+)
+
+
+def to_glue2(values: Values, *owners: str) -> dict[str, Value]:
+    """Values of GLUE 1.3 under the names and in the units of classes of GLUE 2.0."""
+    made: dict[str, Value] = {}
+    for name, value in values.items():
+        known = attribute(name)
+        other = attribute(known.glue2) if known is not None and known.glue2 else None
+        if known is None or other is None or other.owner not in owners or "to" in known.apart:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            continue
+        number = is_number(value)
+        unit = known.unit if number and value != UNLIMITED else other.unit
+        shown = convert(value, unit, other.unit) if isinstance(value, (int, float)) else value
+        if other.classad == "boolean" and not isinstance(value, bool):
+            continue
+        if shown is not None and shown is not UNDEFINED:
+            made.setdefault(other.name, shown)
+    return made
+
+
+def remainder(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
+    """The values of GLUE 1.3 that those of GLUE 2.0 do not give back as they were."""
+    back, speeds = to_glue1(shown, *owners), set(benchmark_attributes().values())
+    found: dict[str, Value] = {}
+    for name, value in values.items():
+        known = attribute(name)
+        if known is None or known.version != "1.3" or value is UNDEFINED or "rest" in known.apart:
+            continue
+        if name in speeds and _is_speed(name, value):
+            continue
+        if back.get(name) != value:
+            found[name] = value
+    return found
+
+
+def _is_speed(name: str, value: Value) -> bool:
+    return isinstance(value, (int, float)) and text_of(name, value) is not None
+
+
+def state(values: Values) -> str:
+    """The state of a queue as GLUE 2.0 spells it; empty where it is not known.
+
+    >>> state({"GlueCEStateStatus": "Draining"}), state({"GlueCEStateStatus": UNDEFINED})
+    ('draining', '')
+    """
+    return serving(values.get("GlueCEStateStatus"))
+
+
+def serving(value: Value | None) -> str:
+    """A word of GLUE 1.3 for what serves, as GLUE 2.0 spells it; empty where it has none for it."""
+    text = value.lower() if isinstance(value, str) else ""
+    return text if text in STATES else ""
+
+
+def family(name: Value | None) -> str:
+    """The family of an operating system by its name; empty where it is not known.
+
+    >>> family("ScientificSL"), family("SLC"), family("BeOS")
+    ('linux', 'linux', '')
+    """
+    if isinstance(name, str):
+        for known, pattern in _FAMILIES:
+            if re.match(pattern, name, re.IGNORECASE):
+                return known
+    return ""
+
+
+def _full(ad: Value | None, kind: str) -> dict[str, Value]:
+    names = short_names(kind)
+    if not isinstance(ad, ClassAd):
+        return {}
+    return {names[n.lower()]: ad.eval(n) for n in ad if n.lower() in names}
+
+
+def _part(values: Values, name: str) -> Value | None:
+    whole = values.get("GLUE2")
+    return whole.eval(name) if isinstance(whole, ClassAd) else None
+
+
+def nested(values: Values, kind: str) -> dict[str, Value]:
+    """What a class of GLUE 2.0 said of a queue or of hosts, by its own names; empty for nothing."""
+    if kind == "GLUE2ExecutionEnvironment":
+        return _full(_part(values, "ExecutionEnvironment"), kind)
+    computing = _part(values, "Computing")
+    part = kind.removeprefix("GLUE2Computing")
+    return _full(computing.eval(part), kind) if isinstance(computing, ClassAd) else {}
+
+
+def _several(values: Values, part: str) -> Iterator[dict[str, Value]]:
+    listed = _part(values, part)
+    for ad in listed if isinstance(listed, list) else ():
+        if found := _full(ad, f"GLUE2{part}"):
+            yield found
+
+
+def benchmarks(values: Values) -> Iterator[dict[str, Value]]:
+    """The benchmarks of hosts: those of GLUE 2.0, else what GLUE 1.3 has numbers for."""
+    if "GLUE2" in values:
+        yield from _several(values, "Benchmark")
+        return
+    for name, source in benchmark_attributes().items():
+        value = values.get(source)
+        if isinstance(value, (int, float)) and _is_speed(source, value):
+            yield {"GLUE2BenchmarkType": name, "GLUE2BenchmarkValue": float(value)}
+            if name == "specint2000":
+                speed = round(value / HS06, 2)
+                yield {"GLUE2BenchmarkType": "hep-spec06", "GLUE2BenchmarkValue": speed}
+
+
+def applications(values: Values) -> Iterator[dict[str, Value]]:
+    """The applications of hosts: those of GLUE 2.0, else the tags of GLUE 1.3."""
+    if "GLUE2" in values:
+        yield from _several(values, "ApplicationEnvironment")
+        return
+    for tag in texts(values.get("GlueHostApplicationSoftwareRunTimeEnvironment")):
+        yield {"GLUE2ApplicationEnvironmentAppName": tag}
