@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.issues import Issue
-from matchmaker.glue.readers import blocks
-from matchmaker.glue.readers.blocks import Blocks
-from matchmaker.glue.readers.ldif import Attributes, Entry, Source, read_entries
+from matchmaker.glue.readers import ldif
+from matchmaker.glue.readers.ldif import Attributes, Blocks, Entry, Source, read_entries
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow
@@ -469,7 +468,7 @@ def test_memory_does_not_grow_with_the_file(
 ) -> None:
     """A file larger than the bound, read with limits in proportion."""
     monkeypatch.setitem(fields(LIMITS), "line", 1 << 11)
-    monkeypatch.setattr(blocks, "_CHUNK", 1 << 9)
+    monkeypatch.setattr(ldif, "CHUNK", 1 << 9)
     size = 120_000
     file: Any = Again(piece, size)
     # What is made once, at the first entry, is not the file's.
@@ -488,7 +487,7 @@ def test_memory_does_not_grow_with_the_file(
 def test_work_grows_with_the_file_alone(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block or a line is made of each byte, whatever the file: little is gone over again."""
     monkeypatch.setitem(fields(LIMITS), "line", 1000)
-    monkeypatch.setattr(blocks, "_CHUNK", 100)
+    monkeypatch.setattr(ldif, "CHUNK", 100)
     size, handled = 100_000, 0
     cut = Blocks(Again(piece, size).read)
     more = cut._more

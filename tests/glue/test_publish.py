@@ -16,9 +16,9 @@ from matchmaker import glue, parse_ad, parse_ads, parse_expr
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.glue.clean import text_of
 from matchmaker.glue.entries import rdn, rdns
+from matchmaker.glue.flatten import unflatten
 from matchmaker.glue.publish.site import common, host_values, with_site
 from matchmaker.glue.publish.trees import entries13
-from matchmaker.glue.publish.unflatten import unflatten
 from matchmaker.glue.readers.ldif import Attributes, Entry, read_entries, write_entries
 from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, StorageElement
 from matchmaker.glue.schema import ancestry, attribute

@@ -17,9 +17,11 @@ from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
+from matchmaker.glue.flatten import close
+from matchmaker.glue.records import Downtime
 from matchmaker.glue.systems import osg
-from matchmaker.glue.systems.building import placed, time_of
-from matchmaker.glue.systems.downtimes import Downtime, close
+from matchmaker.glue.systems.building import time_of
+from matchmaker.glue.systems.merging import placed
 from tests.glue.registries import (
     COLLECTOR,
     ENDPOINTS,

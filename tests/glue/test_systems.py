@@ -22,9 +22,10 @@ from matchmaker._data import data_text
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.access import RULES
-from matchmaker.glue.systems import trust
+from matchmaker.glue.flatten import close, pending
+from matchmaker.glue.records import Downtime
+from matchmaker.glue.systems import merging
 from matchmaker.glue.systems.building import Builder, Endpoint, name
-from matchmaker.glue.systems.downtimes import Downtime, close, pending
 from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
 from tests.glue.providers import SITES
 
@@ -715,13 +716,13 @@ def test_a_site_speaks_of_all_who_may_use_its_queue(system: str, refused: tuple[
         ClassAd({"CEid": ARC, RULES: [f"VO:{vo}"], "InformationSystem": name})
         for vo, name in (("atlas", system), ("dune", "glideinWMS"))
     )
-    assert trust.unite([(1, first), (2, second)])[1].refused == refused
+    assert merging.unite([(1, first), (2, second)])[1].refused == refused
 
 
 def test_a_catalogue_without_rules_makes_no_queue_unknown() -> None:
     queue = ClassAd({"CEid": ARC, RULES: ["VO:atlas"]})
     other = ClassAd(CEid=ARC, AccessUnknown=True, PandaQueue="P", InformationSystem="CRIC")
-    told = trust.unite([(1, queue), (2, other)])[0].ad
+    told = merging.unite([(1, queue), (2, other)])[0].ad
     assert told is not None
     assert told["PandaQueue"] == "P"
     assert "AccessUnknown" not in told
@@ -731,7 +732,7 @@ def test_more_descriptions_of_a_queue_than_are_honest_are_not_merged() -> None:
     queue = ClassAd(CEid=ARC)
     other = ClassAd(CEid=ARC, InformationSystem="CRIC")
     for more, merged in ((1, True), (0, False)):
-        found = trust.unite([(1, queue), *[(2, other)] * (LIMITS.queues - more)])
+        found = merging.unite([(1, queue), *[(2, other)] * (LIMITS.queues - more)])
         assert (found[-1].view is not None) is merged
 
 
@@ -867,7 +868,7 @@ VOS = ("atlas", "cms", "dune")
 @pytest.mark.parametrize("site", ["arc", "arc, GLUE 1.3", "htcondor-ce", "cream"])
 def test_what_providers_publish_is_united_with_a_catalogue(site: str) -> None:
     published = glue.read(io.BytesIO(SITES[site].text().encode()))
-    first = trust.address_of(published.computing_elements()[0])
+    first = merging.address_of(published.computing_elements()[0])
     assert first is not None
     host, port, queue = first
     flavour = {9619: "HTCONDOR-CE", 8443: "CREAM-CE"}.get(port, "ARC-CE")
@@ -906,7 +907,7 @@ def test_who_uses_a_queue_that_several_describe(
             its.append(ad)
         sources.append((f"source{number}", its))
     found = broker.merged(sources)
-    order = [trust.ORDER[system or ""] for system, _ in drawn]
+    order = [merging.ORDER[system or ""] for system, _ in drawn]
     known = [
         (level, views)
         for level, (_, views) in zip(order, drawn, strict=True)

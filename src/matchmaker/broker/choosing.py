@@ -25,8 +25,7 @@ from matchmaker.classad.values import is_error, is_number
 from matchmaker.classad.walks import conjuncts
 from matchmaker.glue import expires
 from matchmaker.glue.access import ALSO, IGNORED, RULES, Access, authorised, known, not_denied
-from matchmaker.glue.flatten import CHECKS
-from matchmaker.glue.systems.downtimes import END, REASON, START
+from matchmaker.glue.flatten import CHECKS, END, REASON, START
 from matchmaker.matching.names import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by

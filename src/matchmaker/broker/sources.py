@@ -16,11 +16,11 @@ from matchmaker.classad.given import some_ads
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted
+from matchmaker.glue.flatten import close, elsewhere
 from matchmaker.glue.issues import issue as made
+from matchmaker.glue.records import Downtime
 from matchmaker.glue.snapshot import joined
-from matchmaker.glue.systems.building import placed
-from matchmaker.glue.systems.downtimes import Downtime, close, elsewhere
-from matchmaker.glue.systems.trust import unite
+from matchmaker.glue.systems.merging import placed, unite
 from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
@@ -80,8 +80,8 @@ def merged(
     A job is admitted by a queue that several sources describe if each of them that publishes rules
     of access for the queue admits it, by some view (:mod:`matchmaker.glue.access`). Several
     information systems about one queue are merged by their order of trust
-    (:mod:`matchmaker.glue.systems.trust`). A source that was not read to its end is left out whole
-    (``source.partial``).
+    (:mod:`matchmaker.glue.systems.merging`). A source that was not read to its end is left out
+    whole (``source.partial``).
 
     Args:
         sources: pairs, or a mapping, of the name of each source and its description or its ads.

@@ -32,7 +32,7 @@ from matchmaker.glue.flatten import (
 )
 from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.publish.site import admit, describe_site, place
-from matchmaker.glue.readers.blocks import Begun, Readable, Unpacked, whole
+from matchmaker.glue.readers import Begun, Readable, Unpacked, whole
 from matchmaker.glue.readers.ldif import (
     Attributes,
     Entry,

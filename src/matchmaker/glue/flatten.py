@@ -1,22 +1,26 @@
-"""From linked records to the CE ads of a matchmaker, one for each queue and VO view.
+"""From linked records to the CE ads of a matchmaker, one for each queue and VO view, and back.
 
 Follows the flattening of the gLite broker, which made the ad of the founding talk: the facts of a
 queue, its cluster, one of its SubClusters and its close storage in one ad, with the access checks
 of the time as ``requirements``. One difference: a CE without a cluster or a SubCluster is kept,
-with its host attributes undefined. Also here: `unwrap`, for ads that an information system wrapped.
+with its host attributes undefined. An information system announces downtimes by host or endpoint;
+`close` writes the first that is not over into a queue's ad, and the broker's conditions refuse the
+queue while it lasts. `unflatten` gives the attributes of ads back to the records that they are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import attrs
 
+from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.ad import literal
+from matchmaker.classad.ad import first_text, literal
 from matchmaker.classad.nodes import ListExpr
+from matchmaker.classad.quoting import shorten
 from matchmaker.glue.access import (
     ALSO,
     IGNORED,
@@ -32,10 +36,15 @@ from matchmaker.glue.access import (
 )
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.records import (
+    CE_KEY,
     NOT_KNOWN,
+    OUTAGE,
     Bind,
+    Cluster,
     ComputingElement,
+    Downtime,
     GlueRecords,
+    Site,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -44,7 +53,7 @@ from matchmaker.glue.records import (
     split_id,
     texts,
 )
-from matchmaker.glue.weighing import CE_KEY
+from matchmaker.glue.schema import attribute
 
 # The broker's checks, as the CE ad of the talk has them, and with what VOMS brought after it.
 CHECKS: Final[Mapping[str, str]] = {
@@ -95,8 +104,6 @@ def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[Cla
     """
     if not snapshot.downtimes:
         return _each_ad(snapshot, choose)
-    from matchmaker.glue.systems.downtimes import close
-
     return iter(close(_each_ad(snapshot, choose), snapshot.downtimes))
 
 
@@ -233,7 +240,7 @@ def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> 
     preferred = ce.values.get("GlueCEInfoLRMSType")
     if isinstance(preferred, str):
         found["LRMSType"] = preferred
-    ad = ClassAd(found | _close(ce))
+    ad = ClassAd(found | _close_storage(ce))
     ad["PurchasedBy"] = PURCHASED_BY
     for name, text in CHECKS.items():
         ad[name] = parse_expr(text)
@@ -248,7 +255,7 @@ def _nest(found: MutableMapping[str, Any], levels: Sequence[Mapping[str, Value]]
         found["GLUE2"] = ClassAd({name: part[name] for part in parts for name in part})
 
 
-def _close(ce: ComputingElement) -> dict[str, Value]:
+def _close_storage(ce: ComputingElement) -> dict[str, Value]:
     """The storage elements that are close to a queue."""
     found: dict[str, Value] = {}
     ids = list(dict.fromkeys((*ce.bound, *(bind.se_id for bind in ce.binds))))
@@ -371,3 +378,237 @@ def expires(ad: ClassAd) -> datetime | None:
         return datetime.fromtimestamp(updated + lasts, tz=UTC)
     except (OverflowError, ValueError, OSError):
         return None
+
+
+START: Final = "DowntimeStart"
+END: Final = "DowntimeEnd"
+REASON: Final = "DowntimeReason"
+
+
+def pending(downtimes: Iterable[Downtime], at: datetime) -> tuple[Downtime, ...]:
+    """Return the downtimes that are not over at a time."""
+    return tuple(downtime for downtime in downtimes if downtime.end > at)
+
+
+def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd]:
+    """Return the ads of queues, those in a downtime with its attributes; the others as they are.
+
+    Of several downtimes of a queue the first counts, with those that overlap it.
+
+    >>> from datetime import UTC
+    >>> down = Downtime("CE.t2.edu", "ARC-CE", datetime(2026, 12, 1, tzinfo=UTC),
+    ...                 datetime(2026, 12, 2, tzinfo=UTC), reason="new cooling")
+    >>> [ad] = close([ClassAd(CEid="ce.t2.edu:443/nordugrid-slurm-q")], [down])
+    >>> print(ad["DowntimeReason"], ad["DowntimeEnd"])
+    new cooling 2026-12-02 00:00:00+00:00
+    """
+    by_place: dict[str, list[Downtime]] = {}
+    for downtime in downtimes:
+        if downtime.severity.upper() == OUTAGE:
+            by_place.setdefault(downtime.ce.lower(), []).append(downtime)
+    for place, its in by_place.items():
+        # Hosts have a few; what strangers write must not be looked at again for each queue.
+        by_place[place] = sorted(its, key=_times)[: LIMITS.downtimes]
+    return [_in_downtime(ad, by_place) for ad in ads] if by_place else list(ads)
+
+
+def elsewhere(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[str]:
+    """Return the places of downtimes that would close a queue and that no queue has, each once.
+
+    >>> from datetime import UTC
+    >>> times = datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 2, tzinfo=UTC)
+    >>> down = [Downtime(place, "CE", *times) for place in ("A.edu", "B")]
+    >>> elsewhere([ClassAd(CEid="a.edu:443/q")], down)
+    ['B']
+    """
+    known = {place for ad in ads for place in _downtime_places(ad)}
+    outages = (downtime.ce for downtime in downtimes if downtime.severity.upper() == OUTAGE)
+    return [place for place in dict.fromkeys(outages) if place.lower() not in known]
+
+
+def _in_downtime(ad: ClassAd, by_place: Mapping[str, list[Downtime]]) -> ClassAd:
+    found = [downtime for place in _downtime_places(ad) for downtime in by_place.get(place, ())]
+    if not found:
+        return ad
+    first, *later = sorted(found, key=_times)
+    end, reasons = first.end, [first.reason]
+    for downtime in later:
+        if downtime.start <= end:
+            end = max(end, downtime.end)
+            reasons.append(downtime.reason)
+    closed = ad.copy()
+    closed[START], closed[END] = first.start, end
+    reason = "; ".join(dict.fromkeys(filter(None, reasons)))
+    closed[REASON] = shorten(reason, LIMITS.raw) or "no reason was given"
+    return closed
+
+
+def _times(downtime: Downtime) -> tuple[datetime, datetime]:
+    return downtime.start, downtime.end
+
+
+def _downtime_places(ad: ClassAd) -> set[str]:
+    """Return the names that a downtime may give a queue: ids, endpoint, host, OSG resource."""
+    ids = (
+        first_text(ad, (name,))
+        for name in ("CEid", "GlueCEUniqueID", "GlueCEInfoContactString", "OSG_Resource")
+    )
+    known = {ident.lower() for ident in ids if ident is not None}
+    endpoints = {ident.partition("://")[2] or ident for ident in known}
+    endpoints = {endpoint.partition("/")[0] for endpoint in endpoints}
+    host = first_text(ad, ("GlueCEInfoHostName",))
+    hosts = {endpoint.partition(":")[0] for endpoint in endpoints}
+    return known | endpoints | hosts | ({host.lower()} if host is not None else set())
+
+
+def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
+    """The records that ads of computing elements were made of, as far as the ads describe them."""
+    made = _Gathered()
+    for wrapped in queues:
+        made.add(unwrap(wrapped))
+    return made.snapshot()
+
+
+@attrs.define(slots=True)
+class _Gathered:
+    """The records of the ads seen so far, by id."""
+
+    sites: dict[str, Site] = attrs.Factory(dict)
+    clusters: dict[tuple[str, str], Cluster] = attrs.Factory(dict)
+    storage: dict[str, tuple[dict[str, Value], dict[str, StorageArea]]] = attrs.Factory(dict)
+    queues: dict[str, list[tuple[str, ClassAd]]] = attrs.Factory(dict)
+
+    def add(self, ad: ClassAd) -> None:
+        name = first_text(ad, ("CEid", "GlueCEUniqueID"))
+        if not name and "QueueName" not in ad:
+            name = first_text(ad, ("Name",))
+        if not name:
+            raise ValueError(
+                "an ad of a queue has no CEid, by which it would be published; `place` gives the"
+                " queues of a batch system theirs"
+            )
+        base = first_text(ad, ("GlueCEUniqueID",)) or name
+        view = name.removeprefix(base).removeprefix("/") if name.startswith(base) else ""
+        self.queues.setdefault(base, []).append((view, ad))
+
+    def snapshot(self) -> GlueRecords:
+        queues = tuple(self._queue(name, ads) for name, ads in self.queues.items())
+        elements = {
+            name: StorageElement(name, values, tuple(areas.values()))
+            for name, (values, areas) in self.storage.items()
+        }
+        linked = tuple(
+            attrs.evolve(
+                ce, binds=tuple(attrs.evolve(b, se=elements.get(b.se_id)) for b in ce.binds)
+            )
+            for ce in queues
+        )
+        return GlueRecords(
+            tuple(self.sites.values()),
+            tuple(self.clusters.values()),
+            linked,
+            tuple(elements.values()),
+        )
+
+    def _queue(self, name: str, ads: Sequence[tuple[str, ClassAd]]) -> ComputingElement:
+        own = next((ad for view, ad in ads if not view), None)
+        shown = own if own is not None else ads[0][1]
+        values = _attributes_of(shown, "GlueCE", "GlueInformationService")
+        if own is None:
+            values.pop(RULES, None)
+            values.pop(ALSO, None)
+        values["GlueCEUniqueID"] = name
+        _nest_parts(values, shown, ("Computing",))
+        binds = {b.se_id: b for _, ad in ads for b in self._binds(ad)}
+        keys = shown.eval("GlueForeignKey")
+        if isinstance(keys, list) and keys and "GlueClusterUniqueID" not in shown:
+            values["GlueForeignKey"] = keys  # its cluster was not found when it was read
+            cluster = None
+        else:
+            cluster = self._cluster(shown, name)
+        views = []
+        for view, ad in ads:
+            if view:
+                seen = _attributes_of(ad, "GlueCE", "GlueVOView")
+                _nest_parts(seen, ad, ("Computing",))
+                different = {
+                    k: v for k, v in seen.items() if k == "GLUE2" or values.get(k, None) != v
+                }
+                views.append(VOView(view, {**different, "GlueVOViewLocalID": view}))
+        bound = shown.eval("GlueCESEBindGroupSEUniqueID")
+        return ComputingElement(
+            name,
+            values,
+            cluster,
+            tuple(views),
+            tuple(binds.values()),
+            tuple(str(se) for se in bound) if isinstance(bound, list) else (),
+        )
+
+    def _cluster(self, ad: ClassAd, queue: str) -> Cluster:
+        host = queue.partition("/")[0].partition(":")[0]
+        name = first_text(ad, ("GlueClusterUniqueID", "GlueCEInfoHostName")) or host
+        sub = first_text(ad, ("GlueSubClusterUniqueID",))
+        site_id = first_text(ad, ("GlueSiteUniqueID",)) or ""
+        # Each queue sees the hosts of its own ad, so that a cluster may be here more than once.
+        place = (name, sub or "")
+        if place not in self.clusters:
+            if site_id:
+                site = {"GlueSiteUniqueID": site_id}
+                self.sites.setdefault(site_id, Site(site_id, dict[str, Value](site)))
+            values = _attributes_of(ad, "GlueCluster")
+            subs: tuple[SubCluster, ...] = ()
+            if sub:
+                hosts = _attributes_of(ad, "GlueSubCluster", "GlueHost")
+                _nest_parts(
+                    hosts, ad, ("ExecutionEnvironment", "Benchmark", "ApplicationEnvironment")
+                )
+                subs = (SubCluster(sub, hosts),)
+            self.clusters[place] = Cluster(name, values, site_id, self.sites.get(site_id), subs)
+        return self.clusters[place]
+
+    def _binds(self, ad: ClassAd) -> Iterable[Bind]:
+        close = ad.eval("CloseStorageElements")
+        for element in close if isinstance(close, list) else ():
+            if isinstance(element, ClassAd) and isinstance(name := element.eval("name"), str):
+                mount = element.eval("mount")
+                path = mount if isinstance(mount, str) else ""
+                yield Bind(name, path, {})
+        storage = ad.eval("storage")
+        elements = storage.eval("CloseSEs") if isinstance(storage, ClassAd) else ()
+        for element in elements if isinstance(elements, list) else ():
+            if isinstance(element, ClassAd) and isinstance(name := element.eval("name"), str):
+                self._element(name, element)
+
+    def _element(self, name: str, element: ClassAd) -> None:
+        values = _attributes_of(element, "GlueSE", "GlueInformationService")
+        if "GlueForeignKey" in element:
+            values["GlueForeignKey"] = element.eval("GlueForeignKey")
+        known = self.storage.setdefault(name, (values, {}))
+        if not values:
+            return
+        area = _attributes_of(element, "GlueSA", "GlueVOInfo")
+        ident = element.eval("GlueSALocalID")
+        if isinstance(ident, str):
+            known[1].setdefault(ident, StorageArea(ident, area))
+
+
+def _attributes_of(ad: ClassAd, *owners: str) -> dict[str, Value]:
+    """The attributes of an ad, and their values, of classes of GLUE 1.3 that begin with a word."""
+    found: dict[str, Value] = {}
+    for name in ad:
+        known = attribute(name)
+        if name == ALSO:
+            found[name] = ad.eval(name)
+        if known is None or known.version != "1.3" or known.name.startswith("GlueCESEBind"):
+            continue
+        if known.owner.startswith(owners):
+            found[known.name] = ad.eval(name)
+    return found
+
+
+def _nest_parts(values: dict[str, Value], ad: ClassAd, parts: Sequence[str]) -> None:
+    """The parts of an ad's nested GLUE 2.0 that are about a record."""
+    whole = ad.eval("GLUE2")
+    if isinstance(whole, ClassAd) and any(part in whole for part in parts):
+        values["GLUE2"] = ClassAd({part: whole[part] for part in parts if part in whole})

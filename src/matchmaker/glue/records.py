@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from datetime import datetime
+from typing import Final, TypeAlias
 
 import attrs
 
 from matchmaker.classad import Value
-
-if TYPE_CHECKING:
-    from matchmaker.glue.systems.downtimes import Downtime
 
 Values: TypeAlias = Mapping[str, Value]
 """By attribute, in the schema's spelling; what is known to be not known is UNDEFINED."""
@@ -26,6 +24,9 @@ QUEUE: Final = "QueueName="
 
 NOT_KNOWN: Final = "unknown"
 """The part of a CE's id that names an unknown batch system."""
+
+CE_KEY: Final = "glueceuniqueid="
+"""How a key to a queue begins: a cluster has one for each of its queues, which ads leave out."""
 
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 
@@ -95,6 +96,34 @@ class ComputingElement(Described):
     views: tuple[VOView, ...] = ()
     binds: tuple[Bind, ...] = ()
     bound: tuple[str, ...] = ()
+
+
+OUTAGE: Final = "OUTAGE"
+"""The severity that closes a queue. Any other, such as ``WARNING``, is an announcement (GOCDB)."""
+
+
+@attrs.frozen(slots=True)
+class Downtime:
+    """A downtime of a computing element.
+
+    Attributes:
+        ce: the host, ``host:port``, the id of a queue, or the name of the resource in OSG topology;
+            letters of either case are the same.
+        service: the type of the service as published, such as ``ARC-CE``.
+        start: when it begins, with a time zone.
+        end: when it is over, with a time zone.
+        severity: ``OUTAGE`` if the service is down; anything else does not close it.
+        reason: why, for people.
+        url: where more is said, or empty.
+    """
+
+    ce: str
+    service: str
+    start: datetime
+    end: datetime
+    severity: str = OUTAGE
+    reason: str = ""
+    url: str = ""
 
 
 @attrs.frozen(slots=True, repr=False)

@@ -1,24 +1,36 @@
-"""The records of a source: its entries are cleaned, sorted by class, and linked.
+"""The records of a source: its entries are cleaned, sorted by class, linked and joined.
 
-`v1` links GLUE 1.3 and `v2` GLUE 2.0, both into the same `records`. If a source describes a thing
-in both, as a BDII does, the description of GLUE 1.3 stays: it says more about a queue.
+`linking` makes the same `records` of GLUE 1.3 and of GLUE 2.0. If a source describes a thing in
+both, as a BDII does, the description of GLUE 1.3 stays: it says more about a queue. An ad repeats
+the values of its queue, cluster, hosts and close storage, so a small file could make more than a
+machine holds: `fitting` leaves out the largest queues, and reports them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from matchmaker.glue.access import HOLDERS, agreed_queues
+import attrs
+
+from matchmaker._limits import GLUE_LIMITS as LIMITS
+from matchmaker.glue.access import HOLDERS, agreed_queues, all_of
 from matchmaker.glue.clean import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
 from matchmaker.glue.entries import Attributes, Entry, Record, duplicate, normal_name, rdns
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import AccessPolicies, agreeing, damaged, link_glue1, link_glue2
-from matchmaker.glue.records import ComputingElement, Described, GlueRecords
+from matchmaker.glue.records import (
+    CE_KEY,
+    Bind,
+    Cluster,
+    ComputingElement,
+    Described,
+    GlueRecords,
+    Values,
+)
 from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, ancestry, classes
-from matchmaker.glue.weighing import fitting
 
 _IDS = {**GLUE1_IDS, **GLUE2_IDS}
 _NAMED_BY = {key.lower(): kind for kind, key in GLUE1_IDS.items()}
@@ -178,3 +190,77 @@ def _kind(entry: Entry) -> str | None:
     if named:
         return _KINDS[found] if found < _NO_CLASS else None
     return _NAMED_BY.get(entry.dn.partition("=")[0].strip().lower())
+
+
+_KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
+
+
+def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
+    """A snapshot without the queues whose ads would be too large for its number of entries."""
+    most = LIMITS.ads + LIMITS.ads_each * entries
+    weigh = _weigher()
+    weights = [weigh(ce) for ce in snapshot.computing_elements]
+    total = sum(weights)
+    if total <= most:
+        return snapshot
+    dropped: set[int] = set()
+    for place in sorted(range(len(weights)), key=weights.__getitem__, reverse=True):
+        if total <= most:
+            break
+        total -= weights[place]
+        dropped.add(place)
+        ce = snapshot.computing_elements[place]
+        said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
+        report(issue("link.too-many", said, raw=ce.id))
+    queues = snapshot.computing_elements
+    return attrs.evolve(
+        snapshot,
+        computing_elements=tuple(ce for n, ce in enumerate(queues) if n not in dropped),
+    )
+
+
+def _weigher() -> Callable[[ComputingElement], int]:
+    """How many attributes and list items the ads of a queue have, at most and roughly."""
+    clusters: dict[int, int] = {}
+    seen: set[tuple[int, str]] = set()
+
+    def of_cluster(cluster: Cluster) -> int:
+        if id(cluster) not in clusters:
+            subs = max(
+                (_attributes_and_items(sub.values) for sub in cluster.subclusters), default=0
+            )
+            clusters[id(cluster)] = _attributes_and_items(cluster.values) + subs
+        return clusters[id(cluster)]
+
+    def copies(bind: Bind, rules: int) -> int:
+        if bind.se is None or (id(bind.se), bind.mount) in seen:
+            return 0
+        seen.add((id(bind.se), bind.mount))
+        areas = bind.se.areas[:rules]
+        own = max(1, len(areas)) * len(bind.se.values)
+        return own + sum(len(area.values) for area in areas)
+
+    def weigh(ce: ComputingElement) -> int:
+        rules = [len(all_of([level.values])) for level in (ce, *ce.views)]
+        own = rules[0]
+        whole = _attributes_and_items(ce.values) + (
+            of_cluster(ce.cluster) if ce.cluster is not None else 0
+        )
+        weight = len(rules) * (whole + own + len(ce.bound))
+        weight += sum(_attributes_and_items(view.values) for view in ce.views) + sum(rules)
+        areas = sum(len(bind.se.areas) for bind in ce.binds if bind.se is not None)
+        close = len(ce.binds)
+        weight += sum(2 * close + min(areas, close * count) for count in rules)
+        return weight + sum(copies(bind, sum(rules)) for bind in ce.binds)
+
+    return weigh
+
+
+def _attributes_and_items(values: Values) -> int:
+    size = len(values)
+    for name in _KEYS:
+        keys = values.get(name)
+        if isinstance(keys, list):
+            texts = (key.lower() for key in keys if isinstance(key, str))
+            size += len(keys) - sum(text.startswith(CE_KEY) for text in texts)
+    return size

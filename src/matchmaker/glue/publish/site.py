@@ -23,8 +23,7 @@ from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import CLOSED, RULES, denies, is_rule, is_vo, vo_of
 from matchmaker.glue.clean import whole
-from matchmaker.glue.flatten import unwrap
-from matchmaker.glue.publish.unflatten import unflatten
+from matchmaker.glue.flatten import unflatten, unwrap
 from matchmaker.glue.records import (
     Cluster,
     ComputingElement,

@@ -1,1 +1,169 @@
-"""Readers of GLUE: LDIF, LDAP, XML and JSON documents, the ads of the OSG."""
+"""Readers of LDIF, LDAP and documents, and the files that they read: unpacked, and bounded.
+
+`ldif`, `ldap` and `documents` make entries.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import IO, Final, Protocol, TypeVar, cast
+
+from matchmaker._limits import GLUE_LIMITS as LIMITS
+
+CHUNK: Final = 1 << 18
+_BEGINNING: Final = 4096
+_T = TypeVar("_T")
+
+_EACH: Final = 128  # bytes to an object: a dump of a whole grid has some 1,500 to an entry
+
+
+class Room:
+    """How much of a source may still be read: bytes, and objects, one to each 128 bytes.
+
+    Args:
+        size: bytes that may be read. Raises TypeError for anything but an integer.
+
+    >>> Room(1000).take(8)
+    Traceback (most recent call last):
+    ...
+    ValueError: more than 7 entries, lines or objects: raise max_size (--max-size), now 1000 bytes
+    """
+
+    __slots__ = ("_bytes", "_most", "_objects", "_size")
+
+    def __init__(self, size: int) -> None:
+        if not isinstance(size, int):
+            raise TypeError(f"max_size is a number of bytes, such as 2 << 30, not {size!r}")
+        self._size = self._bytes = size
+        self._most = self._objects = size // _EACH
+
+    def take_bytes(self, count: int) -> None:
+        """Takes bytes. Raises ValueError where there is no room for them."""
+        self._bytes -= count
+        if self._bytes < 0:
+            raise ValueError(f"more than {self._size} bytes: raise max_size (--max-size)")
+
+    def take(self, count: int = 1) -> None:
+        """Takes objects. Raises ValueError where there is no room for them."""
+        self._objects -= count
+        if self._objects < 0:
+            raise ValueError(
+                f"more than {self._most} entries, lines or objects: raise max_size (--max-size), "
+                f"now {self._size} bytes"
+            )
+
+    def objects(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Gives items, and takes each as an object."""
+        for item in items:
+            self.take()
+            yield item
+
+
+class Readable(Protocol):
+    """Gives at most a number of bytes, and none at its end."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+
+
+class Begun:
+    """A file of which the beginning was looked at, and is still to be read.
+
+    >>> import io
+    >>> file = Begun(io.BytesIO(b"  <a/>"))
+    >>> file.first(), file.read(100)
+    (b'<', b'  <a/>')
+    """
+
+    def __init__(self, file: Readable, seen: bytes = b"") -> None:
+        self._file = file
+        self._seen = seen
+
+    def first(self) -> bytes:
+        """The first byte that is no space; empty where there is none in the first few."""
+        return self.beginning().removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+    def beginning(self) -> bytes:
+        """The first few bytes, which are more than spaces unless there is nothing else."""
+        # A file may give less than it is asked for: one that may be packed begins with two bytes.
+        while len(self._seen) < _BEGINNING or (not self._seen.strip() and len(self._seen) < CHUNK):
+            piece = self._file.read(_BEGINNING)
+            if not piece:
+                break
+            self._seen += piece
+        return self._seen
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most a number of the next bytes."""
+        seen, self._seen = self._seen, b""
+        if 0 <= size <= len(seen):
+            seen, self._seen = seen[:size], seen[size:]
+            return seen
+        return seen + self._file.read(size - len(seen) if size >= 0 else -1)
+
+
+def whole(file: Readable, max_size: int | None) -> bytes:
+    """Read a document to its end.
+
+    Args:
+        file: open for bytes.
+        max_size: the number of bytes that are read at most; 64 MB if None.
+
+    Raises:
+        ValueError: there is more, or more values than there is room for.
+    """
+    room = Room(max_size if max_size is not None else LIMITS.document)
+    pieces: list[bytes] = []
+    while piece := file.read(CHUNK):
+        room.take_bytes(len(piece))
+        # Each value but the first comes behind one of these; catalogues are dense.
+        room.take(sum(map(piece.count, (b",", b"[", b"{", b"<"))) // 8)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+class Bounded:
+    """A file of which no more is read than there is room for."""
+
+    def __init__(self, file: Readable, room: Room) -> None:
+        self._file = file
+        self._room = room
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes. Raises ValueError where they are too many."""
+        piece = self._file.read(size)
+        self._room.take_bytes(len(piece))
+        return piece
+
+
+class Unpacked:
+    """A file that may be packed by gzip, read as what is in it; any other as it is.
+
+    Reading raises ValueError where what is packed is damaged or breaks off.
+
+    >>> import gzip, io
+    >>> Unpacked(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
+    b'dn: o=grid'
+    """
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self._begun = False
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most a number of the next bytes."""
+        if not self._begun:
+            self._begun = True
+            first = self._file.read(2)
+            if len(first) == 1:
+                first += self._file.read(1)
+            if first != b"\x1f\x8b":
+                return first
+            packed = cast("IO[bytes]", Begun(self._file, first))
+            self._file = gzip.GzipFile(fileobj=packed, mode="rb")
+        try:
+            return self._file.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"packed by gzip, and damaged: {error}") from None

@@ -1,10 +1,10 @@
 """A tolerant, streaming reader of LDIF as information systems really dump it.
 
-Here lines become entries of text. Folding, base64, CRLF, comments and the version line are RFC
-2849; the mended faults are those seen in dumps of real BDIIs: a newline missing between two
-attributes, several pairs on a line, a comma too many in a name, unpadded base64, Latin-1, stray
-lines. Each fault is reported as an `Issue`; no entry and no value is made up, and no URL (``:<``)
-is followed. What the values mean, and their types, is for `clean` and `typed`.
+A file is cut into blocks between empty lines, whatever its size, and blocks become entries of text.
+Folding, base64, CRLF, comments and the version line are RFC 2849; the mended faults are those seen
+in dumps of real BDIIs: a newline missing between two attributes, several pairs on a line, a comma
+too many in a name, unpadded base64, Latin-1, stray lines. Each fault is reported as an `Issue`; no
+entry and no value is made up, and no URL (``:<``) is followed. `clean` gives values their types.
 
 Most of a dump is sound: lines of ``name: value``. An entry of such is taken apart in one go, any
 other line by line, with mending. A property holds both ways to the same entries.
@@ -15,7 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
@@ -25,15 +27,7 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.readers.blocks import (
-    Blocks,
-    Bounded,
-    Readable,
-    Room,
-    Unpacked,
-    lines_of,
-)
-from matchmaker.glue.readers.sound import NAME, Names, taken
+from matchmaker.glue.readers import CHUNK, Bounded, Readable, Room, Unpacked
 from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
@@ -159,7 +153,7 @@ def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
 def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
     """The entries of blocks: of a sound one in one go, of another line by line."""
     number = 1
-    names = Names()
+    names = AttributeNames()
     for block in blocks:
         number += blocks.skipped()
         room.take()
@@ -346,7 +340,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
         if not text:
             return
         name, colon, rest = text.partition(":")
-        if not colon or not NAME.match(name.strip(" \t")):
+        if not colon or not ATTRIBUTE_NAME.match(name.strip(" \t")):
             rule = "ldif.no-colon" if not colon else "ldif.bad-name"
             said = "no colon, skipped" if not colon else "no name before the colon, skipped"
             report(_issue(rule, said, line.number, dn, text))
@@ -414,3 +408,183 @@ def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue
     *attribute_name, raw = about
     shown = shorten(raw.strip(), _RAW_LIMIT)
     return issue(rule, message, line, dn, attribute="".join(attribute_name), raw=shown)
+
+
+ATTRIBUTE_NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z0-9-]+)*\Z")
+"""The name of an attribute."""
+
+# Comments and empty lines.
+_BEFORE = re.compile(rb"(?:#[^\n]*+(?:\n [^\n]*+)*+(?:\n|\Z)|\n)*+")
+_KEPT_NAMES = 10_000
+
+
+class AttributeNames:
+    """The names of attributes met so far, in one spelling each."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._lower = {"dn", "version", "changetype"}  # which are no attributes
+
+    def sound(self, names: Iterable[str]) -> bool:
+        """Whether all are names of attributes, and none is spelt in a second way."""
+        if self._known.issuperset(names):
+            return True
+        for name in names:
+            if name in self._known:
+                continue
+            lower = name.lower()
+            if (
+                lower in self._lower
+                or not ATTRIBUTE_NAME.match(name)
+                or len(self._known) >= _KEPT_NAMES
+            ):
+                return False
+            self._known.add(name)
+            self._lower.add(lower)
+        return True
+
+
+def taken(block: bytes, number: int, names: AttributeNames) -> tuple[Entry | None, int] | None:
+    """The entry of a block that begins on a line, and the line behind; None if it is not sound."""
+    if len(block) > LIMITS.line:
+        return None
+    if not block.startswith(b"dn: "):
+        before = _BEFORE.match(block)
+        start = before.end() if before else 0
+        number += block.count(b"\n", 0, start)
+        block = block[start:]
+        if not block:
+            return None, number + 2
+        if not block.startswith(b"dn: "):
+            return None
+    try:
+        parts = block.decode("utf-8").split("\n ")
+    except UnicodeDecodeError:
+        return None
+    first, *lines = "".join(parts).split("\n")
+    if len(lines) > LIMITS.values:
+        return None
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if value < "!":  # there is none, or it begins with space
+            return None
+        if name in found:
+            found[name].append(value)
+        else:
+            found[name] = [value]
+    dn = first[4:]
+    if not names.sound(found) or dn != dn.strip() or dn[-1:] in ("", ","):
+        return None
+    if block.count(b":") != len(lines) + 1:  # a value has a colon, maybe behind a name
+        texts = "\n".join(chain((dn,), *found.values()))
+        if name_within(texts) is not None:
+            return None
+    return Entry(dn, Attributes.of(found), number), number + len(lines) + len(parts) + 1
+
+
+_GAP = re.compile(rb"(?<!\n)\n\n")
+
+
+RawLine: TypeAlias = bytes | None
+"""A line without its end; None for one that is too long to hold."""
+
+
+class Blocks:
+    r"""A file in blocks, which are what stands between empty lines.
+
+    A block is bytes without the two newlines behind it; it may begin with one more. One that is too
+    large to hold is an iterator of its lines up to an empty one, that with it.
+
+    Args:
+        read: takes a size and gives as much of the file, bytes or text, at most; empty at the end.
+
+    >>> import io
+    >>> list(Blocks(io.BytesIO(b"dn: a\nb: 2\n\n\n# c\n\ndn: d\n").read))
+    [b'dn: a\nb: 2', b'\n# c', b'dn: d']
+    """
+
+    def __init__(self, read: Callable[[int], bytes | str]) -> None:
+        self._read = read
+        self._rest = b""  # what was read and is not yet given
+        self._half = b""  # a carriage return that may belong to a newline
+        self._skipped = 0
+
+    def skipped(self) -> int:
+        """How many empty lines were left out before the present block."""
+        found, self._skipped = self._skipped, 0
+        return found
+
+    def _more(self) -> bytes:
+        """The next piece of the file with plain newlines; empty at its end."""
+        pieces, size = [self._half], 0
+        while size < CHUNK and (piece := self._read(CHUNK - size)):
+            pieces.append(_as_bytes(piece))
+            size += len(pieces[-1])
+        if not size:
+            return b""  # a carriage return that ends the file is the end of a line
+        data = b"".join(pieces)
+        self._half = b""
+        if b"\r" in data:
+            if data.endswith(b"\r"):
+                data, self._half = data[:-1], b"\r"
+                if not data:
+                    return self._more()
+            data = data.replace(b"\r\n", b"\n")
+        return data
+
+    def __iter__(self) -> Iterator[bytes | Iterator[RawLine]]:
+        """The blocks, in order."""
+        data = self._more()
+        while data:
+            data = self._rest + data
+            *whole, self._rest = data.split(b"\n\n")
+            if b"" in whole:  # a run of empty lines, which stays in one piece
+                *whole, self._rest = _GAP.split(data)
+            yield from whole
+            if self._rest.startswith(b"\n\n\n") and not self._rest.strip(b"\n"):
+                self._skipped += len(self._rest) - 2
+                self._rest = self._rest[:2]
+            if len(self._rest) > LIMITS.line:
+                lines = self._large()
+                yield lines
+                for _ in lines:  # those that were not asked for
+                    pass
+            data = self._more()
+        yield from self._rest.removesuffix(b"\n").split(b"\n\n")
+
+    def _large(self) -> Iterator[RawLine]:
+        """The lines up to an empty one, without holding more than one and a chunk."""
+        skipping = False
+        while True:
+            *lines, last = self._rest.split(b"\n")
+            for index, line in enumerate(lines):
+                if skipping or len(line) > LIMITS.line:
+                    skipping = False
+                    yield None
+                else:
+                    yield line
+                    if not line:
+                        self._rest = b"\n".join([*lines[index + 1 :], last])
+                        return
+            skipping = skipping or len(last) > LIMITS.line
+            self._rest = b"" if skipping else last
+            more = self._more()
+            if not more:
+                if skipping or self._rest:
+                    yield None if skipping else self._rest
+                self._rest = b""
+                return
+            self._rest += more
+
+
+def lines_of(lines: Iterable[str] | Iterable[bytes], room: Room) -> Iterator[RawLine]:
+    """The lines of an iterable, without their ends."""
+    for item in lines:
+        room.take_bytes(len(item))
+        for line in _as_bytes(item).removesuffix(b"\n").split(b"\n"):
+            yield line.removesuffix(b"\r") if len(line) <= LIMITS.line else None
+
+
+def _as_bytes(piece: str | bytes) -> bytes:
+    return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece

@@ -20,11 +20,11 @@ import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad.formats import read_ads
+from matchmaker.glue.flatten import pending
 from matchmaker.glue.issues import Report
-from matchmaker.glue.readers.blocks import Room
-from matchmaker.glue.records import GlueRecords
+from matchmaker.glue.readers import Room
+from matchmaker.glue.records import Downtime, GlueRecords
 from matchmaker.glue.systems import osg, queues_toml, wlcg
-from matchmaker.glue.systems.downtimes import Downtime, pending
 
 __all__ = [
     "SYSTEMS",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 from xml.etree.ElementTree import Element
@@ -19,8 +19,7 @@ from xml.etree.ElementTree import Element
 import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
-from matchmaker.classad import ClassAd, Value
-from matchmaker.classad.ad import first_text
+from matchmaker.classad import Value
 from matchmaker.classad.quoting import shorten
 from matchmaker.glue.access import RULES, is_vo
 from matchmaker.glue.clean import whole
@@ -29,13 +28,12 @@ from matchmaker.glue.records import (
     NOT_KNOWN,
     Cluster,
     ComputingElement,
+    Downtime,
     GlueRecords,
     Site,
     SubCluster,
     VOView,
-    split_id,
 )
-from matchmaker.glue.systems.downtimes import Downtime
 
 SYSTEM: Final = "InformationSystem"
 """The attribute of a queue that names the system by which it is described."""
@@ -347,13 +345,6 @@ class Builder:
 QUEUES_UNKNOWN: Final = "QueuesUnknown"
 """The attribute, true, of a computing element that is named without its queues."""
 
-CLOSED_BY: Final = "ClosedBy"
-"""The attribute of a queue with the name of the registry that closed it."""
-_ADDED: Final = (
-    "GlueSiteUniqueID", "OSG_Resource", "OSG_Facility", "OSG_Site", "VOOwnership", "ServiceType",
-    "Scopes",
-)  # fmt: skip
-"""The attributes that a queue takes over from registries that name its computing element."""
 
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 # Topology writes the hours of a day, 0 to 23, and AM or PM behind them.
@@ -487,59 +478,3 @@ class Registry:
 def children(element: Element, *tags: str) -> Iterator[Element]:
     """Yield the elements right below one that have one of several names."""
     return (child for child in element if child.tag in tags)
-
-
-def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
-    """Add to queues the values that registries have of their computing elements.
-
-    Args:
-        ads: of queues, and of computing elements without queues.
-
-    Returns:
-        The ads in their order; None for a computing element of which other ads are the queues. A
-        queue of one that a registry has closed is closed.
-
-    >>> closed = ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus="Closed",
-    ...                  InformationSystem="GOCDB")
-    >>> left, queue = placed([closed, ClassAd(CEid="q", GlueCEInfoHostName="CE")])
-    >>> left is None, queue["GlueCEStateStatus"], queue["ClosedBy"]
-    (True, 'Closed', 'GOCDB')
-    """
-    named: dict[str, list[ClassAd]] = {}
-    for ad in ads:
-        if ad.eval(QUEUES_UNKNOWN) is True and (host := _host_of(ad)):
-            its = named.setdefault(host, [])
-            its += [ad] if len(its) < LIMITS.registered else []
-    if not named:
-        return list(ads)
-    described = {_host_of(ad) for ad in ads if ad.eval(QUEUES_UNKNOWN) is not True}
-    found: list[ClassAd | None] = []
-    for ad in ads:
-        host = _host_of(ad)
-        if ad.eval(QUEUES_UNKNOWN) is True:
-            found.append(None if host in described else ad)
-        else:
-            found.append(_with_registered(ad, named[host]) if host in named else ad)
-    return found
-
-
-def _host_of(ad: ClassAd) -> str:
-    """Return the host of a computing element; empty if neither it nor its id says it."""
-    said = first_text(ad, ("GlueCEInfoHostName",))
-    parts = None if said else split_id(first_text(ad, ("GlueCEUniqueID", "CEid")) or "")
-    return (said or (parts[0].partition("/")[0].partition(":")[0] if parts else "")).lower()
-
-
-def _with_registered(queue: ClassAd, registered: Iterable[ClassAd]) -> ClassAd:
-    """Return a queue with the values that registries have of its computing element."""
-    made = queue.copy()
-    registered = list(registered)
-    for ce in registered:
-        for name in _ADDED:
-            if name in ce and name not in made:
-                made[name] = ce.expr(name)
-    # A host may be named by several registries, or at several ports: one that is open is enough.
-    if all(ce.eval("GlueCEStateStatus") == "Closed" for ce in registered):
-        made["GlueCEStateStatus"] = "Closed"
-        made[CLOSED_BY] = first_text(registered[0], (SYSTEM,)) or "a registry"
-    return made

@@ -44,8 +44,9 @@ from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES, agreed_queues, is_vo
 from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.readers.blocks import Room
+from matchmaker.glue.readers import Room
 from matchmaker.glue.records import (
+    OUTAGE,
     QUEUE,
     Cluster,
     ComputingElement,
@@ -70,7 +71,6 @@ from matchmaker.glue.systems.building import (
     rules_of,
     text,
 )
-from matchmaker.glue.systems.downtimes import OUTAGE
 
 COLLECTOR: Final = "OSG collector"
 CATALOG: Final = "OSG_ResourceCatalog"

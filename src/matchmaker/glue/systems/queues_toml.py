@@ -16,9 +16,8 @@ import attrs
 from matchmaker.classad import Value
 from matchmaker.glue.access import RULES, is_rule, is_vo
 from matchmaker.glue.issues import Report
-from matchmaker.glue.records import GlueRecords
+from matchmaker.glue.records import OUTAGE, Downtime, GlueRecords
 from matchmaker.glue.systems.building import Builder, Endpoint, name, rules_of
-from matchmaker.glue.systems.downtimes import OUTAGE, Downtime
 
 if TYPE_CHECKING:
     import cattrs

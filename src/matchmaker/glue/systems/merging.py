@@ -1,10 +1,11 @@
-"""Merge the descriptions of one queue in several information systems by an order of trust.
+"""Merge the descriptions of one queue in several information systems.
 
 Two ads are of one queue if their computing element, by host and port, and the queue in the batch
-system are the same, whatever ids they have. The order of trust is fixed (`ORDER`): who is nearer to
-the queue knows better. The ad of the most trusted system stays, with its name and its rules of
-access; attributes that it lacks are taken from the next. A denial by all ads of a system counts
-too.
+system are the same, whatever ids they have. `unite` goes by a fixed order of trust (`ORDER`): who
+is nearer to the queue knows better. The ad of the most trusted system stays, with its name and its
+rules of access; attributes that it lacks are taken from the next. A denial by all ads of a system
+counts too. Registries name computing elements without queues: `placed` gives what they know to the
+queues that other systems describe there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import ClassAd, Value
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import is_integer
-from matchmaker.glue.access import ALSO as FURTHER
 from matchmaker.glue.access import (
+    ALSO,
     RULES,
     UNKNOWN,
     all_of,
@@ -31,7 +32,13 @@ from matchmaker.glue.access import (
     vo_of,
 )
 from matchmaker.glue.records import split_id, texts
-from matchmaker.glue.systems.building import CONDOR_URL, DEFAULT_QUEUE, PORTS, SYSTEM
+from matchmaker.glue.systems.building import (
+    CONDOR_URL,
+    DEFAULT_QUEUE,
+    PORTS,
+    QUEUES_UNKNOWN,
+    SYSTEM,
+)
 
 ORDER: Final[Mapping[str, int]] = {
     "queues.toml": 0,
@@ -48,14 +55,14 @@ its site; and the catalogues that experiments keep of the sites that they use.""
 _SITE: Final = 2
 """The last place in the order that speaks of all who may use a queue, and not of some of them."""
 
-ALSO: Final = "AlsoDescribedBy"
+ALSO_DESCRIBED: Final = "AlsoDescribedBy"
 """The attribute of a queue with the other systems that described it."""
 
 _OWN: Final = frozenset(
     name.lower()
     for name in (
         "CEid", "GlueCEUniqueID", "id", "Name", "info", "GlobusResourceContactString", RULES,
-        FURTHER, UNKNOWN, SYSTEM, ALSO, "requirements", "storage", "GlueSubClusterUniqueID",
+        ALSO, UNKNOWN, SYSTEM, ALSO_DESCRIBED, "requirements", "storage", "GlueSubClusterUniqueID",
         "GLUE2",
     )
 )  # fmt: skip
@@ -231,13 +238,13 @@ def _told(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
         made.pop(UNKNOWN, None)
     elif further := [*denials]:
         # Whom the computing element denies, it will deny whatever others say.
-        before = made.eval(FURTHER) if FURTHER in made else []
+        before = made.eval(ALSO) if ALSO in made else []
         rules: list[Value] = ["ALL", *further]
         if rules not in lists:
-            made[FURTHER] = [*(before if isinstance(before, list) else [[]]), rules]
-    also = [*texts(made.eval(ALSO) if ALSO in made else None), *_names(other)]
+            made[ALSO] = [*(before if isinstance(before, list) else [[]]), rules]
+    also = [*texts(made.eval(ALSO_DESCRIBED) if ALSO_DESCRIBED in made else None), *_names(other)]
     if also:
-        made[ALSO] = list[Value](dict.fromkeys(also))
+        made[ALSO_DESCRIBED] = list[Value](dict.fromkeys(also))
     return made
 
 
@@ -257,11 +264,78 @@ def _added(other: ClassAd) -> Iterator[str]:
 
 def _names(ad: ClassAd) -> Iterable[str]:
     """Return the systems that described an ad."""
-    return [*filter(None, [first_text(ad, (SYSTEM,)) or "GLUE"]), *texts(ad.eval(ALSO))]
+    return [*filter(None, [first_text(ad, (SYSTEM,)) or "GLUE"]), *texts(ad.eval(ALSO_DESCRIBED))]
 
 
 def _renamed(ad: ClassAd) -> ClassAd:
     """Return an ad under the name of its system, as another view of its queue."""
     made = ad.copy()
     made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{first_text(ad, (SYSTEM,)) or 'other'}"
+    return made
+
+
+CLOSED_BY: Final = "ClosedBy"
+"""The attribute of a queue with the name of the registry that closed it."""
+
+
+_ADDED: Final = (
+    "GlueSiteUniqueID", "OSG_Resource", "OSG_Facility", "OSG_Site", "VOOwnership", "ServiceType",
+    "Scopes",
+)  # fmt: skip
+"""The attributes that a queue takes over from registries that name its computing element."""
+
+
+def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
+    """Add to queues the values that registries have of their computing elements.
+
+    Args:
+        ads: of queues, and of computing elements without queues.
+
+    Returns:
+        The ads in their order; None for a computing element of which other ads are the queues. A
+        queue of one that a registry has closed is closed.
+
+    >>> closed = ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus="Closed",
+    ...                  InformationSystem="GOCDB")
+    >>> left, queue = placed([closed, ClassAd(CEid="q", GlueCEInfoHostName="CE")])
+    >>> left is None, queue["GlueCEStateStatus"], queue["ClosedBy"]
+    (True, 'Closed', 'GOCDB')
+    """
+    named: dict[str, list[ClassAd]] = {}
+    for ad in ads:
+        if ad.eval(QUEUES_UNKNOWN) is True and (host := _host_of(ad)):
+            its = named.setdefault(host, [])
+            its += [ad] if len(its) < LIMITS.registered else []
+    if not named:
+        return list(ads)
+    described = {_host_of(ad) for ad in ads if ad.eval(QUEUES_UNKNOWN) is not True}
+    found: list[ClassAd | None] = []
+    for ad in ads:
+        host = _host_of(ad)
+        if ad.eval(QUEUES_UNKNOWN) is True:
+            found.append(None if host in described else ad)
+        else:
+            found.append(_with_registered(ad, named[host]) if host in named else ad)
+    return found
+
+
+def _host_of(ad: ClassAd) -> str:
+    """Return the host of a computing element; empty if neither it nor its id says it."""
+    said = first_text(ad, ("GlueCEInfoHostName",))
+    parts = None if said else split_id(first_text(ad, ("GlueCEUniqueID", "CEid")) or "")
+    return (said or (parts[0].partition("/")[0].partition(":")[0] if parts else "")).lower()
+
+
+def _with_registered(queue: ClassAd, registered: Iterable[ClassAd]) -> ClassAd:
+    """Return a queue with the values that registries have of its computing element."""
+    made = queue.copy()
+    registered = list(registered)
+    for ce in registered:
+        for name in _ADDED:
+            if name in ce and name not in made:
+                made[name] = ce.expr(name)
+    # A host may be named by several registries, or at several ports: one that is open is enough.
+    if all(ce.eval("GlueCEStateStatus") == "Closed" for ce in registered):
+        made["GlueCEStateStatus"] = "Closed"
+        made[CLOSED_BY] = first_text(registered[0], (SYSTEM,)) or "a registry"
     return made
