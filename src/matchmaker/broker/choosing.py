@@ -544,11 +544,7 @@ def _timed(text: str, at: datetime | None) -> str:
 
 @charged
 def _order(
-    queues: Resources,
-    decision: Decision,
-    tie: random.Random | None,
-    rules: Rules,
-    marked: _Marked,
+    queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules, marked: _Marked
 ) -> list[int]:
     """The places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)

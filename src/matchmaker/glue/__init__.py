@@ -349,9 +349,7 @@ def write_ldif(
 
 
 def _gather(
-    entries: Callable[[Report], Iterator[Entry]],
-    rules: Iterable[str],
-    at: datetime | None,
+    entries: Callable[[Report], Iterator[Entry]], rules: Iterable[str], at: datetime | None
 ) -> Glue:
     issues = Issues()
     snapshot = build(entries(issues.report), issues.report, frozenset(rules), at)

@@ -72,10 +72,7 @@ from matchmaker.glue.schema import GLUE2_IDS, attributes
 from matchmaker.glue.translation import CE_ID, marks
 
 
-def link_glue1(
-    kinds: Mapping[str, list[Record]],
-    report: Report,
-) -> GlueRecords:
+def link_glue1(kinds: Mapping[str, list[Record]], report: Report) -> GlueRecords:
     """Link records of the classes of `GLUE1_IDS`; what fails is reported."""
     sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")
@@ -325,10 +322,7 @@ class _Linker:
                 for record in records:
                     self.report(dangling(record, f"GLUE2ServiceID={key}"))
         return GlueRecords(
-            tuple(sites.values()),
-            tuple(clusters.values()),
-            tuple(queues),
-            tuple(elements.values()),
+            tuple(sites.values()), tuple(clusters.values()), tuple(queues), tuple(elements.values())
         )
 
     def _domains(self) -> Iterator[tuple[Record, Facts]]:

@@ -214,8 +214,7 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         report(issue("link.too-many", said, raw=ce.id))
     queues = snapshot.computing_elements
     return attrs.evolve(
-        snapshot,
-        computing_elements=tuple(ce for n, ce in enumerate(queues) if n not in dropped),
+        snapshot, computing_elements=tuple(ce for n, ce in enumerate(queues) if n not in dropped)
     )
 
 

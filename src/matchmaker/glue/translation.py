@@ -275,11 +275,7 @@ def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str
     return f"{host}:{port}/{_interface(endpoint)}-{lrms}-{queue}"
 
 
-def queue(
-    endpoint: Record | None,
-    share: Record,
-    manager: Record | None,
-) -> Facts:
+def queue(endpoint: Record | None, share: Record, manager: Record | None) -> Facts:
     """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
 
     A share that says when it was made and for how long that holds gives ``update_time`` and
@@ -377,10 +373,7 @@ def bind(record: Record) -> dict[str, Value]:
 
 
 _FAMILIES: Final = (
-    (
-        "linux",
-        r"linux|scientific|centos|red ?hat|rhel|alma|rocky|debian|ubuntu|suse|slc?\d*\Z",
-    ),
+    ("linux", r"linux|scientific|centos|red ?hat|rhel|alma|rocky|debian|ubuntu|suse|slc?\d*\Z"),
     ("windows", r"windows|win(?:nt|xp|\d+)"),
     ("macosx", r"mac ?os|darwin"),
     ("solaris", r"solaris|sunos"),

@@ -320,10 +320,7 @@ class Cleaner:
 
 
 def values(
-    entry: Entry,
-    report: Report,
-    rules: frozenset[str] = DEFAULT_RULES,
-    now: datetime | None = None,
+    entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES, now: datetime | None = None
 ) -> Facts:
     """The cleaned values of one entry, as a `Cleaner` gives them.
 

@@ -528,16 +528,10 @@ ENTRY_RULES: Final = (
         frozenset(TABLES["figures"]),
     ),
     EntryRule(
-        "clean.unit",
-        "a number of the next larger unit, converted",
-        small_unit,
-        _all(_CPU_TIMES),
+        "clean.unit", "a number of the next larger unit, converted", small_unit, _all(_CPU_TIMES)
     ),
     EntryRule(
-        "clean.cpu-time",
-        "taken as 0.8 of the wall time",
-        cpu_time_from_wall_time,
-        _all(_CPU_TIMES),
+        "clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time, _all(_CPU_TIMES)
     ),
     EntryRule(
         "clean.no-limit", "0 jobs, taken as no limit", no_limit, frozenset(_NAMES["total_jobs"])
@@ -558,12 +552,7 @@ ENTRY_RULES: Final = (
         "clean.benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark, frozenset({OTHER})
     ),
     EntryRule("clean.stale", "not a current entry", stale, frozenset({_CREATED})),
-    EntryRule(
-        "clean.order",
-        "doubtful",
-        order,
-        _all(pair[:2] for pair in AT_MOST),
-    ),
+    EntryRule("clean.order", "doubtful", order, _all(pair[:2] for pair in AT_MOST)),
     EntryRule("clean.sum", "doubtful total", sums, frozenset(total for total, _, _ in SUMS)),
     EntryRule("clean.speed", "doubtful", speeds, frozenset({SI00})),
     EntryRule("clean.mail", "no address of mail", mail, frozenset(MAIL)),

@@ -33,10 +33,7 @@ from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, decides_access
 ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
 """The variable with the servers of a grid's users: ``host:2170,other:2170``."""
 
-ROOTS: Final = (
-    ("o=grid", "Mds-Vo-name=local,o=grid", "Mds-Vo-name=resource,o=grid"),
-    ("o=glue",),
-)
+ROOTS: Final = (("o=grid", "Mds-Vo-name=local,o=grid", "Mds-Vo-name=resource,o=grid"), ("o=glue",))
 """Where GLUE 1.3 and GLUE 2.0 are: of each, the first that a server has is searched."""
 
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*GLUE1_IDS, *GLUE2_IDS)) + ")"
