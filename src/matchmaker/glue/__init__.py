@@ -1,9 +1,8 @@
-"""Queues from a grid's information system: read a dump or a server, clean it, and make ads of it.
+"""ueues from a grid's information system: read a dump or a server, clean it, and make ads of it.
 
-This module has the functions that users call. The rooms: `readers` give entries, `clean` gives
-their values types and sets aside what is no fact, `v1` and `v2` link the entries of the two schemas
-into the same `records`, `flatten` makes ads of the records, and `publish` writes records as
-entries. `access` predicts who may use a queue.
+The functions that users call are here. `readers` make entries, `clean` gives their values types,
+`linking` ties entries to `records`, `flatten` makes ads of the records, and `publish` writes
+records as entries. `access` predicts who may use a queue.
 """
 
 from __future__ import annotations
@@ -85,9 +84,8 @@ class Glue:
     """A snapshot of an information system. Iterate over it for the ads of its queues.
 
     Attributes:
-        snapshot: its records, linked.
-        issues: what was mended, dropped or doubted on the way, in order; of a rule 10,000 at most,
-            and then an issue whose ``count`` says how many more there were.
+        issues: values that were mended, dropped or doubted, in order; of a rule 10,000 at most, and
+            then an issue whose ``count`` is the number of the others.
     """
 
     snapshot: GlueRecords
@@ -100,27 +98,23 @@ class Glue:
         return iter(self.computing_elements())
 
     def computing_elements(self, choose: SubClusterChoice = first) -> list[ClassAd]:
-        """The ads of its queues, one for each VO view, as a broker matches them.
+        """Return the ads of the queues, one for each VO view, as a broker matches them.
 
         Args:
-            choose: which of a cluster's SubClusters speaks for its hosts: `first`, `lowest_memory`,
-                or a function of your own.
+            choose: chooses the SubCluster that speaks for the hosts of a cluster: `first`,
+                `lowest_memory`, or a function of your own.
 
         Returns:
             Ads with a ``CEid`` of their own each; times in minutes (policies) or seconds (states)
-            and memory in MB, as published.
+                and memory in MB, as published.
         """
         return list(ads(self.snapshot, choose))
 
     def provenance(self, ce_id: str, choose: SubClusterChoice = first) -> dict[str, Issue]:
-        """What cleaning changed or doubted in one ad: by attribute, the rule and the raw value.
-
-        Args:
-            ce_id: the ``CEid`` of the ad.
-            choose: as for `computing_elements`.
+        """Return the changes and doubts of cleaning in one ad, by attribute.
 
         Raises:
-            KeyError: where no queue has that id.
+            KeyError: no queue has that id.
         """
         for ce in self.snapshot.computing_elements:
             if ce.id == ce_id:
@@ -140,7 +134,7 @@ def read_ldif(
 ) -> Glue:
     """Read a dump of an information system: GLUE 1.3, GLUE 2.0 or both.
 
-    Whom a queue admits that publishes no rule of access is unknown: its ad has no rules, and
+    If a queue publishes no rule of access, nobody knows whom it admits: its ad has no rules, and
     ``AccessUnknown``. A rule that cannot be read makes its policy admit nobody; an issue says so.
 
     Args:
@@ -150,8 +144,8 @@ def read_ldif(
         max_size: bytes that are read at most, counted after unpacking; 256 MB if not given.
 
     Raises:
-        OSError: where the file cannot be read.
-        ValueError: for an id that no rule has, and for a source that is too large.
+        OSError: the file cannot be read.
+        ValueError: no rule has an id, or the source is too large.
 
     >>> glue = read_ldif(["dn: GlueCEUniqueID=h:1/jm-pbs-q,o=grid", "objectClass: GlueCE",
     ...                   "GlueCEUniqueID: h:1/jm-pbs-q", "GlueCEStateFreeCPUs: 7",
@@ -179,15 +173,15 @@ def read(
 
     Args:
         source: a path, or a file open for bytes.
-        rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
-        at: the time by which entries are fresh or stale, now if not given.
+        rules: as for `read_ldif`.
+        at: as for `read_ldif`.
         max_size: bytes that are read at most, counted after unpacking; 256 MB of LDIF and 64 MB of
             a document if not given.
 
     Raises:
-        OSError: where the file cannot be read.
-        ValueError: for a document that is not what it began as, is in no form that is known, is
-            packed and damaged, or is too large.
+        OSError: the file cannot be read.
+        ValueError: a document is not what it began as, is in an unknown form, is packed and
+            damaged, or is too large.
 
     >>> import io
     >>> text = b'''{ "ComputingShare": [ { "ID": "urn:s", "MaxWallTime": 7200 } ],
@@ -226,7 +220,7 @@ def read(
 
 
 def read_osg(ads: Iterable[ClassAd]) -> Glue:
-    """The queues of the OSG's CEs, from the ads that its collector has of them.
+    """Read the queues of the OSG's CEs from the ads of its collector.
 
     Args:
         ads: with an ``OSG_ResourceCatalog`` each, in whatever format they were read from.
@@ -262,28 +256,28 @@ def read_ldap(
     """Read a live information system, such as a BDII at ``ldap://host:2170``.
 
     The search is anonymous and paged; referrals are not followed. Of several servers the first that
-    answers is read; where the last one fails half-way, what came before is the snapshot, and an
-    issue ``ldap.partial`` says so.
+    answers is read. If the last one fails half-way, what came before is the snapshot, and an issue
+    ``ldap.partial`` says so.
 
     Args:
         url: of the server, ``ldap://`` or ``ldaps://``, or several, in a sequence or between
             commas; None for those that the environment variable ``LCG_GFAL_INFOSYS`` names.
         base: a name to search under, such as ``mds-vo-name=SITE,o=grid``. Without it the one that
-            the URL ends in; without that too, GLUE 1.3 under ``o=grid`` (or where a resource or
+            the URL ends in; without that too, GLUE 1.3 under ``o=grid`` (or below, as a resource or
             an old top publishes it) and GLUE 2.0 under ``o=glue``.
         timeout: seconds to connect, and to wait for each piece of an answer.
         page_size: entries asked for at a time.
         start_tls: whether to ask an ``ldap://`` server for TLS before anything else.
         ca_file: certificates to trust in place of the system's. TLS is always verified.
         bounds: on time and size, in place of those and of the usual ones.
-        rules: ids of the cleaning rules to use, from `ALL_RULES`, and tools of `VALIDATORS`.
-        at: the time by which entries are fresh or stale, now if not given.
+        rules: as for `read_ldif`.
+        at: as for `read_ldif`.
         progress: called after each page with the number of entries that have come.
 
     Raises:
-        ConnectionError: where no server can be reached, or none gives an answer.
-        ValueError: for another kind of URL, no URL, a file without certificates, a time
-            that is not more than none, or an id that no rule has.
+        ConnectionError: no server can be reached, or none gives an answer.
+        ValueError: a URL is of another kind or missing, a file has no certificates, a time is not
+            above 0, or no rule has an id.
     """
     from matchmaker.glue.readers.ldap import Bounds, search
 
@@ -312,16 +306,16 @@ def write_ldif(
     """Write queues as LDIF that an LDAP server with the schemas of GLUE takes, entry by entry.
 
     Args:
-        source: what was read, records from `describe_site`, or ads of computing elements.
+        source: a snapshot, records from `describe_site`, or ads of computing elements.
         file: a path, replaced when all is written, or a file open for text.
         version: of GLUE; ``both`` gives the trees ``o=grid`` and ``o=glue`` one after the other.
 
     Returns:
-        What could not be published, and why.
+        An issue for each thing that could not be published.
 
     Raises:
-        ValueError: for an ad without a ``CEid``, and for another version.
-        OSError: where the file cannot be written.
+        ValueError: an ad has no ``CEid``, or the version is another.
+        OSError: the file cannot be written.
 
     >>> from matchmaker import parse_ad
     >>> import io

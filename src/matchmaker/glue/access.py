@@ -1,7 +1,7 @@
-"""Predict who may use a queue from what providers publish. The computing element decides.
+"""Predict who may use a queue from the rules that providers publish. The computing element decides.
 
 A job is admitted at a queue if the rules that its share's mapping policies and its endpoint's
-access policies publish admit its VO, FQAN or DN; where a queue publishes none, access is unknown.
+access policies publish admit its VO, FQAN or DN; if a queue publishes none, access is unknown.
 docs/glue.md has the rule in full, with an example a provider.
 
 Rules are never combined: accessBy() of the language asks each list by itself. An ad has the list of
@@ -67,7 +67,7 @@ UNKNOWN: Final = "AccessUnknown"
 
 
 def authorised(job: str, queue: str = "") -> str:
-    """Return the condition, as text, that a rule of each list names the user, or there is no list.
+    """Return the condition, as text, that a rule of each list names the user, or no list exists.
 
     `job` is the scope of the job; `queue` that of the queue with its dot, empty in its own ad.
 
@@ -119,7 +119,7 @@ def is_vo(name: object) -> bool:
 
 
 def vo_of(rule: str) -> str:
-    """Return the virtual organisation that a rule names, as it is written; empty where none.
+    """Return the virtual organisation that a rule names, as it is written; empty if it names none.
 
     >>> vo_of("VO:EGEE"), vo_of("VOMS:/cms/Role=NULL"), vo_of("/O=grid/CN=Ada"), vo_of("ALL")
     ('EGEE', 'cms', '', '')
@@ -181,7 +181,7 @@ def of_ad(ad: ClassAd) -> Values:
 def restricted(values: Values, others: Iterable[Sequence[Value]]) -> Values:
     """Return values of which the rules, and those of one of several others, must admit.
 
-    Others without rules say nothing. Where the rules are among the others, the values stay.
+    Others without rules count for nothing. Where the rules are among the others, the values stay.
 
     >>> restricted({RULES: ["VO:cms"]}, [[["VO:cms"]], [["VO:atlas"]], []])
     {'GlueCEAccessControlBaseRule': ['VO:cms']}
@@ -201,7 +201,7 @@ def restricted(values: Values, others: Iterable[Sequence[Value]]) -> Values:
 
 
 def published(values: Values) -> Values:
-    """Return the values of a queue or view of GLUE 1.3, with those of its rules that count."""
+    """Return the values of a queue or view of GLUE 1.3, with only those of its rules that count."""
     rules = readable(texts(values.get(RULES)))
     return values if rules == values.get(RULES, []) else with_rules(values, list[Value](rules))
 

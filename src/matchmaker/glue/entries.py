@@ -43,7 +43,7 @@ class Attributes(Mapping[str, tuple[str, ...]]):
 
     @classmethod
     def of(cls, found: Mapping[str, list[str]]) -> Attributes:
-        """Of values by name, where each name has one spelling."""
+        """Make attributes of values by name, each name in one spelling."""
         made = cls()
         made.values_by_name = found
         return made
@@ -80,9 +80,8 @@ class Entry:
 
     Attributes:
         dn: its name; empty for lines that lost theirs.
-        attributes: their values as text. A rule of access or a key whose value cannot be read
-            stands here as an empty text.
-        line: the line on which it began, from 1; 0 where there are no lines.
+        attributes: values as text; empty for a rule of access or a key that cannot be read.
+        line: the line on which it began, from 1; 0 without lines.
         damaged: whether a part of it is lost, which may have been a rule of access.
     """
 
@@ -93,14 +92,14 @@ class Entry:
 
 
 def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
-    """Write entries as LDIF (RFC 2849): folded at 76 columns, in base64 what is not plain ASCII.
+    """Write entries as LDIF (RFC 2849), folded at 76 columns; base64 unless plain ASCII.
 
     Args:
         entries: in the order they are written; parents come first if a server is to take them.
         file: open for text.
 
     Returns:
-        How many there were.
+        The number of entries.
 
     >>> import sys
     >>> write_entries([Entry("o=grid", Attributes([("o", "grid"), ("o", " x")]))], sys.stdout)
@@ -152,16 +151,16 @@ class Record:
 
     @cached_property
     def rdns(self) -> Mapping[str, str]:
-        """The first value of each attribute in its name, as `rdns` gives them."""
+        """Return the first value of each attribute in its name, as `rdns` does."""
         return rdns(self.entry.dn)
 
     def text(self, name: str) -> str:
-        """The one text of an attribute, empty where it is none."""
+        """Return the one text of an attribute; empty if it has none or several."""
         found = self.values.get(name)
         return found if isinstance(found, str) else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of an attribute, of which there may be none or several."""
+        """Return the texts of an attribute: none, one or several."""
         return tuple(texts(self.values.get(name)))
 
 
@@ -170,7 +169,6 @@ class Quota:
     """A bound on the items that a source may make; the rest is left out, and reported once.
 
     Attributes:
-        most: the greatest number.
         what: the name of the items, in the plural.
         report: called with the `Issue` ``link.too-many``.
         cut: whether anything was left out.
@@ -197,12 +195,11 @@ class Quota:
 
 
 def _parts(dn: str) -> list[str]:
-    """The parts of a name, between commas that are not escaped."""
     return _PART.findall(dn) if "\\" in dn else dn.split(",")
 
 
 def _unescaped(value: str) -> str:
-    r"""A value without escapes: ``\,`` and ``\2C`` are a comma (RFC 4514, section 2.4)."""
+    r"""Return a value without escapes: ``\\,`` and ``\\2C`` are a comma (RFC 4514, section 2.4)."""
     if "\\" not in value:
         return value
 
@@ -214,7 +211,7 @@ def _unescaped(value: str) -> str:
 
 
 def rdns(dn: str) -> dict[str, str]:
-    r"""The first value of each attribute in a name, by the attribute in lower case.
+    r"""Return the first value of each attribute in a name, by the attribute in lower case.
 
     >>> rdns(r"GlueCEName=a\,b, O=grid")
     {'gluecename': 'a,b', 'o': 'grid'}
@@ -235,7 +232,7 @@ def rdns(dn: str) -> dict[str, str]:
 
 
 def site_of(dn: str) -> str:
-    """The site, in lower case, that a name is of or under; empty for a name above the sites.
+    """Return the site, in lower case, that a name is of or under; empty for a name above the sites.
 
     >>> site_of("Mds-Vo-name=RAL,Mds-Vo-name=local,o=grid"), site_of("GLUE2DomainID=RAL,o=glue")
     ('ral', 'ral')
@@ -249,7 +246,7 @@ def site_of(dn: str) -> str:
 
 
 def cut(dn: str) -> tuple[str, str]:
-    r"""The first part of a name, and the name above it.
+    r"""Split off the first part of a name, and return both.
 
     >>> cut(r"GlueCEName=a\,b,o=grid")
     ('GlueCEName=a\\,b', 'o=grid')
@@ -260,7 +257,7 @@ def cut(dn: str) -> tuple[str, str]:
 
 
 def rdn(name: str, value: str) -> str:
-    r"""One part of a name, with what LDAP takes for its own escaped (RFC 4514, section 2.4).
+    r"""Make one part of a name, and escape what LDAP uses itself (RFC 4514, section 2.4).
 
     >>> rdn("GlueCEUniqueID", "ce.s.grid:8443/cream-pbs-a,b")
     'GlueCEUniqueID=ce.s.grid:8443/cream-pbs-a\\,b'
@@ -282,7 +279,7 @@ def _in_hexadecimal(found: re.Match[str]) -> str:
 
 
 def normal_name(dn: str) -> str:
-    """A name as names are compared: without case and without spare space."""
+    """Fold a name as names are compared: without case and without spare space."""
     lower = dn.lower()
     plain = "\\" not in lower and " " not in lower and lower.isprintable()
     if plain and all("=" in part for part in lower.split(",")):
@@ -292,7 +289,7 @@ def normal_name(dn: str) -> str:
 
 
 def key_values(values: Values, attribute: str, target: str) -> list[str]:
-    """The values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
+    """Return the values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
     prefix = f"{target.lower()}="
     keys = (key.strip() for key in texts(values.get(attribute)))
     return list(
@@ -301,7 +298,7 @@ def key_values(values: Values, attribute: str, target: str) -> list[str]:
 
 
 def home(record: Record) -> str:
-    """The service of GLUE 2.0 that a record's name puts it under, in lower case; empty for none."""
+    """Return the service of GLUE 2.0 that a record is under, in lower case; empty for none."""
     return record.rdns.get("glue2serviceid", "").lower()
 
 
@@ -311,10 +308,10 @@ def unique(
     parent: Callable[[Record], str] = lambda record: "",
     merge: Callable[[Record, Record], Record] = lambda first, second: first,
 ) -> list[Record]:
-    """Records that have an id: the first of several with one id under one parent.
+    """Return the records that have an id: the first of several with one id under one parent.
 
-    `parent` gives what an id must be unique in, without it the whole source; `merge` makes one
-    record of the first and another of the same id.
+    `parent` gives the scope in which an id must be unique, without it the whole source; `merge`
+    makes one record of the first and another of the same id.
     """
     kept: dict[tuple[str, str], Record] = {}
     for record in records:
@@ -330,7 +327,7 @@ def unique(
 
 
 def duplicate(record: Record, first: Record, said: str) -> Issue:
-    """The issue of a record that is left out for another; one that says the same is only a note.
+    """Return the issue of a record that is left out for another; only a note if both are equal.
 
     A BDII that collects from several others repeats what two of them have.
     """
@@ -339,9 +336,9 @@ def duplicate(record: Record, first: Record, said: str) -> Issue:
 
 
 def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
-    """Records by the id of the target that they are under, in lower case, each group by id.
+    """Group records by the id, in lower case, of the target that they are under, each group by id.
 
-    A chunk key says it, else the entry's own name.
+    A chunk key names the target, else the entry's own name.
     """
     grouped: dict[str, list[Record]] = {}
     for record in records:
@@ -360,7 +357,7 @@ def by_id(records: Iterable[Record]) -> list[Record]:
 
 
 def first_key(record: Record, keys: list[str], report: Report) -> str:
-    """The first of several keys to one kind of entry; more than one is reported."""
+    """Return the first of several keys to one kind of entry; report more than one."""
     if len(keys) > 1:
         said = "several keys to one kind of entry; the first was taken"
         report(finding(record, "link.several", said, "; ".join(keys)))
@@ -368,13 +365,13 @@ def first_key(record: Record, keys: list[str], report: Report) -> str:
 
 
 def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
-    """The issue of a key that leads nowhere.
+    """Return the issue of a key that leads nowhere.
 
     Args:
-        record: that has the key.
+        record: the record that has the key.
         key: as published.
-        others: of the class that the key leads to. A source that has none of them may be one part
-            of a site, whose keys lead to other parts: that is a note.
+        others: records of the class that the key leads to. A source without any may be one part of
+            a site, whose keys lead to other parts: that is a note.
     """
     if not others:
         said = "the key leads out of this source, which has nothing of that class"
@@ -383,12 +380,12 @@ def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
 
 
 def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
-    """An issue about a record as a whole."""
+    """Return an issue about a record as a whole."""
     return issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
 
 
 def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
-    """The ids, in lower case, that a record's keys name; without a key, its place in the tree."""
+    """Return the ids, in lower case, that a record's keys name; without a key, its place's."""
     found: dict[str, None] = {}
     for name in names:
         found |= {text.lower(): None for text in record.texts(name)}
@@ -400,7 +397,7 @@ def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
 def grouped(
     records: Iterable[Record], names: Sequence[str], ancestor: str
 ) -> dict[str, list[Record]]:
-    """Records by the ids that their keys name, in lower case, each group by id."""
+    """Group records by the ids that their keys name, in lower case, each group by id."""
     made: dict[str, list[Record]] = {}
     for record in records:
         for key in keys_of(record, names, ancestor):
@@ -409,10 +406,11 @@ def grouped(
 
 
 class Children:
-    """Records by what they are of, whose id is its own only within its service.
+    """Records by their parents, whose ids are unique only within a service.
 
     Args:
-        records: with the ids, in lower case, of what each is of, and of the service that it is in.
+        records: with the ids, in lower case, of the parent of each, and of the service that it is
+            in.
     """
 
     __slots__ = ("_by_id", "_by_place")
@@ -426,20 +424,20 @@ class Children:
 
     @classmethod
     def by_keys(cls, records: Iterable[Record], names: Sequence[str], ancestor: str) -> Children:
-        """Records by the ids that their keys name, or without a key by their place in the tree."""
+        """Group records by the ids that their keys name, or without a key by their place."""
         return cls((key, home(r), r) for r in records for key in keys_of(r, names, ancestor))
 
     def of(self, parent: Record, service: str | None = None) -> list[Record]:
-        """What is of a record, by id: what stands in its service, and what stands in none."""
+        """Return the children of a record, by id: those in its service, and those in none."""
         place = home(parent) if service is None else service
         return by_id(self.at(place, parent.id.lower()))
 
     def at(self, service: str, ident: str) -> list[Record]:
-        """What is of an id in a service; where no service is given, of the id anywhere."""
+        """Return the children of an id in a service; of the id anywhere if no service is given."""
         if not service:
             return self._by_id.get(ident, [])
         return [*self._by_place.get((service, ident), ()), *self._by_place.get(("", ident), ())]
 
     def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
-        """The ids and all that is of each."""
+        """Yield each id with its children."""
         return iter(self._by_id.items())

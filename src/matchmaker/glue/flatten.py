@@ -71,7 +71,7 @@ SubClusterChoice: TypeAlias = Callable[[Sequence[SubCluster]], SubCluster | None
 
 
 def first(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the first id, None of none.
+    """Return the SubCluster with the first id, None of none.
 
     The gLite broker took the first that a server gave it.
 
@@ -82,7 +82,7 @@ def first(subclusters: Sequence[SubCluster]) -> SubCluster | None:
 
 
 def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
-    """The SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most.
+    """Return the SubCluster with the least RAM (MB), as DIRAC chooses; unknown counts as most.
 
     >>> large = SubCluster("a", {"GlueHostMainMemoryRAMSize": 64000})
     >>> lowest_memory([large, SubCluster("b", {"GlueHostMainMemoryRAMSize": 2000})]).id
@@ -97,7 +97,7 @@ def lowest_memory(subclusters: Sequence[SubCluster]) -> SubCluster | None:
 
 
 def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[ClassAd]:
-    """The CE ads of a snapshot, in the order its queues were published, the first of each name.
+    """Yield the CE ads of a snapshot, in the order of its queues, the first of each name.
 
     Queues of one id admit whom all of them admit (`access`), so the first stands for all. Those in
     one of the snapshot's downtimes say so.
@@ -120,10 +120,10 @@ def _each_ad(snapshot: GlueRecords, choose: SubClusterChoice) -> Iterator[ClassA
 def _of_queue(
     ce: ComputingElement, choose: SubClusterChoice, shared: _Shared
 ) -> Iterator[tuple[str, ClassAd]]:
-    """The ads of one queue: one for each VOView with rules of access, and itself if rules remain.
+    """Yield the ads of one queue: one for each VOView with rules, and itself if rules remain.
 
     A view's ad is a copy of the queue's, updated with the view, named ``<CE id>/<view id>`` in
-    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. Whom each admits is `access.views`'s part.
+    ``CEid``; ``GlueCEUniqueID`` stays the queue's own. `access.views` decides whom each admits.
     """
     common = _common(ce, choose, shared)
     for view, access in views(ce):
@@ -142,7 +142,7 @@ def _of_queue(
 
 @attrs.define(slots=True)
 class _Shared:
-    """What the ads of one snapshot have in common, made once."""
+    """Parts that the ads of one snapshot have in common, made once."""
 
     levels: dict[int, dict[str, Expr]] = attrs.Factory(dict)
     keys: dict[int, dict[str, list[str]]] = attrs.Factory(dict)
@@ -151,7 +151,7 @@ class _Shared:
     storage: dict[tuple[object, ...], Expr] = attrs.Factory(dict)
 
     def level(self, values: Mapping[str, Value]) -> dict[str, Expr]:
-        """The values of a cluster or its hosts, as they stand in an ad."""
+        """Return the values of a cluster or its hosts as expressions of an ad."""
         found = self.levels.get(id(values))
         if found is None:
             found = {
@@ -163,7 +163,7 @@ class _Shared:
         return found
 
     def keys_of(self, values: Mapping[str, Value], name: str) -> list[str]:
-        """The keys of a cluster or its hosts, but for those to all the queues of a cluster."""
+        """Return the keys of a cluster or its hosts, without those to the queues of a cluster."""
         made = self.keys.setdefault(id(values), {})
         if name not in made:
             own = texts(values.get(name))
@@ -171,14 +171,14 @@ class _Shared:
         return made[name]
 
     def element(self, bind: Bind, area: StorageArea | None) -> Expr:
-        """A close storage element with one of its areas, as it stands in a list of them."""
+        """Return a close storage element with one of its areas as an item of a list."""
         place = bind.se_id, bind.mount, id(bind.se), id(area)
         if place not in self.elements:
             self.elements[place] = _element(bind, area, self).expression()
         return self.elements[place]
 
     def area(self, se: StorageElement, vo: str) -> StorageArea | None:
-        """The area of a storage element for a VO, whatever the case of either."""
+        """Return the area of a storage element for a VO, whatever the case of either."""
         if id(se) not in self.areas:
             self.areas[id(se)] = {area.id.lower(): area for area in reversed(se.areas)}
         return self.areas[id(se)].get(vo.lower())
@@ -187,7 +187,7 @@ class _Shared:
 def provenance(
     ce: ComputingElement, view: VOView | None, choose: SubClusterChoice
 ) -> dict[str, Issue]:
-    """What cleaning changed or doubted in the ad of a queue or its view, by attribute."""
+    """Return the changes and doubts of cleaning in the ad of a queue or view, by attribute."""
     levels: list[Mapping[str, Value]] = [view.values] if view is not None else []
     levels.append(ce.values)
     if ce.cluster is not None:
@@ -203,7 +203,7 @@ def provenance(
 
 
 def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> ClassAd:
-    """What all ads of a queue share. The queue's own word goes before its cluster's."""
+    """Make the ad that all ads of a queue share. The queue's values go before its cluster's."""
     cluster = ce.cluster
     levels: list[Mapping[str, Value]] = []
     if cluster is not None:
@@ -249,14 +249,13 @@ def _common(ce: ComputingElement, choose: SubClusterChoice, shared: _Shared) -> 
 
 
 def _nest(found: MutableMapping[str, Any], levels: Sequence[Mapping[str, Value]]) -> None:
-    """What GLUE 2.0 says, in its own names: of the queue and of its hosts, in one ad."""
+    """Join the values of GLUE 2.0, in its own names, of the queue and of its hosts in one ad."""
     parts = [part for level in levels if isinstance(part := level.get("GLUE2"), ClassAd)]
     if parts:
         found["GLUE2"] = ClassAd({name: part[name] for part in parts for name in part})
 
 
 def _close_storage(ce: ComputingElement) -> dict[str, Value]:
-    """The storage elements that are close to a queue."""
     found: dict[str, Value] = {}
     ids = list(dict.fromkeys((*ce.bound, *(bind.se_id for bind in ce.binds))))
     if ids:
@@ -299,9 +298,9 @@ def _finished(
 
 
 def _storage(binds: Sequence[Bind], vos: Sequence[str], shared: _Shared) -> Expr:
-    """Close storage for gang matching: each SE with the area of each VO that the ad admits.
+    """List close storage for gang matching: each SE with the area of each VO that the ad admits.
 
-    The broker made the list anew for the VO of each job; here it holds all, and ``VO`` is set where
+    The broker made the list anew for the VO of each job; here it holds all, and ``VO`` is set if
     there is but one. Sizes in ``freespace`` are kB, as GlueSAStateAvailableSpace is published.
     """
     wanted = sorted({vo.lower() for vo in vos})
@@ -335,11 +334,10 @@ def _element(bind: Bind, area: StorageArea | None, shared: _Shared) -> ClassAd:
 
 
 def unwrap(ad: ClassAd) -> ClassAd:
-    """The CE ad inside an information system's ``[id; update_time; expiry_time; info = […]]``.
+    """Return the CE ad in an information system's ``[id; update_time; expiry_time; info = […]]``.
 
-    The times and the id join the inner ad where it has none of that name. ``requirements`` are made
-    of the checks that the ad has, such as AuthorizationCheck, where it has no requirements. An ad
-    without ``info`` is returned as it is.
+    The times and the id join the inner ad unless it has them. Without requirements it requires the
+    checks that it has, such as AuthorizationCheck. An ad without ``info`` is returned as it is.
 
     >>> from matchmaker.classad import parse_ad
     >>> ce = unwrap(parse_ad('[ id = "q"; update_time = 1128351882; expiry_time = 300;'
@@ -361,9 +359,10 @@ def unwrap(ad: ClassAd) -> ClassAd:
 
 
 def expires(ad: ClassAd) -> datetime | None:
-    """When an ad from an information system goes stale: its update_time plus expiry_time (s).
+    """Return the time when an ad from an information system goes stale, in UTC.
 
-    None where one of the two is no number, undefined or an error, and for an impossible time.
+    It is its update_time plus expiry_time (s); None if one of the two is not a number, and for an
+    impossible time.
 
     >>> from matchmaker.classad import parse_ad
     >>> print(expires(parse_ad("[ update_time = 1128351882; expiry_time = 300 ]")))
@@ -391,7 +390,7 @@ def pending(downtimes: Iterable[Downtime], at: datetime) -> tuple[Downtime, ...]
 
 
 def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd]:
-    """Return the ads of queues, those in a downtime with its attributes; the others as they are.
+    """Write downtimes into the ads of their queues; the other ads stay as they are.
 
     Of several downtimes of a queue the first counts, with those that overlap it.
 
@@ -462,7 +461,7 @@ def _downtime_places(ad: ClassAd) -> set[str]:
 
 
 def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
-    """The records that ads of computing elements were made of, as far as the ads describe them."""
+    """Make the records that ads of computing elements describe."""
     made = _Gathered()
     for wrapped in queues:
         made.add(unwrap(wrapped))
@@ -594,7 +593,7 @@ class _Gathered:
 
 
 def _attributes_of(ad: ClassAd, *owners: str) -> dict[str, Value]:
-    """The attributes of an ad, and their values, of classes of GLUE 1.3 that begin with a word."""
+    """Return the values of an ad whose classes of GLUE 1.3 begin with one of some words."""
     found: dict[str, Value] = {}
     for name in ad:
         known = attribute(name)
@@ -608,7 +607,7 @@ def _attributes_of(ad: ClassAd, *owners: str) -> dict[str, Value]:
 
 
 def _nest_parts(values: dict[str, Value], ad: ClassAd, parts: Sequence[str]) -> None:
-    """The parts of an ad's nested GLUE 2.0 that are about a record."""
+    """Copy the parts of an ad's nested GLUE 2.0 that are about a record."""
     whole = ad.eval("GLUE2")
     if isinstance(whole, ClassAd) and any(part in whole for part in parts):
         values["GLUE2"] = ClassAd({part: whole[part] for part in parts if part in whole})

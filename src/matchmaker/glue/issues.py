@@ -1,4 +1,4 @@
-"""The faults of a description of a grid: how bad each rule's are, and what keeps and counts them.
+"""The faults of a description of a grid: the severity of each rule, and the record of findings.
 
 Readers, cleaning rules and links report a `Diagnostic` each; the rules themselves are with them.
 """
@@ -33,14 +33,14 @@ ERRORS: Final = _rules({
     "source": "duplicate partial",
     "system": "downtime entry no-endpoint",
 })  # fmt: skip
-"""Rules that say that something is lost, or is of no use to a broker."""
+"""Rules that find something lost, or of no use to a broker."""
 
 NOTES: Final = _rules({
     "clean": "benchmark case cpu-time no-limit platform",
     "link": "elsewhere no-queue repeated",
     "source": "downtime",
 })  # fmt: skip
-"""Rules that only put a spelling or a number into its usual form, or say what a source has."""
+"""Rules that only put a spelling or a number into its usual form, or name what a source has."""
 
 LEVELS: Final = {letter: severity for severity, letter in CODES.items()}
 """The severities by their codes: ``error`` by E."""
@@ -60,7 +60,7 @@ def issue(
     raw: str = "",
     count: int = 1,
 ) -> Issue:
-    """The issue of a rule, with the severity that `ERRORS` and `NOTES` give it; ``raw`` is cut.
+    """Make the issue of a rule, with its severity by `ERRORS` and `NOTES`; ``raw`` is cut.
 
     >>> issue("link.dangling", "the key leads nowhere").level
     'E'
@@ -70,16 +70,12 @@ def issue(
 
 
 Report: TypeAlias = Callable[[Issue], None]
-"""What the readers call for each finding; ``list.append`` will do."""
+"""Readers call it for each finding; ``list.append`` will do."""
 
 
 @attrs.frozen(slots=True)
 class Issues:
     """Keeps the issues of a source: of each rule the first, then only their number.
-
-    Attributes:
-        kept: in the order they came, but for the numbers.
-        beyond: how many more there were of a rule.
 
     >>> issues = Issues()
     >>> for line in range(LIMITS.issues + 2):
@@ -94,7 +90,7 @@ class Issues:
     _counted: Counter[str] = attrs.Factory(Counter)
 
     def report(self, found: Issue) -> None:
-        """Takes one issue."""
+        """Take one issue."""
         self._counted[found.rule] += 1
         if self._counted[found.rule] > LIMITS.issues:
             self.beyond[found.rule] += found.count
@@ -102,18 +98,18 @@ class Issues:
             self.kept.append(found)
 
     def partial(self) -> bool:
-        """Whether one says that the source was not read to its end."""
+        """Whether an issue says that the source was not read to its end."""
         return any(issue.partial for issue in self.kept)
 
     def all(self) -> tuple[Issue, ...]:
-        """What was kept, and for each rule that went beyond the limit an issue with the number."""
+        """Return the kept issues, and for each rule beyond the limit an issue with the number."""
         said = "more of this rule, which were only counted"
         more = (issue(rule, f"{n} {said}", count=n) for rule, n in sorted(self.beyond.items()))
         return (*self.kept, *more)
 
 
 def total(issues: Iterable[Issue]) -> int:
-    """How many findings there are, with those that were only counted.
+    """Count findings, with those that were only counted.
 
     >>> total([issue("clean.case", "x"), issue("clean.case", "7 more", count=7)])
     8
@@ -122,11 +118,11 @@ def total(issues: Iterable[Issue]) -> int:
 
 
 _EXAMPLES: Final = 3
-"""How many entries and values a line names of those that have the same finding."""
+"""The most entries and values that one line names."""
 
 
 def lines(issues: Iterable[Issue]) -> list[str]:
-    """Write findings as lines, the same finding on several entries once, where it came first.
+    """Write findings as lines, the same finding on several entries once, at its first place.
 
     Findings are the same if they have the rule, the message and the attribute in common.
 
@@ -144,7 +140,6 @@ def lines(issues: Iterable[Issue]) -> list[str]:
 
 
 def _line(same: Sequence[Issue]) -> str:
-    """One line for several issues of one rule, message and attribute."""
     first = same[0]
     raws = list(dict.fromkeys(repr(found.raw) for found in same if found.raw or found.attribute))
     shown = ", ".join(raws[:_EXAMPLES]) + (", …" if len(raws) > _EXAMPLES else "")
@@ -163,13 +158,12 @@ def _line(same: Sequence[Issue]) -> str:
 
 
 def _place(found: Issue) -> str:
-    """The entry of an issue by its own part of its name, or the line."""
     name = found.dn.replace("\\,", "\0").partition(",")[0].replace("\0", ",")
     return shorten(name.partition("=")[2] or name, 80) or (f"line {found.line}" * bool(found.line))
 
 
 def tally(issues: Iterable[Issue]) -> list[tuple[str, str, int]]:
-    """The level, the rule and the number of issues of each rule: errors first, then by number.
+    """Return the level, rule and number of issues of each rule: errors first, then by number.
 
     >>> tally([issue("clean.case", "x"), issue("link.no-id", "x"), issue("clean.case", "y")])
     [('E', 'link.no-id', 1), ('I', 'clean.case', 2)]

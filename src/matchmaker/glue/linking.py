@@ -73,7 +73,7 @@ from matchmaker.glue.translation import CE_ID, marks
 
 
 def link_glue1(kinds: Mapping[str, list[Record]], report: Report) -> GlueRecords:
-    """Link records of the classes of `GLUE1_IDS`; what fails is reported."""
+    """Link records of the classes of `GLUE1_IDS`, and report keys that fail."""
     sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")
     ses = {
@@ -166,7 +166,7 @@ def _views(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:
-    """By foreign key, else by host name: rule 1 of the gLite broker's flattening."""
+    """Find a queue's cluster by key, else by host name: rule 1 of the gLite broker's flattening."""
     keys = key_values(record.values, "GlueForeignKey", "GlueClusterUniqueID")
     named = first_key(record, keys, report)
     found = clusters.get(named.lower()) if named else None
@@ -194,10 +194,10 @@ ENDPOINTS: Final = (
 """The attributes by which a share names its endpoints."""
 
 _SUBMISSION: Final = ("jobcreation", "jobexecution", "jobsubmission")
-"""Words in what an endpoint is for (Capability_t) if it takes jobs."""
+"""Words in the capabilities of an endpoint (Capability_t) that takes jobs."""
 
 _WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2benchmark"})
-"""Classes whose ids are their own only within their parents."""
+"""Classes whose ids are unique only within their parents."""
 
 
 def link_glue2(
@@ -207,11 +207,11 @@ def link_glue2(
     rules: frozenset[str] = frozenset(),
     described: Collection[str] = frozenset(),
 ) -> GlueRecords:
-    """Link records; what fails is reported.
+    """Link records of the classes of `GLUE2_IDS`, and report keys that fail.
 
-    `kinds` has the records of each class of `GLUE2_IDS`. Of the `rules` that are on,
-    ``clean.benchmark`` is applied here. The queues whose ids, in lower case, are `described` have
-    no values but their rules of access: another description of them stays.
+    Of the `rules` that are on, ``clean.benchmark`` is applied here. The queues whose ids, in lower
+    case, are `described` have no values but their rules of access: another description of them
+    stays.
     """
     if not any(kinds[kind] for kind in GLUE2_IDS):
         return GlueRecords((), (), (), ())
@@ -227,14 +227,13 @@ def link_glue2(
 
 @cache
 def _short_names() -> Mapping[str, str]:
-    """The name of each attribute without that of its class."""
     known = dict.fromkeys(attributes().values())
     return {its.name: its.name.removeprefix(its.owner) or its.name for its in known}
 
 
 @attrs.define(slots=True)
 class _Linker:
-    """The records of one snapshot by class, and how they hang together."""
+    """The records of one snapshot by class, and the links between them."""
 
     kinds: Mapping[str, list[Record]]
     policies: AccessPolicies
@@ -246,7 +245,7 @@ class _Linker:
     _sizes: dict[int, int] = attrs.Factory(dict)
 
     def nested(self, record: Record | None) -> Expr:
-        """The values of an entry under their short names: ``MaxCPUTime``, ``ID``, ``OtherInfo``.
+        """Return the values of an entry under their short names, such as ``MaxCPUTime``.
 
         Made once for all that the entry is linked to.
         """
@@ -354,7 +353,7 @@ class _Linker:
         return grouped(records, names, "GLUE2ServiceID")
 
     def _subclusters(self) -> dict[tuple[str, str], list[tuple[str, SubCluster]]]:
-        """The sets of hosts of each manager, with the id by which shares call them."""
+        """Return the sets of hosts of each manager, with the id by which shares call them."""
         resource, by = "GLUE2ResourceID", "GLUE2ManagerID"
         marks, tags = self.kinds["glue2benchmark"], self.kinds["glue2applicationenvironment"]
         marks_of = Children.by_keys(
@@ -419,7 +418,7 @@ class _Linker:
     def _light(
         self, made: Iterable[tuple[int, EndpointShare]], most: int, service: Record
     ) -> Iterator[EndpointShare]:
-        """Pairs until they are made of more than `most` values; then an issue says so."""
+        """Yield pairs until they are made of more than `most` values; then an issue says so."""
         for size, pair in made:
             most -= size
             if most < 0:
@@ -429,7 +428,7 @@ class _Linker:
             yield pair
 
     def _size(self, record: Record) -> int:
-        """How many values an entry has, counted once for all that it is linked to."""
+        """Count the values of an entry, once for all that it is linked to."""
         if id(record) not in self._sizes:
             counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
             self._sizes[id(record)] = sum(counts)
@@ -442,7 +441,7 @@ class _Linker:
         endpoints: Mapping[str, Record],
         share: Record,
     ) -> Iterator[tuple[int, EndpointShare]]:
-        """Each endpoint with a share, and the number of values that the pair is made of."""
+        """Yield each endpoint of a share with it, and the number of values in the pair."""
         wanted = keys_of(share, ENDPOINTS, "")
         known = [
             endpoint
@@ -486,14 +485,7 @@ class _Linker:
 
 @attrs.frozen(slots=True, eq=False)
 class EndpointShare:
-    """An endpoint with a share, as GLUE 1.3 would call and describe it.
-
-    Attributes:
-        ce_id: the id of the queue.
-        share: of the service.
-        values: of the queue or its view.
-        endpoint: its id.
-    """
+    """An endpoint with a share, as GLUE 1.3 would call it: a queue, or a view of one."""
 
     ce_id: str
     share: Record
@@ -508,7 +500,7 @@ def takes_jobs(endpoint: Record) -> bool:
 
 
 def by_queue(pairs: Iterable[EndpointShare]) -> list[Sequence[EndpointShare]]:
-    """The pairs of each queue; of a share at several endpoints of one address there is one.
+    """Group pairs by their queue; of a share at several endpoints of one address there is one.
 
     Endpoints of one address are doors to one queue: whom one of them admits may use it. Those that
     differ in whom they admit are so many views.
@@ -522,10 +514,10 @@ def by_queue(pairs: Iterable[EndpointShare]) -> list[Sequence[EndpointShare]]:
 
 
 def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
-    """The queue that pairs of one id are, with a view for each share that is not the queue itself.
+    """Make the queue of pairs of one id, with a view for each share that is not the queue itself.
 
-    Shares of one queue that do not say what they are to it become its views. A share that goes by
-    its id at several endpoints has theirs behind it.
+    Shares of one queue that do not say what they are to it become its views. The names of views by
+    one share at several endpoints end in the endpoint's.
     """
     shares = Counter(pair.share.id.lower() for pair in group)
     own = [pair for pair in group if not translate.marks(pair.share, translate.VO_VIEW)]
@@ -565,12 +557,11 @@ def _common_values(all_values: Sequence[Facts]) -> Facts:
 
 
 def _service_and_id(record: Record) -> tuple[str, str]:
-    """The service and the id of a record."""
     return home(record), record.id.lower()
 
 
 def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
-    """Applications by the environments that they are for; under no name those that are for all."""
+    """Group applications by the environments that they are for; under no name those for all."""
     made: dict[str, list[Record]] = {}
     for record in applications:
         names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
@@ -583,7 +574,7 @@ Kinds: TypeAlias = Mapping[str, list[Record]]
 
 
 def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
-    """The storage elements of a source: services of storage, an area for each VO of a share."""
+    """Yield the storage elements of a source, each with an area for each VO of a share."""
 
     def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
         names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
@@ -611,7 +602,7 @@ def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
 
 @attrs.frozen(slots=True)
 class CloseStorage:
-    """Where a queue finds the storage that is close to it."""
+    """The storage that is close to queues, by their services and by the queues themselves."""
 
     of_services: Mapping[str, list[Record]]
     of_queues: Mapping[tuple[str, str], list[Record]]
@@ -622,7 +613,7 @@ class CloseStorage:
     def of(
         cls, kinds: Kinds, elements: Mapping[str, StorageElement], report: Report
     ) -> CloseStorage:
-        """From records by class, and storage elements by id."""
+        """Group the links to storage among records by class."""
         names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
         general: dict[str, list[Record]] = {}
         of_queues: dict[tuple[str, str], list[Record]] = {}
@@ -637,12 +628,12 @@ class CloseStorage:
         return cls(general, of_queues, elements, report)
 
     def to(self, service_id: str, ce_id: str) -> Iterator[Record]:
-        """What says that storage is close to a queue of a service."""
+        """Yield the links between storage and a queue of a service."""
         yield from self.of_services.get(service_id.lower(), [])
         yield from self.of_queues.get((service_id.lower(), ce_id.lower()), [])
 
     def bind(self, record: Record) -> Bind:
-        """The link that a record says there is."""
+        """Make a bind of a link; report a storage element that is missing."""
         names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
         se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
         se = self.elements.get(names[0]) if names else None
@@ -726,7 +717,7 @@ def _owners(
 
 
 def without_rules(record: Record) -> Issue:
-    """Return the finding that whom a queue admits is not known."""
+    """Return the finding that nobody knows whom a queue admits."""
     return finding(record, "access.none", "no rule of access: whom it admits is unknown", record.id)
 
 

@@ -1,6 +1,6 @@
-"""Looking for queues as users of grids know it from lcg-info: short names, conditions, a VO.
+"""ueries for queues as users of grids know them from lcg-info: short names, conditions, a VO.
 
-``OS=Scientific*,FreeCPUs>=10`` holds for an ad where every condition does. Nothing of a query is
+``OS=Scientific*,FreeCPUs>=10`` holds for an ad if every condition does. No part of a query is
 evaluated as an expression: a condition compares one attribute with one text.
 """
 
@@ -48,7 +48,7 @@ _ORDER: Mapping[str, Callable[[float, float], bool]] = {
 
 @cache
 def short_names() -> Mapping[str, str]:
-    """The attributes of queues by short name: lcg-info's, and names less what a class shares.
+    """Return the attributes of queues by short name: lcg-info's, and names without a prefix.
 
     >>> short_names()["FreeCPUs"], short_names()["Tag"]
     ('GlueCEStateFreeCPUs', 'GlueHostApplicationSoftwareRunTimeEnvironment')
@@ -68,7 +68,7 @@ def _folded() -> Mapping[str, str]:
 
 
 def full_name(name: str) -> str:
-    """The attribute that a short name, in any case, means; another name is left as it is.
+    """Return the attribute that a short name, in any case, means; any other name as it is.
 
     >>> full_name("freecpus"), full_name("gluecename"), full_name("GLUE2.Computing.Share.ID")
     ('GlueCEStateFreeCPUs', 'GlueCEName', 'GLUE2.Computing.Share.ID')
@@ -78,7 +78,7 @@ def full_name(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The attribute's name less what its class shares, where that means the attribute still.
+    """Return an attribute's name without its class's prefix, if that still means the attribute.
 
     >>> short_name("GlueHostMainMemoryRAMSize"), short_name("GlueSubClusterUniqueID")
     ('RAMSize', 'GlueSubClusterUniqueID')
@@ -109,9 +109,9 @@ def check_name(name: str, ads: Iterable[ClassAd]) -> None:
 
 
 def value_of(ad: ClassAd, name: str) -> Value:
-    """The value of an attribute by its short or full name, or by its path in nested ads.
+    """Return the value of an attribute by its short or full name, or by its path in nested ads.
 
-    An attribute that the ad has by the very name goes before what the name is short for.
+    An attribute that the ad has by the very name goes before the one that the name is short for.
 
     >>> from matchmaker.classad import parse_ad
     >>> ad = parse_ad('[ LRMSType = "slurm"; GlueCEInfoLRMSType = "pbs"; GlueCEName = "long" ]')
@@ -128,7 +128,7 @@ def value_of(ad: ClassAd, name: str) -> Value:
 
 @attrs.frozen(slots=True)
 class Condition:
-    """One condition: an attribute, how it is compared, and with what."""
+    """One condition: an attribute, a sign of comparison, and a text."""
 
     name: str
     sign: str
@@ -138,10 +138,10 @@ class Condition:
         return f"{self.name}{self.sign}{self.text}"
 
     def holds(self, ad: ClassAd) -> bool:
-        """Whether it holds for an ad; never for what is not known.
+        """Whether it holds for an ad; never for an unknown value.
 
-        A list has a value where one of its items has it, and does not where none has. Texts are
-        compared without case, and ``*`` stands for any; so is their order.
+        A list has a value if one of its items has it, and lacks it if none has. Texts are compared
+        without case, and ``*`` stands for any; so is their order.
         """
         value = value_of(ad, self.name)
         if value is UNDEFINED:
@@ -171,12 +171,12 @@ def _compare(value: Value, sign: str, text: str) -> bool:
 
 
 def parse_query(text: str) -> tuple[Condition, ...]:
-    """The conditions of a query: ``name=value`` and the like, between commas.
+    """Parse the conditions of a query: ``name=value`` and the like, between commas.
 
-    Values may stand in double quotes, and must where they hold a comma.
+    Values may stand in double quotes, and must if they hold a comma.
 
     Raises:
-        ValueError: where it is no such list, with what was found.
+        ValueError: it has another form; the message shows the place.
 
     >>> [c.name for c in parse_query('OS=Scientific*, FreeCPUs>=10, Site="a, b"')]
     ['OS', 'FreeCPUs', 'Site']

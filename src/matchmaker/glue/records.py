@@ -1,8 +1,8 @@
 """The records of an information system, which refer to each other by object.
 
 Sites, clusters, sets of like hosts, queues and their views, and storage: the model of GLUE 1.3,
-into which every source is read. `v1` and `v2` make records of entries, `flatten` makes ads of
-records, and `publish` makes entries of them.
+into which every source is read. `linking` makes records of entries, `flatten` makes ads of records,
+and `publish` makes entries of them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import attrs
 from matchmaker.classad import Value
 
 Values: TypeAlias = Mapping[str, Value]
-"""By attribute, in the schema's spelling; what is known to be not known is UNDEFINED."""
+"""By attribute, in the schema's spelling; UNDEFINED stands for a value known to be unknown."""
 
 QUEUE: Final = "QueueName="
-"""What a CE that its id names otherwise has before its local queue, among its capabilities."""
+"""The prefix of the local queue among the capabilities of a CE whose id names it otherwise."""
 
 NOT_KNOWN: Final = "unknown"
 """The part of a CE's id that names an unknown batch system."""
 
 CE_KEY: Final = "glueceuniqueid="
-"""How a key to a queue begins: a cluster has one for each of its queues, which ads leave out."""
+"""The prefix of a key to a queue: a cluster has one for each of its queues, which ads leave out."""
 
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 
 
 @attrs.frozen(slots=True, eq=False)
 class Described:
-    """What a source describes: its id, and its values."""
+    """A thing that a source describes: its id, and its values."""
 
     id: str
     values: Values
@@ -60,7 +60,7 @@ class Cluster(Described):
 
 @attrs.frozen(slots=True, eq=False)
 class StorageArea(Described):
-    """What a storage element offers one virtual organisation (GlueSA)."""
+    """The part of a storage element for one virtual organisation (GlueSA)."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -82,7 +82,7 @@ class Bind:
 
 @attrs.frozen(slots=True, eq=False)
 class VOView(Described):
-    """What a queue looks like to one virtual organisation (GlueVOView)."""
+    """A queue as one virtual organisation sees it (GlueVOView)."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -108,13 +108,9 @@ class Downtime:
 
     Attributes:
         ce: the host, ``host:port``, the id of a queue, or the name of the resource in OSG topology;
-            letters of either case are the same.
+            in either case.
         service: the type of the service as published, such as ``ARC-CE``.
-        start: when it begins, with a time zone.
-        end: when it is over, with a time zone.
         severity: ``OUTAGE`` if the service is down; anything else does not close it.
-        reason: why, for people.
-        url: where more is said, or empty.
     """
 
     ce: str
@@ -141,7 +137,7 @@ class GlueRecords:
 
     @property
     def summary(self) -> str:
-        """How many records there are of each kind."""
+        """The number of records of each kind."""
         return (
             f"{len(self.sites)} sites, {len(self.clusters)} clusters,"
             f" {len(self.computing_elements)} computing elements,"
@@ -154,7 +150,7 @@ class GlueRecords:
 
 
 def texts(value: Value | None) -> list[str]:
-    """The texts of a value: of a list those in it, of a text itself.
+    """Return the texts of a value: of a list those in it, of a text itself.
 
     >>> texts("VO:cms"), texts(["VO:cms", 7]), texts(None)
     (['VO:cms'], ['VO:cms'], [])
@@ -164,7 +160,7 @@ def texts(value: Value | None) -> list[str]:
 
 
 def split_id(ce_id: str) -> tuple[str, str, str] | None:
-    """The contact string, batch system and queue that a CE's id is made of; None if it is not.
+    """Split a CE's id into contact string, batch system and queue; None if it has another form.
 
     The broker's pattern, ``(.+/[^-]+-([^-]+))-(.+)``, held to one slash so as not to backtrack.
 
@@ -178,7 +174,7 @@ def split_id(ce_id: str) -> tuple[str, str, str] | None:
 
 
 def local_queue(values: Mapping[str, Value]) -> str | None:
-    """The queue that a CE says it is by ``QueueName=`` among its capabilities, if it says one.
+    """Return the queue that ``QueueName=`` among a CE's capabilities names; None without one.
 
     >>> local_queue({"GlueCECapability": ["Share=cms:60", "QueueName=long"]}), local_queue({})
     ('long', None)
@@ -189,7 +185,7 @@ def local_queue(values: Mapping[str, Value]) -> str | None:
 
 
 def queue_name(ce_id: str) -> str:
-    """The queue of a batch system that a CE's id ends in; the id itself where it names none.
+    """Return the queue of a batch system that a CE's id ends in; the id itself if it names none.
 
     >>> queue_name("ce01.cnaf.grid:8443/cream-slurm-egee"), queue_name("ce01.cnaf.grid")
     ('egee', 'ce01.cnaf.grid')

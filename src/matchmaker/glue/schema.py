@@ -1,8 +1,8 @@
-"""The GLUE 1.3 and 2.0 schemas as data: what an attribute is called, typed, counted in and about.
+"""The GLUE 1.3 and 2.0 schemas as data: the name, type, unit, multiplicity and scope of attributes.
 
 The facts are in ``schemas/glue/*.toml``, made from the LDAP schemas of the OGF GLUE working group
-(GLUE 1.3 and GFD.147); this module loads and looks them up. It does not judge values: that is
-`clean`, nor turn text into values: that is `typed`.
+(GLUE 1.3 and GFD.147); this module loads and looks them up. `clean` turns text into values and
+judges them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILES = ("glue13.toml", "glue20.toml")
 FACTORS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
     {("seconds", "minutes"): 60, ("MB", "GB"): 1000, ("kB", "MB"): 1000, ("kB", "GB"): 1_000_000}
 )
-"""How many of the first unit make one of the second (a GB is 10^9 bytes in GLUE 2)."""
+"""The number of the first unit in one of the second (a GB is 10^9 bytes in GLUE 2)."""
 
 # The attribute that names an entry of each class, most particular class first.
 GLUE1_IDS: Final[Mapping[str, str]] = {
@@ -65,19 +65,16 @@ class Attribute:
     """An attribute of the schema.
 
     Attributes:
-        name: the schema's own spelling.
         owner: the object class that defines it.
-        version: of the schema, ``1.3`` or ``2.0``.
         ldap: its type on the wire: string, integer, boolean or time.
         classad: its type in an ad: string, integer, real or boolean.
-        multi: whether an ad holds a list of them.
         unit: as published: MB, GB, kB, bytes, minutes, seconds, MHz, …, or ``none``.
-        scope: what it describes: identity, state, policy or access of a queue, a host, storage.
+        scope: identity, state, policy or access of a queue, host, or storage.
         sentinel: numbers that are published for "not known".
-        glue2: the nearest attribute of GLUE 2.0, empty where there is none.
-        apart: what special code does in place of renaming it to and from that one: ``from``,
-            ``to``, and ``rest`` where nothing of it is left over for OtherInfo.
-        usual: what stands where it must be there and is not known, if not a word for that.
+        glue2: the nearest attribute of GLUE 2.0, or empty.
+        apart: directions in which code replaces the renaming to and from that one: ``from``,
+            ``to``, and ``rest`` if nothing of it is left over for OtherInfo.
+        usual: the value of a mandatory attribute that is not known, if not a word for that.
     """
 
     name: str
@@ -96,7 +93,7 @@ class Attribute:
 
 @attrs.frozen(slots=True)
 class ObjectClass:
-    """An object class: what it adds to what entries must and may have, and its parent."""
+    """An object class: the attributes that it adds to entries, and its parent."""
 
     name: str
     version: str
@@ -112,7 +109,7 @@ def _frozen(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def attributes() -> Mapping[str, Attribute]:
-    """Every attribute of both schemas, by its name in lower case; aliases lead to the same one.
+    """Return every attribute of both schemas, by its name or alias in lower case.
 
     >>> len({known.name for known in attributes().values()})
     595
@@ -130,7 +127,7 @@ def attributes() -> Mapping[str, Attribute]:
 
 @cache
 def benchmark_attributes() -> Mapping[str, str]:
-    """The attribute of GLUE 1.3 for each type of benchmark that GLUE 2.0 names: its unit.
+    """Return the attribute of GLUE 1.3 for each type of benchmark that GLUE 2.0 names: its unit.
 
     >>> benchmark_attributes()["specint2000"]
     'GlueHostBenchmarkSI00'
@@ -144,7 +141,7 @@ def benchmark_attributes() -> Mapping[str, str]:
 
 @cache
 def classes() -> Mapping[str, ObjectClass]:
-    """Every object class of both schemas, by its name in lower case.
+    """Return every object class of both schemas, by its name in lower case.
 
     >>> classes()["gluece"].must
     ('GlueCEUniqueID',)
@@ -158,7 +155,7 @@ def classes() -> Mapping[str, ObjectClass]:
 
 
 def ancestry(name: str) -> tuple[ObjectClass, ...]:
-    """A class and what it is derived from, the most general first; nothing for an unknown one.
+    """Return a class and its ancestors, the most general first; nothing for an unknown one.
 
     >>> [known.name for known in ancestry("GLUE2ComputingShare")]
     ['GLUE2Entity', 'GLUE2Share', 'GLUE2ComputingShare']
@@ -168,7 +165,7 @@ def ancestry(name: str) -> tuple[ObjectClass, ...]:
 
 
 def class_attributes(name: str) -> frozenset[str]:
-    """What a class and those above it may have, in lower case; nothing for an unknown class.
+    """Return the attributes of a class and its ancestors, in lower case; none if it is unknown.
 
     >>> sorted(class_attributes("GlueKey"))
     ['gluechunkkey', 'glueforeignkey']
@@ -178,7 +175,9 @@ def class_attributes(name: str) -> frozenset[str]:
 
 @cache
 def short_names(kind: str) -> Mapping[str, str]:
-    """The attributes of a class and those above it by short name in lower case; the last's counts.
+    """Return the attributes of a class and those above it by short name in lower case.
+
+    Of two with one short name that of the more particular class counts.
 
     >>> short_names("GLUE2ComputingShare")["maxcputime"], short_names("GLUE2ComputingShare")["name"]
     ('GLUE2ComputingShareMaxCPUTime', 'GLUE2EntityName')
@@ -192,10 +191,10 @@ def short_names(kind: str) -> Mapping[str, str]:
 
 
 def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The classes that an entry must name for a server to take its attributes.
+    """Return the classes that an entry must name for a server to take its attributes.
 
     Args:
-        structural: the class that says what the entry is.
+        structural: the class of the entry.
         names: its attributes; those that no class can bring into such an entry are left out of
             account.
 
@@ -220,19 +219,19 @@ def object_classes(structural: str, names: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def _auxiliary(version: str) -> tuple[ObjectClass, ...]:
-    """The classes that may join others; small ones first, which bring the least with them."""
+    """Return the classes that may join others; small ones first, which bring the least."""
     found = [c for c in classes().values() if c.version == version and c.kind == "auxiliary"]
     return tuple(sorted(found, key=lambda c: len(c.must) + len(c.may)))
 
 
 @cache
 def _own(made: ObjectClass) -> frozenset[str]:
-    """The attributes of a class, in lower case, as servers know them: `FreeCpus` is `FreeCPUs`."""
+    """Return the attributes of a class in lower case, in which servers compare them."""
     return frozenset(name.lower() for name in (*made.must, *made.may))
 
 
 def attribute(name: str) -> Attribute | None:
-    """The attribute of that name, in any case; None where neither schema has it.
+    """Return the attribute of a name, in any case; None if neither schema has it.
 
     >>> attribute("gluecestatefreecpus").name
     'GlueCEStateFreeCPUs'
@@ -245,10 +244,10 @@ def attribute(name: str) -> Attribute | None:
 
 
 def convert(value: float, unit: str, to: str) -> int | float | None:
-    """A number in another unit; None where one unit says nothing of the other.
+    """Convert a number to another unit; None if the units have nothing in common.
 
-    A whole number stays whole where it can; a larger unit takes what is whole of it, as a limit of
-    90 seconds is no limit of 2 minutes.
+    A whole number stays whole if it can. A larger unit is rounded down, as a limit of 90 seconds is
+    no limit of 2 minutes.
 
     >>> convert(1440, "minutes", "seconds"), convert(90, "seconds", "minutes")
     (86400, 1)
@@ -265,14 +264,14 @@ def convert(value: float, unit: str, to: str) -> int | float | None:
 
 
 def scope(name: str) -> str:
-    """What an attribute describes; ``host`` for facts about a worker node, not about its queue.
+    """Return the scope of an attribute; ``host`` for facts about a worker node.
 
     The reduction of a requirement keeps names of scope ``host`` as variables and puts in the CE's
     values for all others.
 
     Returns:
         ``identity``, ``state``, ``policy``, ``access``, ``host`` or ``storage``, and ``unknown``
-        for a name that neither schema has.
+            for a name that neither schema has.
 
     >>> scope("GlueHostBenchmarkSI00"), scope("glueCEPolicyMaxCPUTime"), scope("QueueName")
     ('host', 'policy', 'unknown')
@@ -306,9 +305,9 @@ _NAMED = tuple(
 
 
 def name_within(text: str) -> int | None:
-    """Where in a text an attribute's name and a colon begin, as where a newline went missing.
+    """Return the place in a text at which an attribute's name and a colon begin, or None.
 
-    Only names of the schema count, and objectClass.
+    A newline went missing there. Only names of the schema count, and objectClass.
 
     >>> name_within("longGlueCEStateFreeCPUs: 7"), name_within("GlueClusterUniqueID=ce.lyon.grid")
     (4, None)

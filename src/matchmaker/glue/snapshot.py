@@ -54,13 +54,13 @@ def build(
     """Clean and link the entries of an information system.
 
     Args:
-        entries: from `ldif.read_all`, an LDAP search or another reader, in any order.
+        entries: from a reader, in any order.
         report: called with an `Issue` for each value cleaned and each link that fails.
         rules: ids of the cleaning rules that are on.
         now: the time by which entries are fresh or stale, now if not given.
 
     Raises:
-        ValueError: for an id that no cleaning rule has.
+        ValueError: no cleaning rule has an id.
     """
     check_rules(rules)
     kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
@@ -104,7 +104,7 @@ def build(
 
 
 def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> Record:
-    """An entry with its values; one that has rules of access and lost a part admits nobody."""
+    """Clean an entry; one that has rules of access and lost a part admits nobody."""
     found = cleaner.values(entry, report)
     ident = found.get(_IDS[kind])
     if not isinstance(ident, str) or not ident:
@@ -119,7 +119,7 @@ def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> Record
 
 
 def _class(entry: Entry, kind: str | None) -> str | None:
-    """The most particular class of GLUE that an entry is of; None where it is of none."""
+    """Return the most particular class of GLUE that an entry is of, or None."""
     if kind is not None:
         return classes()[kind].name
     named = (
@@ -135,14 +135,14 @@ def joined(
     report: Report | None = None,
     agree: Report | None = None,
 ) -> GlueRecords:
-    """The records of two snapshots; where both have one of a kind and id, that of the first.
+    """Join the records of two snapshots; of two of one kind and id the first stays.
 
     Args:
-        first: whose records stay.
-        second: whose records are added.
+        first: records that stay.
+        second: records that are added.
         report: called with ``source.duplicate`` for each queue and storage element left out.
-        agree: given where both are of one source: a queue then admits whom all its descriptions
-            admit, and this is called with ``access.conflict`` where they differ.
+        agree: given if both are of one source: a queue then admits whom all its descriptions admit,
+            and this is called with ``access.conflict`` if they differ.
 
     >>> from matchmaker.glue.records import StorageElement
     >>> one = GlueRecords((), (), (), (StorageElement("se.S.grid", {}),))
@@ -179,7 +179,7 @@ def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) ->
 
 
 def _kind(entry: Entry) -> str | None:
-    """The class of an entry that is linked, from its objectClass or else from its name."""
+    """Return the linked class of an entry, from its objectClass or else from its name."""
     named = entry.attributes.get("objectClass", ())
     found = _NO_CLASS
     for name in named:
@@ -196,7 +196,7 @@ _KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
 
 
 def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
-    """A snapshot without the queues whose ads would be too large for its number of entries."""
+    """Leave out the largest queues, if the ads would be too large for the number of entries."""
     most = LIMITS.ads + LIMITS.ads_each * entries
     weigh = _weigher()
     weights = [weigh(ce) for ce in snapshot.computing_elements]

@@ -35,7 +35,7 @@ from matchmaker.glue.schema import (
 
 CE_ID: Final = "CEid"
 VO_VIEW: Final = "VOView"
-"""Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that say which queue of GLUE 1.3 a share is."""
+"""Marks in OtherInfo, ``CEid=…`` and ``VOView=…``, that name the queue of GLUE 1.3 of a share."""
 
 _QUEUE = ("GlueCE", "GlueCEInfo", "GlueCEState", "GlueCEPolicy")
 _HOST = (
@@ -50,7 +50,9 @@ _LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine"
 
 
 def marks(record: Record, name: str) -> tuple[str, ...]:
-    """The values of ``name=value`` among a record's OtherInfo, as CREAM and HTCondor-CE spell it.
+    """Return the values of ``name=value`` among a record's OtherInfo.
+
+    CREAM and HTCondor-CE put their names before the mark's.
 
     >>> from matchmaker.glue.entries import Attributes, Entry
     >>> entry = Entry("GLUE2ShareID=s", Attributes())
@@ -66,7 +68,7 @@ def marks(record: Record, name: str) -> tuple[str, ...]:
 
 @cache
 def _nearest(owners: tuple[str, ...]) -> Mapping[str, tuple[tuple[Attribute, Attribute], ...]]:
-    """By attribute of GLUE 2.0 itself, and those of GLUE 1.3, of certain classes, nearest to it."""
+    """Pair attributes of GLUE 2.0 with those of GLUE 1.3, of certain classes, nearest to them."""
     found: dict[str, tuple[tuple[Attribute, Attribute], ...]] = {}
     for known in dict.fromkeys(attributes().values()):
         source = attribute(known.glue2)
@@ -76,7 +78,7 @@ def _nearest(owners: tuple[str, ...]) -> Mapping[str, tuple[tuple[Attribute, Att
 
 
 def to_glue1(values: Values, *owners: str) -> Facts:
-    """Values of GLUE 2.0 under the names of GLUE 1.3 that are nearest, in their units.
+    """Put values of GLUE 2.0 under the nearest names of GLUE 1.3, in their units.
 
     >>> to_glue1({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
     {'GlueCEPolicyMaxCPUTime': 1440}
@@ -95,7 +97,7 @@ def to_glue1(values: Values, *owners: str) -> Facts:
 
 
 def _as(known: Attribute, source: Attribute, value: Value) -> Value | None:
-    """A value in the unit and of the multiplicity of an attribute; None where it cannot be."""
+    """Convert a value to the unit and multiplicity of an attribute; None if that cannot be."""
     if isinstance(value, list) and not known.multi:
         value = value[0] if value else UNDEFINED
     if isinstance(value, bool):
@@ -109,7 +111,7 @@ def _as(known: Attribute, source: Attribute, value: Value) -> Value | None:
 
 
 def in_other_info(record: Record, prefixes: tuple[str, ...]) -> Facts:
-    """What a record's OtherInfo says under names of GLUE 1.3: ``GlueCEPolicyPriority=1``."""
+    """Return the values under names of GLUE 1.3 in OtherInfo: ``GlueCEPolicyPriority=1``."""
     made = Facts()
     lists: dict[str, list[Value]] = {}
     for text in record.texts("GLUE2EntityOtherInfo"):
@@ -138,7 +140,7 @@ CONTACTS: Final[Mapping[str, str]] = {
 
 
 def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = ()) -> Facts:
-    """The values of a GlueSite."""
+    """Return the values of a GlueSite."""
     made = to_glue1(domain.values, "GlueSite")
     for place in places[:1]:
         known = to_glue1(place.values, "GlueSite")
@@ -157,7 +159,7 @@ def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = 
 
 
 def cluster(manager: Record) -> Facts:
-    """The values of a GlueCluster."""
+    """Return the values of a GlueCluster."""
     made = to_glue1(manager.values, "GlueCluster")
     made.take(in_other_info(manager, ("GlueCluster",)))
     made["GlueClusterUniqueID"] = manager.id
@@ -173,7 +175,7 @@ def subcluster(
     report: Report,
     rules: frozenset[str],
 ) -> Facts:
-    """The values of a GlueSubCluster: one instance of an environment, and how many there are."""
+    """Return the values of a GlueSubCluster: one instance of an environment, and their number."""
     made = to_glue1(manager.values, "GlueSubCluster")
     made.take(to_glue1(environment.values, "GlueSubCluster", *_HOST))
     made["GlueSubClusterUniqueID"] = environment.id
@@ -226,7 +228,7 @@ _HOSTNAME: Final = re.compile(r"[a-z0-9._:%-]+")
 
 
 def address(endpoint: Record | None) -> tuple[str, int | None]:
-    """The host and port of an endpoint; none where its URL has none."""
+    """Return the host and port of an endpoint; none if its URL has none."""
     url = endpoint.text("GLUE2EndpointURL") if endpoint is not None else ""
     try:
         parts = urlsplit(url)
@@ -240,7 +242,7 @@ def address(endpoint: Record | None) -> tuple[str, int | None]:
 
 
 def _interface(endpoint: Record) -> str:
-    """The last word of an interface's name: ``cream`` of ``org.glite.ce.CREAM``."""
+    """Return the last word of an interface's name: ``cream`` of ``org.glite.ce.CREAM``."""
     name = endpoint.text("GLUE2EndpointInterfaceName").rpartition(".")[2].lower()
     return re.sub(r"[^a-z0-9_]", "_", name)
 
@@ -251,17 +253,17 @@ def _lrms(manager: Record | None) -> str:
 
 
 def queue_name(share: Record) -> str:
-    """The queue of a share as its batch system calls it; empty where it is not known."""
+    """Return the queue of a share as its batch system calls it; empty if it is not known."""
     if "GLUE2ComputingShareMappingQueue" in share.values:
         return share.text("GLUE2ComputingShareMappingQueue")
     return share.text("GLUE2EntityName")
 
 
 def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str:
-    """The id of GLUE 1.3 for a share at an endpoint: ``host:port/interface-lrms-queue``.
+    """Return the id of GLUE 1.3 for a share at an endpoint: ``host:port/interface-lrms-queue``.
 
-    A share that says its id (``CEid=`` in OtherInfo, as CREAM publishes) is believed where the host
-    is the endpoint's own. Where a part is not known the share goes by its own id.
+    The id that a share publishes itself (``CEid=`` in OtherInfo, as CREAM does) is believed if its
+    host is the endpoint's. If a part is not known the share goes by its own id.
     """
     host, port = address(endpoint)
     for said in marks(share, CE_ID):
@@ -276,10 +278,10 @@ def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str
 
 
 def queue(endpoint: Record | None, share: Record, manager: Record | None) -> Facts:
-    """The values of a GlueCE: a share, seen through an endpoint, run by a manager.
+    """Return the values of a GlueCE: a share, seen through an endpoint, run by a manager.
 
-    A share that says when it was made and for how long that holds gives ``update_time`` and
-    ``expiry_time`` (seconds), as an ad of the founding talk has them; then it is not believed.
+    A share's time of creation and validity become ``update_time`` and ``expiry_time`` (seconds), as
+    in an ad of the founding talk; after that it is not believed.
     """
     made = Facts()
     for record in (manager, endpoint, share):  # the later says more of the queue
@@ -312,9 +314,9 @@ def queue(endpoint: Record | None, share: Record, manager: Record | None) -> Fac
 
 
 def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
-    """The state of a queue by the states of share and endpoint: the less inviting of the two.
+    """Return the less inviting of the states of share and endpoint.
 
-    A share that says that its state is not known has none by an endpoint in production.
+    A share whose state is unknown by its own word has none by an endpoint in production.
     """
     known = [s.lower() for s in (share, endpoint) if isinstance(s, str) and s.lower() in STATES]
     worst = max(known, key=STATES.index, default=None)
@@ -324,7 +326,7 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
 
 
 def storage(service: Record, totals: Sequence[Record]) -> Facts:
-    """The values of a GlueSE."""
+    """Return the values of a GlueSE."""
     made = to_glue1(service.values, "GlueSE")
     made.take(in_other_info(service, ("GlueSE",)))
     made["GlueSEUniqueID"] = service.id
@@ -340,7 +342,7 @@ def storage(service: Record, totals: Sequence[Record]) -> Facts:
 def areas(
     share: Record, mapping: Sequence[Record], sizes: Sequence[Record]
 ) -> Iterator[tuple[str, Facts]]:
-    """The values of GlueSAs: one for each VO that a storage share is for, under the VO's name."""
+    """Yield the values of GlueSAs, one for each VO of a storage share, by the VO's name."""
     made = to_glue1(share.values, "GlueSA")
     for size in sizes:
         kind = size.text("GLUE2StorageShareCapacityType").capitalize()
@@ -362,7 +364,7 @@ def areas(
 
 
 def bind(record: Record) -> dict[str, Value]:
-    """The values of a GlueCESEBind."""
+    """Return the values of a GlueCESEBind."""
     mount = record.values.get("GLUE2ToStorageServiceLocalPath")
     se = record.values.get("GLUE2ToStorageServiceStorageServiceForeignKey")
     pairs: Mapping[str, Value | None] = {
@@ -382,7 +384,7 @@ _FAMILIES: Final = (
 
 
 def to_glue2(values: Values, *owners: str) -> dict[str, Value]:
-    """Values of GLUE 1.3 under the names and in the units of classes of GLUE 2.0."""
+    """Put values of GLUE 1.3 under the names and in the units of classes of GLUE 2.0."""
     made: dict[str, Value] = {}
     for name, value in values.items():
         known = attribute(name)
@@ -402,7 +404,7 @@ def to_glue2(values: Values, *owners: str) -> dict[str, Value]:
 
 
 def remainder(values: Values, shown: Values, *owners: str) -> dict[str, Value]:
-    """The values of GLUE 1.3 that those of GLUE 2.0 do not give back as they were."""
+    """Return the values of GLUE 1.3 that those of GLUE 2.0 do not give back as they were."""
     back, speeds = to_glue1(shown, *owners), set(benchmark_attributes().values())
     found: dict[str, Value] = {}
     for name, value in values.items():
@@ -421,7 +423,7 @@ def _is_speed(name: str, value: Value) -> bool:
 
 
 def state(values: Values) -> str:
-    """The state of a queue as GLUE 2.0 spells it; empty where it is not known.
+    """Return the state of a queue as GLUE 2.0 spells it; empty if it is not known.
 
     >>> state({"GlueCEStateStatus": "Draining"}), state({"GlueCEStateStatus": UNDEFINED})
     ('draining', '')
@@ -430,13 +432,13 @@ def state(values: Values) -> str:
 
 
 def serving(value: Value | None) -> str:
-    """A word of GLUE 1.3 for what serves, as GLUE 2.0 spells it; empty where it has none for it."""
+    """Return a state of GLUE 1.3 as GLUE 2.0 spells it; empty if it has no word for it."""
     text = value.lower() if isinstance(value, str) else ""
     return text if text in STATES else ""
 
 
 def family(name: Value | None) -> str:
-    """The family of an operating system by its name; empty where it is not known.
+    """Return the family of an operating system by its name; empty if it is not known.
 
     >>> family("ScientificSL"), family("SLC"), family("BeOS")
     ('linux', 'linux', '')
@@ -461,7 +463,7 @@ def _part(values: Values, name: str) -> Value | None:
 
 
 def nested(values: Values, kind: str) -> dict[str, Value]:
-    """What a class of GLUE 2.0 said of a queue or of hosts, by its own names; empty for nothing."""
+    """Return the values of a class of GLUE 2.0 for a queue or hosts, by its own names."""
     if kind == "GLUE2ExecutionEnvironment":
         return _full(_part(values, "ExecutionEnvironment"), kind)
     computing = _part(values, "Computing")
@@ -477,7 +479,7 @@ def _several(values: Values, part: str) -> Iterator[dict[str, Value]]:
 
 
 def benchmarks(values: Values) -> Iterator[dict[str, Value]]:
-    """The benchmarks of hosts: those of GLUE 2.0, else what GLUE 1.3 has numbers for."""
+    """Yield the benchmarks of hosts: those of GLUE 2.0, else the numbers of GLUE 1.3."""
     if "GLUE2" in values:
         yield from _several(values, "Benchmark")
         return
@@ -491,7 +493,7 @@ def benchmarks(values: Values) -> Iterator[dict[str, Value]]:
 
 
 def applications(values: Values) -> Iterator[dict[str, Value]]:
-    """The applications of hosts: those of GLUE 2.0, else the tags of GLUE 1.3."""
+    """Yield the applications of hosts: those of GLUE 2.0, else the tags of GLUE 1.3."""
     if "GLUE2" in values:
         yield from _several(values, "ApplicationEnvironment")
         return

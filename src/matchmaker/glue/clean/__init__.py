@@ -1,11 +1,9 @@
 """From published text to cleaned values of an ad, by the schema's types and the cleaning rules.
 
-Follows the broker of the gLite middleware: what is not single-valued is a list, integers are
+Follows the broker of the gLite middleware: an attribute with many values is a list, integers are
 numbers, a bare true, false or undefined is that value, all else is a string. A text that does not
-fit its type is reported and undefined: it is never guessed at. Each rule has an id, is switched off
-by leaving out the id, and reports what it found with the raw value. `texts` has the rules on one
-text, and `entries` those on the values of one entry. Readers report faults of files, and `v1` and
-`v2` faults between entries.
+fit its type is reported and undefined: it is never guessed at. Each rule of `rules` has an id, is
+switched off by leaving out the id, and reports the raw value.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 VALIDATORS: Final = frozenset({"glue-validator", "gstat"})
-"""Tools of EGI whose tests are made too, where the rules name them; they change no value."""
+"""Tools of EGI whose tests are made too, if the rules name them; they change no value."""
 
 
 def check_rules(rules: frozenset[str]) -> None:
@@ -58,7 +56,7 @@ def check_rules(rules: frozenset[str]) -> None:
 
 
 def clean_text(name: str, text: str, rules: frozenset[str], say: Report) -> str | None:
-    """One text after the rules that are on; None for "not known".
+    """Apply the rules that are on to one text; None for "not known".
 
     >>> found = []
     >>> clean_text("GlueCEStateStatus", "queuing", DEFAULT_RULES, found.append)
@@ -82,7 +80,7 @@ def _cleaned(name: str, text: str, rules: Iterable[TextRule], say: Report) -> st
 
 
 def _about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
-    """The rules that are on and say anything of an attribute."""
+    """Return the rules that are on and concern an attribute."""
     on = rules | ALWAYS
     return tuple(rule for rule in TEXT_RULES if rule.id in on and rule.about(name))
 
@@ -96,13 +94,10 @@ _LONGEST_BARE: Final = max(map(len, _BARE))
 
 
 def typed(known: Attribute | None, text: str) -> Value | None:
-    """The value of one published text; None where it does not fit the attribute's type.
+    """Return the value of one published text; None if it does not fit the attribute's type.
 
+    An attribute that the schema does not have is taken for a string. The text has no space around.
     A string of an ad cannot hold the character NUL.
-
-    Args:
-        known: the attribute, or None for one that the schema does not have, taken for a string.
-        text: as published, without surrounding space.
 
     >>> from matchmaker.glue.schema import attribute
     >>> typed(attribute("GlueHostBenchmarkSI00"), "620")
@@ -131,7 +126,7 @@ def _number(text: str, kind: str) -> int | float | None:
 
 
 def whole(number: float) -> int | None:
-    """A number as an integer of an ad, rounded; None for one beyond 64 bits, and for no number.
+    """Round a number to an integer of an ad; None for one beyond 64 bits, and for no number.
 
     >>> whole(2.6), whole(9 * 10**18 * 9), whole(float("inf")), whole(float("nan"))
     (3, None, None, None)
@@ -140,7 +135,7 @@ def whole(number: float) -> int | None:
 
 
 class Facts(dict[str, Value]):
-    """Values by attribute, and for each that a rule changed or doubted the issue that says so."""
+    """Values by attribute, and the issue of each that a rule changed or doubted."""
 
     __slots__ = ("_cleaned",)
 
@@ -163,7 +158,7 @@ class Facts(dict[str, Value]):
         return made
 
     def take(self, other: Mapping[str, Value], issues: Mapping[str, Issue] | None = None) -> None:
-        """Add the values of another, with what is known of their cleaning."""
+        """Add values, with the issues of their cleaning."""
         self.update(other)
         known = issues if issues is not None else getattr(other, "cleaned", {})
         for name in other if known or self._cleaned else ():
@@ -180,16 +175,14 @@ _LONG: Final = 200
 
 @attrs.define(slots=True)
 class _Column:
-    """An attribute by one spelling: the rules about it, and the values of texts met so far.
+    """An attribute by one spelling: its rules, and the values of texts met so far.
 
     Attributes:
-        known: what the schema says, None for a name that it does not have.
+        known: the attribute of the schema, if it has one of that name.
         name: in the schema's spelling.
-        multi: whether an ad holds a list of its values.
-        rules: those on its texts.
-        on_entries: those on an entry that has it, as bits by their place in `ENTRY_RULES`.
+        on_entries: the rules on entries that have it, as bits by their place in `ENTRY_RULES`.
         plain: the value of each text in which no rule found anything.
-        doubted: the value of each other text, and what the rules found.
+        doubted: the value of each other text, and the findings of the rules.
     """
 
     known: Attribute | None
@@ -203,7 +196,7 @@ class _Column:
 
 @attrs.define(slots=True)
 class Cleaner:
-    """Cleans the entries of one source; of texts that come again it remembers the values.
+    """Cleans the entries of one source; it remembers the values of texts that come again.
 
     Args:
         report: called for each finding.
@@ -218,10 +211,10 @@ class Cleaner:
     _kept: int = attrs.field(default=0, init=False)
 
     def values(self, entry: Entry, report: Report | None = None) -> Facts:
-        """The cleaned values of an entry by attribute, in the schema's spelling.
+        """Return the cleaned values of an entry by attribute, in the schema's spelling.
 
-        A value that a rule found unusable is UNDEFINED, not absent: it hides what another entry
-        (the CE under a VOView) says of the same attribute, as the published value would.
+        A value that a rule found unusable is UNDEFINED, not absent: it hides the same attribute of
+        another entry (of the CE under a VOView), as the published value would.
         """
         found = Facts()
         tell = self.report if report is None else report
@@ -261,7 +254,7 @@ class Cleaner:
         return found
 
     def _values(self, column: _Column, texts: Iterable[str], say: Report) -> list[Value]:
-        """The values of the texts of one attribute, less those that are empty."""
+        """Return the values of the texts of one attribute, without those that are empty."""
         kept: list[Value] = []
         for raw in texts:
             value = column.plain.get(raw)
@@ -288,10 +281,7 @@ class Cleaner:
         return made
 
     def _met(self, column: _Column, raw: str) -> tuple[Value | None, list[Issue]]:
-        """The value of a text that is not remembered, None for an empty one, and what rules found.
-
-        It is remembered from now on.
-        """
+        """Clean and remember a new text: its value, None for an empty one, and the findings."""
         text = raw.strip()
         if not text and column.name not in RULES_OF_ACCESS:
             return None, []
@@ -312,7 +302,7 @@ class Cleaner:
         return value, findings
 
     def _remember(self) -> None:
-        """Counts what is kept; forgets all of it when it is too much."""
+        """Count the remembered texts; forget all of them at the limit."""
         self._kept += 1
         if self._kept > _KEPT:
             self._columns.clear()
@@ -322,7 +312,7 @@ class Cleaner:
 def values(
     entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES, now: datetime | None = None
 ) -> Facts:
-    """The cleaned values of one entry, as a `Cleaner` gives them.
+    """Clean one entry as a `Cleaner` does.
 
     >>> issues = []
     >>> entry = Entry("o=grid", Attributes([("gluecestatewaitingjobs", "444444"),
@@ -336,7 +326,7 @@ def values(
 
 
 def doubts(ad: ClassAd, name: str, now: datetime | None = None) -> list[Issue]:
-    """What the rules would say of an ad's attributes of GLUE, were they published; it stays as is.
+    """Return the findings of the rules in an ad's attributes of GLUE, as if they were published.
 
     >>> from matchmaker.classad import parse_ad
     >>> ad = parse_ad('[ GlueCEStateWaitingJobs = 444444; GlueCEStateFreeCPUs = "many"; X = 1 ]')
@@ -362,7 +352,7 @@ _ZERO_IS_NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJob
 
 
 def text_of(name: str, value: Value) -> str | None:
-    """A value as a directory holds it; None where it has no room for it.
+    """Write a value as a directory holds it; None if the attribute cannot hold it.
 
     >>> text_of("GlueHostNetworkAdapterOutboundIP", True), text_of("GlueCEStateFreeCPUs", 7)
     ('TRUE', '7')

@@ -26,10 +26,8 @@ from matchmaker.glue.records import texts
 from matchmaker.glue.schema import attribute
 
 UNLIMITED: Final = 999_999_999
-"""What a limit becomes under the rule ``clean.limit-unlimited``: the number that templates publish.
-
-So a limit has three states: a number, UNDEFINED (not known), and this (none).
-"""
+"""The value of a limit under the rule ``clean.limit-unlimited``: the number that templates publish.
+So a limit has three states: a number, UNDEFINED (not known), and this (none)."""
 
 
 @attrs.frozen(slots=True)
@@ -37,11 +35,10 @@ class TextRule:
     """A rule on one text.
 
     Attributes:
-        id: what switches it and marks its findings.
-        message: what it found and did, for people.
-        apply: from an attribute's name and a text to the text that is meant: the same one, another,
+        message: the finding, for people.
+        apply: maps an attribute's name and a text to the text that is meant: the same one, another,
             or None for "not known".
-        about: whether it says anything of an attribute of that name at all.
+        about: whether it can find anything in an attribute of a name.
     """
 
     id: str
@@ -75,10 +72,10 @@ RULES_OF_ACCESS: Final = frozenset({RULES, POLICY_RULE})
 
 
 def default_number(name: str, text: str) -> str | None:
-    """444444 and its like: what a provider prints when it could not find out.
+    """Take 444444 and its like, which a provider prints when it could not find out, for unknown.
 
-    A number of six or more fours, or of five or more nines where the attribute is a limit, is no
-    count, memory or time either. Numbers that mean "no limit" to some are left to the limit rules.
+    So are a number of six or more fours and, in a limit, one of five or more nines. Numbers that
+    mean "no limit" to some are left to the limit rules.
 
     >>> default_number("GlueCEStateWaitingJobs", "444444") is None
     True
@@ -97,7 +94,7 @@ def default_number(name: str, text: str) -> str | None:
 
 
 def response_time(name: str, text: str) -> str | None:
-    """2146660842 seconds: the default of response times.
+    """Take 2146660842 seconds, the default of response times, for unknown.
 
     >>> response_time("GlueCEStateWorstResponseTime", "2146660842") is None
     True
@@ -111,13 +108,13 @@ _NO_LIMIT = frozenset({"999999999", "9" * 18, "2147483647"})
 
 
 def is_limit(name: str, text: str) -> bool:
-    """Whether a text is one of the numbers published both for "not known" and for "no limit"."""
+    """Whether a text is a number that is published both for "not known" and for "no limit"."""
     known = attribute(name)
     return known is not None and known.scope == "policy" and text in _NO_LIMIT
 
 
 def limit_unknown(name: str, text: str) -> str | None:
-    """999999999 as a limit is "not known", as the GLUE specification says.
+    """Take 999999999 as a limit for "not known", as the GLUE specification says.
 
     >>> limit_unknown("GlueCEPolicyMaxCPUTime", "999999999") is None
     True
@@ -126,7 +123,7 @@ def limit_unknown(name: str, text: str) -> str | None:
 
 
 def limit_unlimited(name: str, text: str) -> str | None:
-    """999999999 as a limit is "no limit", as the templates of providers mean it. Off by default.
+    """Take 999999999 as a limit for "no limit", as templates of providers mean it. Off by default.
 
     >>> limit_unlimited("GlueCEPolicyMaxCPUTime", "2147483647")
     '999999999'
@@ -135,7 +132,7 @@ def limit_unlimited(name: str, text: str) -> str | None:
 
 
 def placeholder(name: str, text: str) -> str | None:
-    """The specification's UNDEFINEDVALUE and its like, and what is found in the wild.
+    """Take the specification's UNDEFINEDVALUE, and others found in the wild, for unknown.
 
     >>> placeholder("GlueHostProcessorModel", "n.a") is None
     True
@@ -144,7 +141,7 @@ def placeholder(name: str, text: str) -> str | None:
 
 
 def example_host(name: str, text: str) -> str | None:
-    """A host of example.org or .invalid, which the specification gives for "not known".
+    """Take a host of example.org or .invalid, placeholders of the specification, for unknown.
 
     >>> example_host("GlueSiteWeb", "http://www.example.org/") is None
     True
@@ -156,7 +153,7 @@ def example_host(name: str, text: str) -> str | None:
 
 
 def platform(name: str, text: str) -> str | None:
-    """Spellings of x86_64, down to a processor's name. Never guesses from what is not known.
+    """Spell x86_64 in one way, down to a processor's name. Never guesses from an unknown name.
 
     >>> platform("GlueHostArchitecturePlatformType", "amd64")
     'x86_64'
@@ -165,9 +162,9 @@ def platform(name: str, text: str) -> str | None:
 
 
 def case(name: str, text: str) -> str | None:
-    """``vo:`` for ``VO:`` and ``production`` for ``Production``.
+    """Write ``VO:`` for ``vo:`` and ``Production`` for ``production``.
 
-    Space within a rule is dropped only where it denies: no mending admits anybody.
+    Space within a rule is dropped only if it denies: no mending admits anybody.
 
     >>> case("GlueCEAccessControlBaseRule", "vo:EGEE"), case("GlueCEStateStatus", "CLOSED")
     ('VO:EGEE', 'Closed')
@@ -182,7 +179,7 @@ def case(name: str, text: str) -> str | None:
 
 
 def status(name: str, text: str) -> str | None:
-    """A queue is in Production, Closed, Draining or Queueing (also spelt Queuing); else not known.
+    """Spell the state of a queue: Production, Closed, Draining or Queueing; None for another.
 
     >>> status("GlueCEStateStatus", "Queuing"), status("GlueCEStateStatus", "fine") is None
     ('Queueing', True)
@@ -198,7 +195,7 @@ def status(name: str, text: str) -> str | None:
 
 
 def access_rule(name: str, text: str) -> str | None:
-    """What is no rule of access is marked, so that its policy admits nobody.
+    """Mark a text that cannot be a rule of access, so that its policy admits nobody.
 
     >>> access_rule("GlueCEAccessControlBaseRule", "EGEE")
     'unreadable'
@@ -271,8 +268,7 @@ class EntryRule:
     """A rule on an entry.
 
     Attributes:
-        id: what switches it and marks its findings.
-        message: what it found and did, for people.
+        message: the finding, for people.
         apply: judges a `Case`.
         about: the attributes of which an entry has at least one if the rule can find anything.
     """
@@ -285,14 +281,14 @@ class EntryRule:
 
 @attrs.define(slots=True)
 class Case:
-    """What a rule judges.
+    """An entry for a rule to judge.
 
     Attributes:
         values: of the entry, typed and cleaned one by one.
-        raw: the texts that were published.
+        raw: the published texts.
         now: the time by which entries are fresh or stale.
         report: called for each finding.
-        rule: that is applied.
+        rule: the rule that is applied.
     """
 
     values: MutableMapping[str, Value]
@@ -302,22 +298,22 @@ class Case:
     rule: EntryRule
 
     def say(self, name: str, text: str, more: str = "") -> None:
-        """Reports a finding: the attribute, its raw text, and what to add to the rule's message."""
+        """Report a finding: the attribute, its raw text, and an addition to the rule's message."""
         message = f"{self.rule.message}: {more}" if more else self.rule.message
         self.report(issue(self.rule.id, message, attribute=name, raw=text))
 
     def number(self, name: str) -> int | float | None:
-        """The number that an attribute holds."""
+        """Return the number that an attribute holds, or None."""
         found = self.values.get(name)
         return found if type(found) is int or type(found) is float else None
 
     def put(self, name: str, value: Value, more: str = "") -> None:
-        """Changes a value, and reports it."""
+        """Change a value, and report it."""
         self.values[name] = value
         self.doubt(name, more)
 
     def doubt(self, name: str, more: str = "") -> None:
-        """Leaves a value, and reports it."""
+        """Report a value, and leave it."""
         self.say(name, "; ".join(self.raw.get(name, ())), more)
 
 
@@ -325,7 +321,7 @@ _NAMES: Final = TABLES["names"]
 
 
 def no_dynamic_information(case: Case) -> None:
-    """444444 waiting and nothing free: none of the queue's figures are known, the zeros neither."""
+    """Take the zeros beside 444444 waiting jobs for unknown: the provider had no figures."""
     for waiting, names in TABLES["figures"].items():
         if case.values.get(names[0]) == 0 and "444444" in case.raw.get(waiting, ()):
             for name in names:
@@ -338,7 +334,7 @@ _USUAL_HOURS = {12, 24, 36, 48, 168}
 
 
 def cpu_time_from_wall_time(case: Case) -> None:
-    """Without a limit on CPU time, 0.8 of that on wall time, as DIRAC has it. Off by default."""
+    """Limit CPU time to 0.8 of the wall time, as DIRAC does. Off by default."""
     for cpu, wall in (_CPU_TIMES[0], _CPU_TIMES[2]):
         limit = case.values.get(wall)
         if cpu not in case.raw and isinstance(limit, int):
@@ -346,11 +342,11 @@ def cpu_time_from_wall_time(case: Case) -> None:
 
 
 def small_unit(case: Case) -> None:
-    """A limit of 12, 24, 36, 48 or 168 minutes of CPU time is as many hours, in the wrong unit.
+    """Convert a limit of 12, 24, 36, 48 or 168 minutes of CPU time, which is as many hours.
 
     GLUE 1.3 has minutes and some publish hours; GLUE 2.0 has seconds and some publish minutes. The
-    limit of wall time beside it is mended where it is such a number too, or would be the lower of
-    the two: CERN has published 10080 and 30240 minutes as seconds.
+    limit of wall time beside it is mended if it is such a number too, or would be the lower of the
+    two: CERN has published 10080 and 30240 minutes as seconds.
     """
     for names in _CPU_TIMES:
         for name in names:
@@ -368,7 +364,7 @@ _SHARE_TIME = re.compile(r"GLUE2ComputingShare\w+?(CPU|Wall)Time")
 
 
 def _times_sixty(case: Case, name: str, number: float) -> None:
-    """Converts a limit, and those beside it that were published with the same number."""
+    """Convert a limit, and those beside it that were published with the same number."""
     alike = [name]
     if kind := _SHARE_TIME.fullmatch(name):
         times = ((n, _SHARE_TIME.fullmatch(n)) for n in case.values if n != name)
@@ -378,7 +374,7 @@ def _times_sixty(case: Case, name: str, number: float) -> None:
 
 
 def no_limit(case: Case) -> None:
-    """At most 0 jobs is no limit: a queue for none would be closed."""
+    """Take a limit of 0 jobs for none: a queue for no jobs would be closed."""
     for name in _NAMES["total_jobs"]:
         if case.values.get(name) == 0:
             case.put(name, UNLIMITED)
@@ -389,7 +385,7 @@ MOST_SLOTS: Final = 1_000_000
 
 
 def slots_per_job(case: Case) -> None:
-    """More slots a job than any machine has, or fewer than one: not known."""
+    """Take fewer than one slot a job, or more than any machine has, for unknown."""
     for name in _NAMES["slots"]:
         number = case.number(name)
         if number is not None and number != UNLIMITED and not 1 <= number <= MOST_SLOTS:
@@ -397,7 +393,7 @@ def slots_per_job(case: Case) -> None:
 
 
 def memory_size(case: Case) -> None:
-    """More than 4 TB or less than 100 MB of memory is doubted, and left: it may be true."""
+    """Doubt more than 4 TB or less than 100 MB of memory; it may be true."""
     for name in _NAMES["memory"]:
         number = case.number(name)
         if number is not None and number != UNLIMITED and not 100 <= number <= 4_000_000:
@@ -405,7 +401,7 @@ def memory_size(case: Case) -> None:
 
 
 def benchmark(case: Case) -> None:
-    """SI00 where only the processor's other description has a speed, in HEP-SPEC06 a core.
+    """Take SI00 from the HEP-SPEC06 a core in the processor's other description.
 
     The text is ``Cores=4,Benchmark=8.2-HEP-SPEC06``, with spaces and brackets in the wild.
     """
@@ -422,7 +418,7 @@ _CREATED, _VALID = "GLUE2EntityCreationTime", "GLUE2EntityValidity"
 
 
 def moment(text: object) -> datetime | None:
-    """A time as GLUE 2.0 has it, ``2013-05-27T12:00:00Z``; without a zone it is UTC.
+    """Parse a time of GLUE 2.0, ``2013-05-27T12:00:00Z``; without a zone it is UTC.
 
     >>> moment("2013-05-27T12:00:00Z")
     datetime.datetime(2013, 5, 27, 12, 0, tzinfo=datetime.timezone.utc)
@@ -439,7 +435,7 @@ def moment(text: object) -> datetime | None:
 
 
 def stale(case: Case) -> None:
-    """An entry past its validity, from the future, or older than a year: doubted, and left."""
+    """Doubt an entry past its validity, from the future, or older than a year."""
     created = moment(case.values.get(_CREATED))
     if created is None:
         return
@@ -471,7 +467,7 @@ def _said(text: str, code: str) -> str:
 
 
 def order(case: Case) -> None:
-    """A lower bound above its upper one, or more of a part than of the whole."""
+    """Doubt a lower bound above its upper one, and a part larger than the whole."""
     for name, large, code in AT_MOST:
         if name not in case.values or large not in case.values:
             continue
@@ -483,7 +479,7 @@ def order(case: Case) -> None:
 
 
 def sums(case: Case) -> None:
-    """A total of jobs unlike what it is the sum of, by more than a tenth."""
+    """Doubt a total of jobs that differs from its sum by more than a tenth."""
     for name, parts, code in SUMS:
         if (total := case.number(name)) is None:
             continue
@@ -495,7 +491,7 @@ def sums(case: Case) -> None:
 
 
 def speeds(case: Case) -> None:
-    """SI00 and HEP-SPEC06 that differ by more than a tenth, at 250 SI00 a HEP-SPEC06."""
+    """Doubt SI00 and HEP-SPEC06 that differ by more than a tenth, at 250 SI00 a HEP-SPEC06."""
     number, text = case.number(SI00), case.values.get(OTHER)
     if not number or not isinstance(text, str) or SI00 not in case.raw:
         return
@@ -506,7 +502,7 @@ def speeds(case: Case) -> None:
 
 
 def mail(case: Case) -> None:
-    """A malformed address of mail."""
+    """Doubt a malformed address of mail."""
     for name in MAIL:
         for text in texts(case.values.get(name)):
             # A contact of GLUE 2.0 may be the address of a page.

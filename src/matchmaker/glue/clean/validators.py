@@ -1,8 +1,8 @@
-"""What EGI's glue-validator and gstat-validation find, under their own codes.
+"""The findings of EGI's glue-validator and gstat-validation, under their own codes.
 
 Their tests are data, in ``schemas/glue/checks.toml``: most are expressions on the values of one
-entry, as it was published. This module reads the table and holds a source against it; it changes
-no value. The rules that do are in `texts`, `entries` and `checks`.
+entry, as it was published. This module reads the table and holds a source against it; it changes no
+value, as `rules` do.
 """
 
 from __future__ import annotations
@@ -47,14 +47,7 @@ _GROUP: Final = "GLUE2GroupID"
 
 @attrs.frozen(slots=True)
 class _Rule:
-    """What must not be false of an attribute.
-
-    Attributes:
-        code: the tool's, such as ``glue-validator.E008``.
-        holds: the condition.
-        says: what is wrong where it is false.
-        each: whether it looks at the values one by one.
-    """
+    """A condition on an attribute; the fault if it is false, and whether it looks at each value."""
 
     code: str
     holds: Expr
@@ -64,7 +57,7 @@ class _Rule:
 
 @attrs.frozen(slots=True)
 class _Words:
-    """The words that an attribute may have; ``open`` where the schema allows others."""
+    """The words that an attribute may have; ``open`` if the schema allows others."""
 
     code: str
     words: frozenset[str]
@@ -78,7 +71,7 @@ class _Words:
 
 @attrs.frozen(slots=True)
 class _Table:
-    """The tests: by class in lower case what must be there, by attribute what must hold."""
+    """The tests: by class in lower case the required attributes, by attribute the conditions."""
 
     absent: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
     words: Mapping[str, tuple[_Words, ...]]
@@ -89,7 +82,7 @@ class _Table:
     levels: Mapping[str, str]
 
     def level(self, code: str, *, lenient: bool = False) -> str:
-        """How bad a finding is."""
+        """Return the severity of a finding."""
         letter = code.removeprefix("glue-validator.")[:1] if code[:4] == "glue" else ""
         return NOTE if lenient else self.levels.get(code, LEVELS.get(letter, WARNING))
 
@@ -144,7 +137,7 @@ def _table(tools: frozenset[str]) -> _Table:
 def validated(
     entries: Iterable[Entry], tools: frozenset[str], now: datetime, report: Report
 ) -> Iterator[Entry]:
-    """The entries of a source, as they are; what the tools find in them is reported.
+    """Yield the entries of a source as they are, and report the findings of the tools.
 
     >>> from matchmaker.glue.entries import Attributes
     >>> from matchmaker.glue.clean import VALIDATORS
@@ -165,7 +158,7 @@ def validated(
 
 @attrs.frozen(slots=True)
 class _Tests:
-    """The tests of the tools on one source, and what they remember of its entries."""
+    """The tests of the tools on one source, and the classes, ids and services of its entries."""
 
     tools: frozenset[str]
     now: datetime
@@ -175,7 +168,7 @@ class _Tests:
     _of_services: set[tuple[str, str, str]] = attrs.Factory(set)
 
     def entry(self, entry: Entry) -> None:
-        """Tests one entry."""
+        """Test one entry."""
         named = [text.strip() for text in entry.attributes.get("objectClass", ())]
         kinds = [kind.lower() for kind in named]
         self._classes.update(kinds)
@@ -215,7 +208,7 @@ class _Tests:
     def _hold(
         self, entry: Entry, name: str, texts: list[str], rules: Iterable[_Rule], ad: ClassAd
     ) -> None:
-        """Tests the values of one attribute; the ad has what else the rules may name."""
+        """Test the values of one attribute; the ad has the others that the rules may name."""
         ad["values"] = list(texts)
         for number, text in enumerate(texts):
             ad["text"], ad["value"] = text, _value(name, text)
@@ -224,7 +217,7 @@ class _Tests:
                     self._say(entry, rule.code, rule.says, name, text)
 
     def _facts(self, entry: Entry, named: frozenset[str]) -> ClassAd:
-        """The first value of each attribute that a rule names, and what other names stand for."""
+        """Return the first value of each attribute that a rule names, and other names."""
         found: dict[str, Value] = {
             name: _value(name, texts[0])
             for name, texts in entry.attributes.values_by_name.items()
@@ -240,7 +233,7 @@ class _Tests:
         return ClassAd(found)
 
     def _entry(self, entry: Entry, named: Iterable[str]) -> None:
-        """The tests that glue-validator makes of any entry."""
+        """Make the tests of glue-validator on any entry."""
         for kind in named:
             if kind.lower() not in classes() and kind.lower() not in _FOREIGN:
                 self._say(entry, "glue-validator.E021", "no class of GLUE", "objectClass", kind)
@@ -259,7 +252,7 @@ class _Tests:
                     self._say(entry, "glue-validator.W037", said, name, text)
 
     def end(self) -> None:
-        """Tests the source as a whole."""
+        """Test the source as a whole."""
         for code, kind, other in _table(self.tools).beside:
             if self._classes[kind.lower()] and not self._classes[other.lower()]:
                 said = f"the source has entries of {kind} and none of {other}"
@@ -286,14 +279,14 @@ class _Tests:
 
 
 def _service(dn: str) -> str:
-    """The service that an entry is under, in lower case: in GLUE 1.3 the host of its queues."""
+    """Return the service of an entry, in lower case: in GLUE 1.3 the host of its queues."""
     names = rdns(dn)
     old = names.get("glueceuniqueid") or names.get("glueclusteruniqueid", "")
     return (names.get("glue2serviceid") or old.partition(":")[0]).lower()
 
 
 def _value(name: str, text: str) -> Value:
-    """A text by the schema's type, a time as seconds since 1970; as it is where it has no type."""
+    """Type a text by the schema, a time as seconds since 1970; as it is if it has no type."""
     if _TIMES.fullmatch(name):
         time = moment(text)
         return int(time.timestamp()) if time is not None else UNDEFINED

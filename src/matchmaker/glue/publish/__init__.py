@@ -52,7 +52,7 @@ Pairs = Iterable[tuple[str, str]]
 
 
 _OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})
-"""What readers add to the values of a record."""
+"""Values that readers add to a record."""
 
 
 @attrs.frozen(slots=True)
@@ -65,7 +65,7 @@ class Writer:
         self, above: str, kind: str, ident: str, values: Values, more: Pairs = (), *,
         other: Values = _NONE,
     ) -> Entry:  # fmt: skip
-        """An entry by the id that names its class, below another's name; all else as `entry`."""
+        """Make an entry below another, named by the id of its class; all else as `entry`."""
         name = _NAMED_BY[kind.lower()]
         dn = f"{rdn(name, ident)},{above}"
         return self.entry(dn, kind, values, [(name, ident), *more], other)
@@ -73,12 +73,13 @@ class Writer:
     def entry(
         self, dn: str, kind: str, values: Values, more: Pairs = (), other: Values = _NONE
     ) -> Entry:
-        """An entry of a class: the values that it may have, and pairs that it is to have besides.
+        """Make an entry of a class from the values that it may have, and from further pairs.
 
         Args:
             dn: its name.
             kind: its structural class.
-            values: by attribute; what is UNDEFINED, or of no class that can join, is not published.
+            values: by attribute; those that are UNDEFINED, or of no class that can join, are not
+                published.
             more: names and texts, before the values.
             other: values of GLUE 1.3 that an entry of GLUE 2.0 has in its OtherInfo.
         """
@@ -123,7 +124,7 @@ class Writer:
         self.report(issue("publish.access", said, dn=dn, attribute=RULES))
 
     def _complete(self, kind: str, pairs: dict[str, list[str]]) -> None:
-        """What the schema wants and nobody knows: the schema's word for "not known"."""
+        """Fill in attributes that the schema requires with its word for "not known"."""
         for known in ancestry(kind):
             for name in known.must:
                 if name not in pairs:
@@ -156,16 +157,16 @@ def _room(name: str) -> tuple[str, ...]:
 
 
 NOWHERE: Final = "resource"
-"""What stands for the site of things that belong to none, as a single resource publishes itself."""
+"""The name of the site of things that belong to none, as a single resource publishes itself."""
 
 _T = TypeVar("_T")
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
 
 
 def key(ident: str) -> str:
-    r"""An id as ids are compared: directories see neither case nor spare space in them.
+    r"""Fold an id as ids are compared: directories see neither case nor spare space in them.
 
-    Nor do they see how a character is composed, and what has no width (RFC 4518, section 2).
+    Nor do they see how a character is composed, or characters without width (RFC 4518, section 2).
 
     >>> key(" CE01  a "), key("\ufb01le")
     ('ce01 a', 'file')
@@ -190,7 +191,7 @@ def _width(text: str) -> int:
 
 
 def made_id(text: str) -> str:
-    """An id that is made here, or a digest in its place where a directory could not hold it.
+    """Return an id that is made here, or its digest if a directory could not hold it.
 
     >>> made_id("ce.s.grid_policy"), len(made_id("q" * 300))
     ('ce.s.grid_policy', 35)
@@ -201,7 +202,7 @@ def made_id(text: str) -> str:
 
 
 def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
-    """The entries whose names a directory can hold, without what is below the others.
+    """Yield the entries whose names a directory can hold, without those below the others.
 
     Args:
         entries: parents first.
@@ -229,13 +230,13 @@ def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
 
 
 def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueRecords:
-    """A snapshot with what a version of GLUE can hold, each queue's cluster among its clusters.
+    """Return what a version of GLUE can hold of a snapshot, and every queue's cluster.
 
     Args:
         snapshot: linked records.
         version: ``1.3``, whose ids are ASCII, or ``2.0``.
         report: called with ``publish.id`` for an id that cannot be held, ``publish.duplicate`` for
-            a second one, ``publish.no-site`` for what belongs to no site.
+            a second one, ``publish.no-site`` for a record of no site.
     """
     check = _Check(version, report)
     sites = tuple(check.named("site", snapshot.sites))
@@ -293,7 +294,7 @@ def flat(values: Values) -> Values:
 
 
 def homes_of_storage(snapshot: GlueRecords) -> Mapping[str, str]:
-    """The site of each storage element: by its own key, else of the first queue close to it."""
+    """Return the site of each storage element: by its own key, else of the first close queue."""
     close: dict[str, str] = {}
     for ce in snapshot.computing_elements:
         if ce.cluster is not None and ce.cluster.site_id:
@@ -308,13 +309,13 @@ def homes_of_storage(snapshot: GlueRecords) -> Mapping[str, str]:
 
 @attrs.frozen(slots=True)
 class _Check:
-    """What is wrong with ids, for one version of GLUE."""
+    """Checks ids for one version of GLUE."""
 
     version: str
     report: Report
 
     def wrong(self, ident: str) -> str:
-        """Why a directory cannot hold an id; empty where it can."""
+        """Return why a directory cannot hold an id; empty if it can."""
         if "\0" in ident or any("\ud800" <= char <= "\udfff" for char in ident):
             return "an id that is no text of a directory"
         if not key(ident):
@@ -324,7 +325,7 @@ class _Check:
         return ""
 
     def named(self, kind: str, records: Iterable[_T], by: str = "id") -> Iterator[_T]:
-        """Those with an id that can be held and is not another's, without space around it."""
+        """Yield records whose ids, without space around them, can be held and are their own."""
         seen: set[str] = set()
         ident_of: Callable[[Any], str] = attrgetter(by)
         for record in records:
@@ -341,7 +342,7 @@ class _Check:
                 yield record if same else attrs.evolve(record, **{by: ident})  # type: ignore[misc]
 
     def denying(self, ce: ComputingElement) -> ComputingElement:
-        """A queue that denies whom those of its views deny that `named` leaves out."""
+        """Make a queue deny whom those of its views deny that `named` leaves out."""
         times = Counter(key(view.id) for view in ce.views)
         lost = [v for v in ce.views if self.wrong(v.id.strip()) or times[key(v.id)] > 1]
         denied = [r for view in lost for r in texts(view.values.get(RULES)) if denies(r)]
@@ -349,7 +350,7 @@ class _Check:
         return attrs.evolve(ce, values={**ce.values, RULES: rules}) if denied else ce
 
     def homeless(self, kind: str, ident: str) -> None:
-        """Reports a record that belongs to no site."""
+        """Report a record that belongs to no site."""
         said = (
             f"this {kind} has no site; name one with --site or in its ad. It is published"
             f" outside all sites, under {NOWHERE!r}"
@@ -357,7 +358,7 @@ class _Check:
         self.report(issue("publish.no-site", said, raw=ident))
 
     def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], Cluster]:
-        """The clusters by what queues see of them, those too that only a queue knows.
+        """Return the clusters by what queues see of them, also those that only a queue knows.
 
         GLUE 2.0 may show a cluster with some of its hosts to some of its queues. GLUE 1.3 has no
         word for that: there each such set of hosts is a cluster, after the first by the name of its
@@ -396,7 +397,7 @@ def _seen_as(cluster: Cluster) -> tuple[str, ...]:
 
 
 def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:
-    """Clusters once each, with all the hosts that any of their queues sees."""
+    """Yield each cluster once, with all the hosts that any of its queues sees."""
     found: dict[str, Cluster] = {}
     for cluster in clusters:
         known = found.get(cluster.id, cluster)

@@ -1,10 +1,10 @@
 """Describe a site to publish it: its queues, the hosts behind them, its endpoint and its users.
 
-A batch system knows its queues by name, and users, groups and accounts. Who publishes them says at
-which endpoint jobs are submitted (`place`), which virtual organisations the queues are for, and
-under which local names their jobs run (`admit`). Hosts that are known one by one are promised by
-what they have in common, each class of like ones apart (`describe_site`). A TOML file says where
-the site is and whom to write to (`site_values`).
+A batch system knows its queues by name, and users, groups and accounts. To publish them one names
+the endpoint for jobs (`place`), the virtual organisations of the queues, and the local names that
+their jobs run under (`admit`). Hosts that are known one by one are described by what they have in
+common, each group of like ones apart (`describe_site`). A TOML file names the site, its location
+and its contacts (`site_values`).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _LOCAL: Final[Mapping[str, tuple[str, ...]]] = {
     "GlueHostOperatingSystemName": ("OpSysName", "OpSys"),
     "GlueHostOperatingSystemRelease": ("OpSysVersion", "OpSysMajorVer"),
 }
-"""What HTCondor's ads of machines call the facts of hosts."""
+"""The names of facts of hosts in HTCondor's ads of machines."""
 
 _PASSING: Final = re.compile(r"GlueHost(?:Name|UniqueID|.*Load.*|.*Available(?:Space)?)")
-"""Which node it is, and what changes from minute to minute."""
+"""The identity of a node, and values that change from minute to minute."""
 
 _MEMORY: Final = "GlueHostMainMemoryRAMSize"
 _SAME_MEMORY: Final = 1.1
@@ -60,22 +60,22 @@ Hosts = Sequence[Mapping[str, Value]]
 def describe_site(
     queues: Iterable[ClassAd], hosts: Iterable[ClassAd] = (), *, split: bool = True
 ) -> GlueRecords:
-    """The records of queues and of the worker nodes behind them, ready to be published.
+    """Make the records of queues and of the worker nodes behind them, ready to be published.
 
     Args:
         queues: ads of computing elements, as `Glue.computing_elements` gives them or written by
-            hand; ``CEid`` is what they need.
+            hand; ``CEid`` is required.
         hosts: ads of the worker nodes, with the names of GLUE (``GlueHost…``) or of HTCondor. One
-            that lists its ``Queues``, as a batch system does, is behind these alone, another
-            behind all. A queue without any keeps its own words about hosts; it is closed if it has
-            no processors either, as batch systems refuse its jobs.
+            that lists its ``Queues``, as a batch system does, is behind these alone, another behind
+            all. A queue without any keeps its own values of hosts; it is closed if it has no
+            processors either, as batch systems refuse its jobs.
         split: whether the nodes of a queue are a SubCluster for each group of like ones, the least
             memory first, or one for all. Either promises what each of its nodes keeps: the least of
-            each number, what is true of all, tags that all have. Queues with the same nodes share
-            them.
+            each number, facts that hold for all, tags that all have. Queues with the same nodes
+            share them.
 
     Raises:
-        ValueError: for a queue without an id.
+        ValueError: a queue has no id.
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> queue = parse_ad('[ CEid = "ce.s.grid:8443/cream-slurm-long" ]')
@@ -118,15 +118,15 @@ def describe_site(
 
 
 def _total(nodes: Sequence[_Host], behind: Iterable[Iterable[int]]) -> dict[str, Value]:
-    """The processors behind the queues of a cluster, those of a node that several share once."""
+    """Count the processors behind the queues of a cluster, those of a shared node once."""
     total = _cores([nodes[number] for number in sorted(set().union(*behind))])
     return {_ALL_CPUS: total} if total else {}
 
 
 def _unseen(name: str, queues: Sequence[ComputingElement], nodes: Sequence[_Host]) -> SubCluster:
-    """The hosts of queues that show no node: with none of its own a queue is given all others'.
+    """Describe the hosts of queues that show no node by what all nodes of the batch system have.
 
-    The platform and the system are those that all nodes of the batch system have.
+    The platform and the system are those that all have; a queue has none of the others' processors.
     """
     shared = common([host.values for host in nodes])
     values = {"GlueSubClusterUniqueID": name, "GlueSubClusterName": name}
@@ -142,7 +142,6 @@ def is_empty(ce: ComputingElement) -> bool:
 
 
 def _closed(ce: ComputingElement) -> ComputingElement:
-    """A queue as it is, closed if it has no processors."""
     if not is_empty(ce):
         return ce
     closed: Mapping[str, Value] = {"GlueCEStateStatus": "Closed", "GlueCEStateFreeCPUs": 0}
@@ -172,7 +171,7 @@ _BUILT_BY: Final = re.compile(r"\b(Debian)(?= \d)|(?<=-)(Ubuntu)\b")
 
 
 def os_release_values(text: str) -> dict[str, Value]:
-    r"""The operating system that an os-release file tells of, under the names of GLUE 1.3.
+    r"""Return the operating system of an os-release file under the names of GLUE 1.3.
 
     Raises:
         ValueError: the text names no system.
@@ -194,14 +193,13 @@ def os_release_values(text: str) -> dict[str, Value]:
 def with_system(
     hosts: Iterable[ClassAd], system: Mapping[str, Value], kernel: str | None = None
 ) -> list[ClassAd]:
-    """Ads of nodes with their distribution, in place of "Linux", which says only the kernel.
+    """Return ads of nodes with their distribution in place of "Linux", which is only the kernel.
 
     Args:
-        hosts: as a batch system describes them; those that it names a distribution of stay.
+        hosts: as a batch system describes them; those with a distribution stay.
         system: as `os_release_values` gives it.
-        kernel: what ``uname -srv`` says where the system was seen. Nodes with another kernel then
-            have the distribution that built theirs, if its version names one. None: all are of
-            the system.
+        kernel: the output of ``uname -srv`` on the system. Nodes with another kernel then have the
+            distribution that built theirs, if its version names one. None: all are of the system.
 
     >>> [ad] = with_system([ClassAd({"OpSys": "LINUX"})], {"GlueHostOperatingSystemName": "Debian"})
     >>> ad.eval("GlueHostOperatingSystemName")
@@ -220,7 +218,7 @@ def with_system(
 
 
 def _built(kernel: str) -> Mapping[str, Value]:
-    """The distribution that built a kernel, if its version says so, as ``#101-Ubuntu`` does."""
+    """Return the distribution that built a kernel, if its version names it (``#101-Ubuntu``)."""
     built = _BUILT_BY.search(kernel)
     return {_SYSTEM: built[0]} if built else {}
 
@@ -239,7 +237,7 @@ def _kernel(host: ClassAd) -> str:
 
 @attrs.frozen(slots=True)
 class _Host:
-    """A worker node: the queues that send jobs there, None if it does not say, and its facts.
+    """A worker node: its queues, None if it does not list them, and its facts.
 
     Several slots may be of one machine.
     """
@@ -259,13 +257,13 @@ def _host(ad: ClassAd) -> _Host:
 
 
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:
-    """The nodes, by their places in a list, that a queue may send jobs to."""
+    """Return the places in a list of the nodes that a queue may send jobs to."""
     name = queue_name(ce.id)
     return tuple(n for n, h in enumerate(nodes) if h.queues is None or name in h.queues)
 
 
 def host_values(ad: ClassAd) -> dict[str, Value]:
-    """The facts of a worker node under the names of GLUE 1.3, whichever its ad uses."""
+    """Return the facts of a worker node under the names of GLUE 1.3, whichever its ad uses."""
     found: dict[str, Value] = {}
     for name in ad:
         known = attribute(name)
@@ -313,7 +311,7 @@ def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[
 
 
 def _cores(hosts: Sequence[_Host]) -> int | None:
-    """The processors of some nodes; None if one does not tell its own."""
+    """Count the processors of some nodes; None if one does not tell its own."""
     cores = {
         host.machine or place: host.values.get("GlueHostArchitectureSMPSize")
         for place, host in enumerate(hosts)
@@ -324,10 +322,10 @@ def _cores(hosts: Sequence[_Host]) -> int | None:
 
 
 def _alike(hosts: Sequence[_Host]) -> list[list[_Host]]:
-    """Groups of like nodes, the least memory first: equal, but for a tenth of the memory.
+    """Group like nodes, the least memory first: equal, but for a tenth of the memory.
 
     Nodes of one purchase differ by what their firmware keeps. One that is out, and may lack facts,
-    is of the first group that has all those it tells.
+    is of the first group that has all its own.
     """
     groups: dict[str, list[list[_Host]]] = {}
     for host in sorted(hosts, key=lambda host: (not host.available, _memory(host))):
@@ -366,10 +364,10 @@ def _near(host: _Host, other: _Host) -> bool:
 
 
 def common(nodes: Hosts, out: Hosts = ()) -> dict[str, Value]:
-    """What every node keeps: the least of numbers, what is true of all, what all lists hold.
+    """Return what every node keeps: the least of numbers, equal facts, items that all lists hold.
 
-    A fact that one node lacks is left out for all. Of nodes that are out, and take no jobs at
-    the moment, only the facts that they have count: one that is down may have none.
+    A fact that one node lacks is left out for all. Nodes that are out, and take no jobs at the
+    moment, count only with the facts that they have: one that is down may have none.
 
     >>> common([{"GlueHostBenchmarkSI00": 620}, {"GlueHostBenchmarkSI00": 400}], [{}])
     {'GlueHostBenchmarkSI00': 400}
@@ -411,23 +409,23 @@ def place(
     vos: Iterable[str] = (),
     local: Mapping[str, Sequence[str]] | None = None,
 ) -> list[ClassAd]:
-    """Ads of queues with what a batch system does not know of them, ready for `describe_site`.
+    """Add to ads of queues what a batch system does not know of them, for `describe_site`.
 
     Args:
-        queues: as a batch system describes them, or ads of computing elements, which keep what they
-            say of themselves.
-        endpoint: where jobs are submitted, ``HOST:PORT/INTERFACE``; with batch system and queue it
+        queues: as a batch system describes them, or ads of computing elements, which keep their own
+            values.
+        endpoint: the address for jobs, ``HOST:PORT/INTERFACE``; with batch system and queue it
             makes ``CEid``, as the gLite broker reads it.
         site: the name of the site.
         vos: whom the queues admit: virtual organisations, VOMS groups and roles, which begin with a
-            slash, or whole rules. Without any the ads have no rule, and what is published of them
-            admits nobody.
+            slash, or whole rules. Without any the ads have no rule, and admit nobody once
+            published.
         local: the local names that their jobs run as; a queue that the batch system keeps for some
             admits as in `admit`, and nobody without ``vos``.
 
     Raises:
-        ValueError: for another endpoint, for what is no rule, and for a queue that has no
-            ``CEid`` and no endpoint, name or batch system that would make one.
+        ValueError: the endpoint or a rule has another form, or a queue has no ``CEid`` and no
+            endpoint, name or batch system that would make one.
 
     >>> queue = ClassAd({"QueueName": "long", "LRMSType": "slurm"})
     >>> [ce] = place([queue], "ce.s.grid:8443/cream", site="S", vos=["cms", "/atlas/Role=pilot"])
@@ -449,7 +447,7 @@ def place(
 
 
 def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
-    """What an endpoint makes of a batch system's queue."""
+    """Return what an endpoint adds to a batch system's queue."""
     queue = first_text(ad, ("QueueName", "Name"))
     lrms = first_text(ad, ("LRMSType", "GlueCEInfoLRMSType"))
     if not queue or not lrms:
@@ -485,12 +483,12 @@ def admit(
     vos: Iterable[str] = (),
     local: Mapping[str, Sequence[str]] | None = None,
 ) -> list[ClassAd]:
-    """Ads of queues with rules of access.
+    """Give ads of queues rules of access.
 
-    A queue that says nothing of access admits all of ``vos``; one with rules keeps them. One with
+    A queue without values of access admits all of ``vos``; one with rules keeps them. One with
     ``LocalAccess`` admits those of which a local name is allowed and none is denied: in one of its
-    alternatives each ``Allowed…`` list must hold one, and no ``Denied…`` list any. Where it admits
-    none, and where the lists cannot be read, it denies everybody.
+    alternatives each ``Allowed…`` list must hold one, and no ``Denied…`` list any. If it admits
+    none, or if the lists cannot be read, it denies everybody.
 
     Args:
         queues: as a batch system describes them.
@@ -499,7 +497,7 @@ def admit(
             organisation.
 
     Raises:
-        ValueError: for what is no rule, and for a local name of what is not among ``vos``.
+        ValueError: a text is no rule, or a local name is of none of ``vos``.
 
     >>> queue = ClassAd({"Name": "q", "LocalAccess": [ClassAd({"AllowedGroups": ["cms", "lhc"]})]})
     >>> [admitted] = admit([queue], ["cms", "atlas"])
@@ -560,9 +558,9 @@ def _passes(kind: str, listed: Value, names: frozenset[str]) -> bool:
 
 
 def rule(vo: str) -> str:
-    """The rule that admits a virtual organisation, or a VOMS group and role; a rule is itself.
+    """Make the rule that admits a virtual organisation, or a VOMS group and role; a rule is itself.
 
-    Raises ValueError for what names none of them, and for what GLUE 1.3 cannot publish.
+    Raises ValueError for other texts, and for those that GLUE 1.3 cannot publish.
 
     >>> rule("cms"), rule("/cms/Role=pilot"), rule("DENY:/cms/Role=bad"), rule("/O=grid/CN=Ada")
     ('VO:cms', 'VOMS:/cms/Role=pilot', 'DENY:/cms/Role=bad', '/O=grid/CN=Ada')
@@ -599,17 +597,17 @@ KEYS: Final[Mapping[str, str]] = {
     "admin": "GlueSiteSysAdminContact",
     "security": "GlueSiteSecurityContact",
 }
-"""The keys of the file, and what GLUE 1.3 calls them."""
+"""The keys of the file, and their names in GLUE 1.3."""
 
 _MAIL: Final = frozenset({"mail", "support", "admin", "security"})
 _MOST_DEGREES: Final = {"latitude": 90, "longitude": 180}
 
 
 def site_values(text: str) -> dict[str, Value]:
-    """The values of a GlueSite that a file gives.
+    """Read the values of a GlueSite from a TOML file.
 
     Raises:
-        ValueError: the text is no TOML, has another key, or a value of another kind.
+        ValueError: the text is not TOML, has another key, or a value of another kind.
 
     >>> site_values('admin = "grid@s.org"')
     {'GlueSiteSysAdminContact': 'mailto:grid@s.org'}
@@ -642,7 +640,7 @@ def _site_text(key: str, value: Any) -> str:
 
 
 def with_site(records: GlueRecords, values: Mapping[str, Value]) -> GlueRecords:
-    """Records of which each site has values besides its own."""
+    """Add values to each site of records."""
     changed = {site.id: Site(site.id, {**site.values, **values}) for site in records.sites}
 
     def placed(cluster: Cluster) -> Cluster:

@@ -1,8 +1,8 @@
 """Records as entries of GLUE 1.3 and of GLUE 2.0: sites, clusters, queues, storage; parents first.
 
 In GLUE 2.0 a cluster is a service with a manager, its SubClusters are execution environments, and
-each queue with each of its views is a share at the queue's endpoint. What came from GLUE 2.0 is
-published as it was; what came from GLUE 1.3 gets the names and units of GLUE 2.0 (`translation`),
+each queue with each of its views is a share at the queue's endpoint. Values that came from GLUE 2.0
+are published as they were; those from GLUE 1.3 get the names and units of GLUE 2.0 (`translation`),
 with the marks by which `linking` reads them back.
 """
 
@@ -60,7 +60,7 @@ _VERSION = [("GlueSchemaVersionMajor", "1"), ("GlueSchemaVersionMinor", "3")]
 
 
 def entries13(snapshot: GlueRecords, report: Report, base: str = GLUE1_BASE) -> Iterator[Entry]:
-    """The entries of GLUE 1.3 for a snapshot, parents first.
+    """Yield the entries of GLUE 1.3 for a snapshot, parents first.
 
     `base` is the name that each site is put under, as ``Mds-Vo-name=SITE``.
     """
@@ -102,7 +102,7 @@ def entries13(snapshot: GlueRecords, report: Report, base: str = GLUE1_BASE) -> 
 
 
 def _parents(base: str) -> Iterator[Entry]:
-    """The entries above the sites: ``o=grid`` and what is between."""
+    """Yield the entries above the sites: ``o=grid`` and those between."""
     parts = base.split(",")
     for number in range(len(parts) - 1, -1, -1):
         name, _, value = parts[number].partition("=")
@@ -148,7 +148,7 @@ def _glue1_queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[En
 
 
 def _differing(view: Values, queue: Values) -> dict[str, Value]:
-    """What a view says otherwise than its queue; "not known" too, by the number that means it."""
+    """Return the values of a view unlike its queue's; the number for "unknown" hides one."""
     found: dict[str, Value] = {}
     for name, value in view.items():
         if name in queue and queue[name] == value and not name.endswith("BaseRule"):
@@ -172,7 +172,7 @@ _SERVICE: Final = "org.ogf.glue.ComputingService"
 
 
 def entries20(snapshot: GlueRecords, report: Report, base: str = GLUE2_BASE) -> Iterator[Entry]:
-    """The entries of GLUE 2.0 for a snapshot, parents first and each once.
+    """Yield the entries of GLUE 2.0 for a snapshot, parents first and each once.
 
     `base` is the name that each site is put under.
     """
@@ -239,7 +239,7 @@ def _of_site(site_id: str) -> Pairs:
 
 
 def _known_of(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]:
-    """What the first of some queues that has a class of GLUE 2.0 says of it."""
+    """Return the values of a class of GLUE 2.0 from the first of some queues that has it."""
     levels = (level for ce in queues for level in (ce.values, *(v.values for v in ce.views)))
     return next((found for values in levels if (found := nested(values, kind))), {})
 
@@ -247,7 +247,7 @@ def _known_of(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]
 def _service(
     writer: Writer, of: tuple[Cluster, str], queues: Sequence[ComputingElement], home: str
 ) -> Iterator[Entry]:
-    """The entries of a cluster, with the id of its service where it has none itself."""
+    """Yield the entries of a cluster; the id is for a service without one of its own."""
     cluster, ident = of
     service = _known_of(queues, "GLUE2ComputingService")
     place = ServicePlace(home, or_else(service.get("GLUE2ServiceID"), ident), cluster.id)
@@ -351,7 +351,7 @@ _QUEUE: Final = ("GlueCE", "GlueCEInfo", "GlueCEState", "GlueCEPolicy")
 
 @attrs.frozen(slots=True)
 class ServicePlace:
-    """Where the parts of a service are: their names and the ids that keys are made of."""
+    """The place of a service's parts: the names above them, and the ids that keys are made of."""
 
     home: str
     service_id: str
@@ -369,14 +369,14 @@ class ServicePlace:
 
 
 def or_else(value: Value | None, other: str) -> str:
-    """A text that can be an id, or else another."""
+    """Return a text that can be an id, or else another."""
     return value if isinstance(value, str) and key(value) else other
 
 
 def shares(
     writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
-    """The endpoints of the queues of a service, their shares, and the policies of both."""
+    """Yield the endpoints of the queues of a service, their shares, and the policies of both."""
     states = _states(queues, place)
     for ce in queues:
         yield from _endpoint_and_shares(writer, ce, place, states)
@@ -385,7 +385,7 @@ def shares(
 
 
 def _levels(ce: ComputingElement) -> Iterator[tuple[str, Values]]:
-    """What a queue is published as: itself, unless it is but its views, and each of its views."""
+    """Yield the parts of a queue that become shares: itself, unless only its views, and views."""
     common = {name: value for name, value in ce.values.items() if name != "GLUE2"}
     for view, access in views(ce):
         values = dict(ce.values) if view is None else {**common, **view.values}
@@ -395,7 +395,7 @@ def _levels(ce: ComputingElement) -> Iterator[tuple[str, Values]]:
 
 
 def _states(queues: Sequence[ComputingElement], place: ServicePlace) -> Mapping[str, str]:
-    """The states of endpoints: in production where one of the queues is, else what all are."""
+    """Return the states of endpoints: in production if one of the queues is, else if all agree."""
     found: dict[str, set[str]] = {}
     for ce in queues:
         ident = str(_endpoint(ce, place)["GLUE2EndpointID"])
@@ -411,7 +411,7 @@ def _states(queues: Sequence[ComputingElement], place: ServicePlace) -> Mapping[
 def _endpoint_and_shares(
     writer: Writer, ce: ComputingElement, place: ServicePlace, states: Mapping[str, str]
 ) -> Iterator[Entry]:
-    """The endpoint of a queue, and its shares: for itself and for each of its views."""
+    """Yield the endpoint of a queue, and its shares: for itself and for each of its views."""
     for view, values in _levels(ce):
         endpoint = nested(values, ENDPOINT) or _endpoint(ce, place)
         ident = or_else(endpoint.get("GLUE2EndpointID"), ce.id)
@@ -423,7 +423,7 @@ def _endpoint_and_shares(
 
 
 def _endpoint(ce: ComputingElement, place: ServicePlace) -> dict[str, Value]:
-    """The endpoint that a queue's id begins with: ``host:port/interface``."""
+    """Return the endpoint that a queue's id begins with: ``host:port/interface``."""
     host, word = ce.id.partition("/")[0], interface(ce)
     listed = [*texts(ce.values.get("GlueCEInfoContactString")), f"https://{host}/{word}"]
     found: dict[str, Value] = {"GLUE2EndpointID": f"{host or place.service_id}_{word or 'jobs'}"}
@@ -437,14 +437,14 @@ def _endpoint(ce: ComputingElement, place: ServicePlace) -> dict[str, Value]:
 
 
 def interface(ce: ComputingElement) -> str:
-    """The word for the interface in a queue's id: ``cream`` in ``host:port/cream-pbs-long``."""
+    """Return the interface in a queue's id: ``cream`` in ``host:port/cream-pbs-long``."""
     return ce.id.partition("/")[2].partition("-")[0]
 
 
 def _mapping_policies(
     writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
-    """The policy of each share: of one that is several queues, what all of them agree on."""
+    """Yield the policy of each share; for a share that is several queues, one that all agree on."""
     found: dict[str, Values] = {}
     for ce in queues:
         for view, values in _levels(ce):
@@ -466,9 +466,9 @@ def _share_id(ce: ComputingElement, view: str, values: Values) -> str:
 def _access_policies(
     writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
-    """The policy of each endpoint: it admits all whom a share at it admits, which decides itself.
+    """Yield the policy of each endpoint: it admits all whom a share at it admits.
 
-    An endpoint with a share of which it is not known whom it admits has none.
+    The share decides itself. An endpoint with a share whose access is unknown has none.
     """
     found: dict[str, dict[str, None]] = {}
     unknown: set[str] = set()
@@ -487,7 +487,7 @@ def _access_policies(
 
 
 def _is_at(url: str, address: str) -> bool:
-    """Whether a URL is of the host of an address; of another's the reader would not believe it."""
+    """Whether a URL is of the host of an address; readers do not believe another's."""
     try:
         return "://" in url and urlsplit(url).hostname == address.partition(":")[0].lower()
     except ValueError:
@@ -527,7 +527,7 @@ def _share(
 
 
 def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:
-    """The entries of a storage element, under a name, with the pairs that say its site."""
+    """Yield the entries of a storage element, under a name, with the pairs that name its site."""
     values = to_glue2(element.values, "GLUE2Service", "GLUE2Entity")
     more = [("GLUE2ServiceType", "org.ogf.glue.StorageService"), *site]
     other = remainder(element.values, values, "GlueSE")
@@ -549,7 +549,7 @@ def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> 
 def policy(
     writer: Writer, dn: str, of: str, rules: list[str], kind: str = "Mapping"
 ) -> Iterator[Entry]:
-    """The entry of the rules of access of a share, or of an endpoint, where it has any."""
+    """Yield the entry of the rules of access of a share or an endpoint, if it has any."""
     if rules:
         what = {"Mapping": "Share", "Access": "Endpoint"}[kind]
         more = [(f"GLUE2{kind}Policy{what}ForeignKey", of)]
@@ -558,7 +558,7 @@ def policy(
 
 
 def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:
-    """The entries that tie a queue's service to the storage that is close to the queue."""
+    """Yield the entries that tie a queue's service to the storage that is close to the queue."""
     for bind in ce.binds:
         ident = made_id(f"{ce.id}_{bind.se_id}")
         more = [
@@ -577,7 +577,7 @@ _DEGREES: Final = (
 
 
 def site_entries(writer: Writer, dn: str, site_id: str, site: Site | None) -> Iterator[Entry]:
-    """The entries of a site: a domain, and below it a location and a contact of each type."""
+    """Yield the entries of a site: a domain, and below it a location and a contact of each type."""
     known = site.values if site is not None else {}
     values = to_glue2(known, "GLUE2Domain", "GLUE2AdminDomain")
     if "GlueSiteName" in known:
@@ -596,7 +596,7 @@ def site_entries(writer: Writer, dn: str, site_id: str, site: Site | None) -> It
 
 
 def _location(known: Values) -> dict[str, Value]:
-    """Where a site is: its place, with the country behind the last comma, and its coordinates."""
+    """Return the place of a site, with the country behind the last comma, and its coordinates."""
     found: dict[str, Value] = {}
     place = known.get("GlueSiteLocation")
     if isinstance(place, str) and place.strip():

@@ -20,7 +20,7 @@ _EACH: Final = 128  # bytes to an object: a dump of a whole grid has some 1,500 
 
 
 class Room:
-    """How much of a source may still be read: bytes, and objects, one to each 128 bytes.
+    """Counts how much of a source may still be read: bytes, and objects, one to each 128 bytes.
 
     Args:
         size: bytes that may be read. Raises TypeError for anything but an integer.
@@ -40,13 +40,13 @@ class Room:
         self._most = self._objects = size // _EACH
 
     def take_bytes(self, count: int) -> None:
-        """Takes bytes. Raises ValueError where there is no room for them."""
+        """Take bytes. Raises ValueError if there are too many."""
         self._bytes -= count
         if self._bytes < 0:
             raise ValueError(f"more than {self._size} bytes: raise max_size (--max-size)")
 
     def take(self, count: int = 1) -> None:
-        """Takes objects. Raises ValueError where there is no room for them."""
+        """Take objects. Raises ValueError if there are too many."""
         self._objects -= count
         if self._objects < 0:
             raise ValueError(
@@ -55,21 +55,21 @@ class Room:
             )
 
     def objects(self, items: Iterable[_T]) -> Iterator[_T]:
-        """Gives items, and takes each as an object."""
+        """Yield items, and take each as an object."""
         for item in items:
             self.take()
             yield item
 
 
 class Readable(Protocol):
-    """Gives at most a number of bytes, and none at its end."""
+    """A file open for bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes."""
+        """Return at most a number of the next bytes, and none at the end."""
 
 
 class Begun:
-    """A file of which the beginning was looked at, and is still to be read.
+    """A file whose beginning was looked at, and is still to be read.
 
     >>> import io
     >>> file = Begun(io.BytesIO(b"  <a/>"))
@@ -82,11 +82,11 @@ class Begun:
         self._seen = seen
 
     def first(self) -> bytes:
-        """The first byte that is no space; empty where there is none in the first few."""
+        """Return the first byte that is not a space; empty if there is none in the first few."""
         return self.beginning().removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
     def beginning(self) -> bytes:
-        """The first few bytes, which are more than spaces unless there is nothing else."""
+        """Return the first few bytes, with more than spaces unless there is nothing else."""
         # A file may give less than it is asked for: one that may be packed begins with two bytes.
         while len(self._seen) < _BEGINNING or (not self._seen.strip() and len(self._seen) < CHUNK):
             piece = self._file.read(_BEGINNING)
@@ -96,7 +96,7 @@ class Begun:
         return self._seen
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most a number of the next bytes."""
+        """Return at most a number of the next bytes."""
         seen, self._seen = self._seen, b""
         if 0 <= size <= len(seen):
             seen, self._seen = seen[:size], seen[size:]
@@ -125,23 +125,23 @@ def whole(file: Readable, max_size: int | None) -> bytes:
 
 
 class Bounded:
-    """A file of which no more is read than there is room for."""
+    """A file that is read only as far as there is room."""
 
     def __init__(self, file: Readable, room: Room) -> None:
         self._file = file
         self._room = room
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes. Raises ValueError where they are too many."""
+        """Return the next bytes. Raises ValueError if they are too many."""
         piece = self._file.read(size)
         self._room.take_bytes(len(piece))
         return piece
 
 
 class Unpacked:
-    """A file that may be packed by gzip, read as what is in it; any other as it is.
+    """A file that may be packed by gzip, unpacked; any other as it is.
 
-    Reading raises ValueError where what is packed is damaged or breaks off.
+    Reading raises ValueError if packed data are damaged or break off.
 
     >>> import gzip, io
     >>> Unpacked(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
@@ -153,7 +153,7 @@ class Unpacked:
         self._begun = False
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most a number of the next bytes."""
+        """Return at most a number of the next bytes."""
         if not self._begun:
             self._begun = True
             first = self._file.read(2)

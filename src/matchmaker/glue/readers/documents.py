@@ -30,17 +30,17 @@ _ASSOCIATIONS = "associations"
 _NAMING = {
     *HOLDERS, "glue2computingservice", "glue2computingshare", "glue2computingendpoint",
 }  # fmt: skip
-"""The classes, in lower case, by whose names there is an object or a list of them."""
+"""The classes, in lower case, whose names stand for an object or a list of them."""
 
 
 def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
-    """The entries of an XML document. Entities are refused and nothing is fetched.
+    """Read the entries of an XML document. Entities are refused and nothing is fetched.
 
     `max_size` is the number of bytes that are read at most; 64 MB if not given.
 
     Raises:
-        ValueError: where the document is not XML from its beginning, declares entities or is too
-            large. One that breaks off gives what came before, and an issue.
+        ValueError: the document is not XML from its beginning, declares entities or is too large.
+            One that breaks off gives what came before, and an issue.
     """
     from xml.parsers.expat import ExpatError, ParserCreate
 
@@ -83,7 +83,7 @@ class _Walker:
     cut: bool = False
 
     def start(self, tag: str, marks: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Begin an element."""
         self.room.take(1 + len(marks))
         if len(self.open) >= LIMITS.depth:
             raise ValueError(f"elements nested more than {LIMITS.depth} deep")
@@ -102,13 +102,13 @@ class _Walker:
         self.pieces, self.length = [], 0
 
     def text(self, piece: str) -> None:
-        """A piece of text; beyond the limit of a value it is dropped."""
+        """Add a piece of text; beyond the limit of a value it is dropped."""
         self.length += len(piece)
         if self.length <= LIMITS.text:
             self.pieces.append(piece)
 
     def end(self, _: str) -> None:
-        """An element ends: a field of the object that it is in, unless it is one itself."""
+        """End an element: a field of the object that it is in, unless it is one itself."""
         name, inside = self.open.pop()
         text = "".join(self.pieces).strip()
         self.pieces = []
@@ -118,17 +118,17 @@ class _Walker:
         _add(inside, name, [text], linked=linked)
 
     def refuse(self, *_: object) -> None:
-        """An entity is declared: no document may swell, and none reads files."""
+        """Refuse a declared entity: no document may swell, and none reads files."""
         raise ValueError("a document that declares entities is not read")
 
 
 def read_json(file: Readable, report: Report, max_size: int | None = None) -> Iterator[Entry]:
-    """The entries of a JSON document: objects by their classes' names, alone or in lists.
+    """Read the entries of a JSON document: objects by their classes' names, alone or in lists.
 
     `max_size` is the number of bytes that are read at most; 64 MB if not given.
 
     Raises:
-        ValueError: where the document is not JSON, or too large.
+        ValueError: the document is not JSON, or too large.
     """
     room = Room(max_size if max_size is not None else LIMITS.document)
     pieces: list[bytes] = []
@@ -154,21 +154,21 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
 
 
 class _Fields(list[tuple[str, Any]]):
-    """The fields of a JSON object, also those of which the name comes twice."""
+    """The fields of a JSON object, also those whose name comes twice."""
 
     __slots__ = ()
 
 
 @attrs.frozen(slots=True)
 class _Objects:
-    """The objects found so far, and what is called with an `Issue` for each that is none."""
+    """The objects found so far, and the report of each value that is none."""
 
     found: list[DocumentObject]
     report: Report
 
 
 def _gather(value: Any, inside: DocumentObject | None, into: _Objects, depth: int) -> None:
-    """The objects in a value, and the fields of the object that it is in."""
+    """Gather the objects in a value, and the fields of the object that it is in."""
     if depth > LIMITS.depth:
         raise ValueError(f"objects nested more than {LIMITS.depth} deep")
     for item in _items(value):
@@ -196,7 +196,7 @@ def _gather(value: Any, inside: DocumentObject | None, into: _Objects, depth: in
 
 
 def _twice(fields: Sequence[tuple[str, Any]]) -> set[str]:
-    """The names, in lower case, that an object has twice with different values."""
+    """Return the names, in lower case, that an object has twice with different values."""
     names = [name.lower() for name, _ in fields]
     if len(set(names)) == len(names):
         return set()
@@ -213,7 +213,7 @@ def _objects(
     *,
     damaged: bool,
 ) -> None:
-    """The objects of a class, each with what is in it."""
+    """Gather the objects of a class, with those in them."""
     for one in _items(content):
         if len(into.found) > LIMITS.objects:
             break
@@ -230,12 +230,11 @@ def _objects(
 
 
 def _items(value: Any) -> list[Any]:
-    """The values of a list; any other value alone."""
     return value if isinstance(value, list) and not isinstance(value, _Fields) else [value]
 
 
 def _texts(value: Any) -> list[str]:
-    """Plain values as a directory has them; none of anything else."""
+    """Return plain values as a directory has them; none of anything else."""
     made = []
     for item in _items(value):
         if isinstance(item, bool):
@@ -247,7 +246,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _each(value: Any) -> list[str]:
-    """The values of a list as texts, empty for each that is no text or number."""
+    """Return the values of a list as texts, empty for each that is no text or number."""
     return ["".join(_texts(item)) if not isinstance(item, list) else "" for item in _items(value)]
 
 
@@ -277,19 +276,19 @@ class DocumentObject:
 
     @property
     def dn(self) -> str:
-        """A name as the LDAP rendering of GLUE 2.0 would have it."""
+        """The name that the LDAP rendering of GLUE 2.0 would give it."""
         own = rdn(_NAMED_BY[self.kind.lower()], self.ident)
         return f"{own},{self.above.dn}" if self.above is not None else f"{own},o=glue"
 
 
 def _kind_of(name: str) -> str | None:
-    """The class that an object's name means; None where it means none that is read."""
+    """Return the class that an object's name means; None if none is read by that name."""
     known = classes().get(f"glue2{name.lower()}")
     return known.name if known is not None and known.name.lower() in _NAMED_BY else None
 
 
 def _association(name: str) -> str | None:
-    """The class whose ids an association or a field has by its name; None where it has no such."""
+    """Return the class whose ids an association or a field has by its name, or None."""
     stem = name[:-2].lower() if name[-2:].lower() == "id" else ""
     known = classes().get(f"glue2{_SHORT.get(stem, stem)}") if stem else None
     return known.name.removeprefix("GLUE2") if known is not None else None
@@ -302,7 +301,7 @@ def _names_others(kind: str, name: str) -> bool:
 
 @cache
 def _key(kind: str, other: str) -> str | None:
-    """The attribute of a class that holds the id of another: a share's of its endpoint."""
+    """Return the attribute of a class that holds the id of another: a share's of its endpoint."""
     names = [name.name.removeprefix("GLUE2") for name in reversed(ancestry(f"GLUE2{other}"))]
     for name in names or [other]:
         if (found := short_names(kind).get(f"{name}ForeignKey".lower())) is not None:
@@ -315,11 +314,7 @@ def _add(
 ) -> None:
     """Add the texts of a field to the object that it is in.
 
-    Args:
-        inside: the object, or None.
-        name: of the field.
-        texts: of the field, empty where they cannot be read, which counts for a rule.
-        linked: whether the field stands in ``Associations``.
+    A rule that cannot be read counts, as an empty text. A field of ``Associations`` is `linked`.
     """
     if inside is None:
         return
@@ -332,12 +327,10 @@ def _add(
 
 
 def _decides_access(kind: str) -> bool:
-    """Whether objects of a class decide on access."""
     return kind.lower() in HOLDERS
 
 
 def _too_many() -> Issue:
-    """The issue of a document with more objects than are read."""
     return issue("document.partial", f"more than {LIMITS.objects} objects, the rest is skipped")
 
 
@@ -348,7 +341,7 @@ class _Growth:
         self.all = self.left = LIMITS.swell * size + LIMITS.text
 
     def take(self, *texts: str) -> bool:
-        """Whether there is still room for these, which are then taken."""
+        """Take texts, and tell whether there was still room for them."""
         self.left -= sum(map(len, texts))
         return self.left >= 0
 
@@ -356,7 +349,7 @@ class _Growth:
 def _object_entries(
     objects: Iterable[DocumentObject], size: int, report: Report
 ) -> Iterator[Entry]:
-    """Objects as entries, with keys both ways: each association is one of the two's attribute.
+    """Yield objects as entries, with keys both ways: an association is an attribute of one.
 
     `size` is that of their document.
     """
@@ -387,7 +380,7 @@ def _object_entries(
 
 
 def _keys(known: Iterable[DocumentObject], room: _Growth) -> dict[int, list[_Field]]:
-    """The attributes that associations are, by the object that has them."""
+    """Return the attributes that associations are, by the object that has them."""
     by_id: dict[tuple[str, str], list[DocumentObject]] = {}
     for made in known:
         for kind in ancestry(made.kind):  # an association may say ShareID for ComputingShareID

@@ -1,13 +1,13 @@
 """Entries from a live information system over LDAP.
 
-What the entries mean is the same as for a file. The search is anonymous, read-only and paged,
-follows no referral, verifies certificates, tries the next server where one fails, and gives up
-after a time. What a stranger's server can send is bounded.
+The entries mean the same as those of a file. The search is anonymous, read-only and paged, follows
+no referral, verifies certificates, tries the next server if one fails, and gives up after a time.
+All that a stranger's server can send is bounded.
 
 The parts, from above: the search at one of several servers, messages (requests and answers), and
 the connection. `ldap3` encodes the requests. Its public client, ``paged_search``, is not used: for
 the 16,200 entries of ``benchmarks/information_system.py`` from OpenLDAP it takes 3.9 s of the
-processor, and this module 1.0 s. It also holds no length against what is there, takes minutes for a
+processor, and this module 1.0 s. It also holds no length against the data, takes minutes for a
 number of a megabyte, and of two attributes of one name it keeps the last. (RFC 4511, sections 4.1,
 4.5 and 5.1; RFC 2696.)
 """
@@ -34,7 +34,8 @@ ENVIRONMENT: Final = "LCG_GFAL_INFOSYS"
 """The variable with the servers of a grid's users: ``host:2170,other:2170``."""
 
 ROOTS: Final = (("o=grid", "Mds-Vo-name=local,o=grid", "Mds-Vo-name=resource,o=grid"), ("o=glue",))
-"""Where GLUE 1.3 and GLUE 2.0 are: of each, the first that a server has is searched."""
+"""The names of the trees of GLUE 1.3 and GLUE 2.0: of each, the first that a server has is
+searched."""
 
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*GLUE1_IDS, *GLUE2_IDS)) + ")"
 
@@ -45,7 +46,7 @@ _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its adminis
 
 @attrs.frozen(slots=True)
 class Server:
-    """A server as its URL names it: where, with TLS from the start or not, and under which name."""
+    """The server of a URL: its address, whether TLS comes first, and the name to search under."""
 
     host: str
     port: int
@@ -64,7 +65,7 @@ def _positive(_: object, field: attrs.Attribute[float], value: float) -> None:
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """How long a search may take and how much it may bring.
+    """The time that a search may take and the data that it may bring.
 
     Attributes:
         timeout: seconds to connect, and to wait for each piece of an answer.
@@ -86,9 +87,9 @@ class Bounds:
 
 
 def servers(url: str | Sequence[str] | None) -> list[Server]:
-    """The servers of a URL, of several (also in one text, between commas), or of the environment.
+    """Return the servers of a URL, of several (also between commas), or of the environment.
 
-    Raises ValueError for what is no LDAP URL, and where the environment names none.
+    Raises ValueError for other URLs, and if the environment names none.
 
     >>> [str(server) for server in servers("ldap://a.grid:2170,ldaps://b.grid")]
     ['ldap://a.grid:2170', 'ldaps://b.grid:636']
@@ -108,7 +109,7 @@ def servers(url: str | Sequence[str] | None) -> list[Server]:
 
 
 def _split(text: str) -> list[str]:
-    """URLs between commas; a comma within the name that a URL ends in begins no other."""
+    """Split URLs between commas; a comma within the name that a URL ends in begins no other."""
     found: list[str] = []
     for part in text.split(","):
         if found and "://" not in part:
@@ -152,11 +153,11 @@ def search(
 ) -> Iterator[Entry]:
     """Search for the entries of GLUE 1.3 and 2.0 under a base, at the first server that answers.
 
-    `base` is None for the URL's own, or else `ROOTS`; the rest is as `glue.read_ldap` has it.
+    `base` is None for the URL's own, or else `ROOTS`; the rest is as for `glue.read_ldap`.
 
     Raises:
-        ValueError: for a URL of another scheme, and a file without certificates or use.
-        ConnectionError: where no server can be reached, or all refuse or fail with nothing read.
+        ValueError: a URL has another scheme, or a file no certificates or no use.
+        ConnectionError: no server can be reached, or all refuse or fail with nothing read.
     """
     found = servers(url)
     bounds = bounds if bounds is not None else Bounds()
@@ -199,14 +200,14 @@ def search(
 
 @attrs.frozen(slots=True)
 class Trust:
-    """Whose certificates are believed: those of the system, or of a file."""
+    """The certificates that are believed: those of the system, or of a file."""
 
     context: ssl.SSLContext
     origin: str
 
     @classmethod
     def of(cls, ca_file: str | None) -> Trust:
-        """Those of a file, or None for the system's. Raises ValueError for a file without any."""
+        """Load a file, or None for the system's. Raises ValueError if it has no certificates."""
         try:
             context = ssl.create_default_context(cafile=ca_file)
         except OSError as error:
@@ -291,7 +292,7 @@ class _Search:
         return self.number
 
     def _pages(self, wire: Wire, base: str, *, needed: bool) -> Generator[Entry, None, bool]:
-        """The entries under a name; whether the server has it is what the generator returns."""
+        """Yield the entries under a name, and return whether the server has it."""
         cookie = b""
         empty = 0
         while True:
@@ -330,7 +331,7 @@ class _Search:
     def _page(
         self, wire: Wire, request: bytes, base: str
     ) -> Generator[Entry, None, SearchEnd | None]:
-        """The entries of one page, as they come; its end, or None where there are too many."""
+        """Yield the entries of one page as they come; return its end, None if they are too many."""
         wire.send(request)
         while not isinstance(said := answer(wire.receive(), self.number), SearchEnd):
             if self.count + self.elsewhere >= self.bounds.entries:
@@ -349,7 +350,6 @@ class _Search:
 
 
 def _refusal(end: SearchEnd) -> str:
-    """Why a server gives nothing, in words."""
     if end.code == _REFERRAL:
         return f"the server refers to {end.urls}, which is not followed"
     if end.code == _NO_SUCH_OBJECT:
@@ -358,7 +358,7 @@ def _refusal(end: SearchEnd) -> str:
 
 
 def _entry(found: FoundEntry, report: Report, limit: int) -> Entry:
-    """An entry as text, less the values that are too long or too many; also its name may be."""
+    """Make an entry of text, less the values that are too long or too many."""
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
         said = f"an entry whose name has {len(found.dn)} bytes; at most {limit} are read"
@@ -397,7 +397,7 @@ _TEXT_LIMIT: Final = 200
 
 
 class MessageError(ValueError):
-    """An answer that is not of LDAP."""
+    """An answer that is not LDAP."""
 
 
 @attrs.frozen(slots=True)
@@ -410,14 +410,14 @@ class FoundEntry:
 
 @attrs.frozen(slots=True)
 class Elsewhere:
-    """A part of the tree that another server has; its URLs, cut where they are long."""
+    """A part of the tree that another server has; its URLs, cut if they are long."""
 
     urls: str
 
 
 @attrs.frozen(slots=True)
 class SearchEnd:
-    """The end of an answer: how it went, and the cookie for the next page, empty after the last."""
+    """The end of an answer: its result, and the cookie for the next page, empty after the last."""
 
     code: int
     said: str
@@ -432,7 +432,7 @@ class SearchEnd:
 
 
 def search_request(number: int, base: str, condition: str, size: int, cookie: bytes) -> bytes:
-    """Asks for a page of the entries under a name, with all their attributes.
+    """Encode a request for a page of the entries under a name, with all their attributes.
 
     A page of size 0 is all entries, asked for without the control for pages.
 
@@ -453,7 +453,7 @@ def search_request(number: int, base: str, condition: str, size: int, cookie: by
 
 
 def start_tls_request(number: int) -> bytes:
-    r"""Asks a server to go on with TLS.
+    r"""Encode a request to go on with TLS.
 
     >>> start_tls_request(1)
     b'0\x1d\x02\x01\x01w\x18\x80\x161.3.6.1.4.1.1466.20037'
@@ -488,11 +488,11 @@ _LONGEST: Final = 8  # bytes that hold any sensible length
 
 
 def answer(data: bytes, number: int) -> FoundEntry | Elsewhere | SearchEnd:
-    """What a message says in answer to the request of a number.
+    """Decode a message in answer to the request of a number.
 
     Raises:
-        MessageError: for what is no message of LDAP, or one of another number.
-        ConnectionError: where the server says that it ends the session.
+        MessageError: it is no message of LDAP, or one of another number.
+        ConnectionError: the server ends the session.
 
     >>> answer(bytes.fromhex("300c 020101 6507 0a0100 0400 0400"), 1)
     SearchEnd(code=0, said='', urls='', cookie=b'')
@@ -520,9 +520,9 @@ def answer(data: bytes, number: int) -> FoundEntry | Elsewhere | SearchEnd:
 
 
 def _values(data: bytes, place: int, end: int, depth: int = 0) -> list[tuple[int, Any]]:
-    """The values of BER in a part of a message, by their tags: bytes, or lists of values.
+    """Decode values of BER in a part of a message, by their tags: bytes, or lists of values.
 
-    Raises MessageError unless each fits into what holds it.
+    Raises MessageError unless each fits into its container.
     """
     found: list[tuple[int, Any]] = []
     while place < end:
@@ -544,7 +544,7 @@ def _values(data: bytes, place: int, end: int, depth: int = 0) -> list[tuple[int
 
 
 def _content(data: bytes | bytearray, place: int) -> tuple[int, int] | None:
-    """Where the content of the value at a place begins and ends; None: its length is not all there.
+    """Return the beginning and end of the content of a value; None if its length is not all there.
 
     >>> _content(bytes([0x30, 5]), 0), _content(bytes([0x30, 0x82, 1, 0]), 0), _content(b"0", 0)
     ((2, 7), (4, 260), None)
@@ -582,7 +582,7 @@ def _end(operation: Any, controls: Sequence[tuple[int, Any]]) -> SearchEnd:
 
 
 def _cookie(control: tuple[int, Any]) -> bytes:
-    """That of the control for pages, and nothing of another."""
+    """Return the cookie of the control for pages, and nothing of another."""
     match control:
         case 0x30, [(0x04, name), *_] if name != _PAGES:
             return b""
@@ -632,11 +632,11 @@ class Wire:
     _place: int = attrs.field(default=0, init=False)
 
     def close(self) -> None:
-        """Ends the connection, whatever state its server left it in."""
+        """End the connection, whatever state its server left it in."""
         self._socket.close()
 
     def secure(self, context: ssl.SSLContext, host: str, trusted: str) -> None:
-        """Goes on with TLS; ``trusted`` says where the certificates of the context come from."""
+        """Go on with TLS; ``trusted`` names the origin of the context's certificates."""
         if self._place < len(self._held):
             raise ConnectionError("the server sends in clear what should come within TLS")
         self._socket.settimeout(self._patience())
@@ -658,7 +658,7 @@ class Wire:
             raise ConnectionError(f"no TLS: {said}; does this port speak it?") from error
 
     def send(self, data: bytes) -> None:
-        """Sends a request."""
+        """Send a request."""
         self._socket.settimeout(self._patience())
         try:
             self._socket.sendall(data)
@@ -666,7 +666,7 @@ class Wire:
             raise ConnectionError(f"the server takes no request: {_said(error)}") from error
 
     def receive(self) -> bytes:
-        """The next message, whole."""
+        """Return the next message, whole."""
         while True:
             if self._place < len(self._held) and self._held[self._place] != 0x30:
                 raise MessageError("the answer is not of LDAP")
@@ -710,7 +710,7 @@ class Wire:
 def connect(
     host: str, port: int, *, timeout: float, total: float, message_limit: int, answer_limit: int
 ) -> Wire:
-    """A connection to a host's port; times in seconds, sizes in bytes. Raises ConnectionError."""
+    """Connect to a host's port; times in seconds, sizes in bytes. Raises ConnectionError."""
     deadline = time.monotonic() + total
     try:
         connected = socket.create_connection((host, port), min(timeout, total))

@@ -6,8 +6,8 @@ in dumps of real BDIIs: a newline missing between two attributes, several pairs 
 too many in a name, unpadded base64, Latin-1, stray lines. Each fault is reported as an `Issue`; no
 entry and no value is made up, and no URL (``:<``) is followed. `clean` gives values their types.
 
-Most of a dump is sound: lines of ``name: value``. An entry of such is taken apart in one go, any
-other line by line, with mending. A property holds both ways to the same entries.
+Most of a dump is sound: lines of ``name: value``. Such an entry is taken apart in one go, any other
+line by line, with mending. A property holds both ways to the same entries.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _RAW_LIMIT = 200  # characters of the published text that an issue repeats
 
 @attrs.frozen(slots=True)
 class _Line:
-    """An unfolded line; `text` is None where it was too long."""
+    """An unfolded line; `text` is None if it was too long."""
 
     number: int
     text: bytes | None
@@ -69,8 +69,8 @@ def read_entries(source: Source, report: Report, max_size: int | None = None) ->
         Each entry that has a name, in the order of the source.
 
     Raises:
-        OSError: where the file cannot be read.
-        ValueError: where it is packed by gzip, and damaged, and for a source that is too large.
+        OSError: the file cannot be read.
+        ValueError: the source is packed by gzip and damaged, or too large.
 
     >>> issues = []
     >>> lines = ["dn: GlueCEUniqueID=a,o=grid,", "GlueCEName: qGlueCEStateFreeCPUs: 7", "stray"]
@@ -84,9 +84,9 @@ def read_entries(source: Source, report: Report, max_size: int | None = None) ->
 
 
 def read_all(source: Source, report: Report, max_size: int | None = None) -> Iterator[Entry]:
-    """Reads entries as `read_entries` does, and also those that lost their names.
+    """Read entries as `read_entries` does, and also those that lost their names.
 
-    An entry is ``damaged`` where a line in it or right behind it could not be read.
+    An entry is ``damaged`` if a line in it or right behind it could not be read.
     """
     if isinstance(source, (bytes, bytearray)):
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
@@ -133,7 +133,7 @@ class _Ending:
 
 
 def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
-    """Entries; one is damaged where lines without a name follow, which may have been its own."""
+    """Mark an entry as damaged if lines without a name follow, which may have been its own."""
     before: Entry | None = None
     for entry in entries:
         if not entry.dn and before is not None:
@@ -151,7 +151,7 @@ def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
 
 
 def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
-    """The entries of blocks: of a sound one in one go, of another line by line."""
+    """Read the entries of blocks: a sound block in one go, another line by line."""
     number = 1
     names = AttributeNames()
     for block in blocks:
@@ -172,7 +172,7 @@ def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
 
 
 class _Counted:
-    """Lines with their numbers, and then the number of the next."""
+    """Lines with their numbers; afterwards `number` is that of the next."""
 
     def __init__(self, lines: Iterable[bytes | None], number: int) -> None:
         self._lines = lines
@@ -307,7 +307,7 @@ class _Group:
         return any(name.lower() == "objectclass" for name, _ in self.pairs)
 
     def lose(self, number: int, name: str) -> None:
-        """Notes a value that cannot be read, or a whole line where its name is empty."""
+        """Note a value that cannot be read, or a whole line if its name is empty."""
         if decides_access(name):
             self.add(number, name, "")
         elif not name or name.lower() in _IDENTIFYING or attribute(name) is None:
@@ -331,9 +331,9 @@ class _Group:
 
 
 def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | None]]:
-    """The attributes and values on one line: one, unless newlines went missing.
+    """Yield the attributes and values on one line: one, unless newlines went missing.
 
-    A value is None where it cannot be read, and its name is empty where that cannot be either.
+    A value that cannot be read is None, and the name is empty if that cannot be read either.
     """
     text, sound = _decoded(line.text or b"", line.number, dn, "", report)
     for count in range(LIMITS.pairs + 1):
@@ -364,7 +364,7 @@ def _pairs(line: _Line, dn: str, report: Report) -> Iterator[tuple[str, str | No
 
 
 def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | None:
-    """The value after the first colon; None where it is skipped."""
+    """Return the value after the first colon; None if it is skipped."""
     if rest.startswith("<"):
         said = "values are not fetched from URLs, skipped"
         report(_issue("ldif.url", said, number, dn, name, rest[1:]))
@@ -393,7 +393,7 @@ def _must_be_sound(name: str) -> bool:
 
 
 def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> tuple[str, bool]:
-    """UTF-8, else Latin-1, which loses no byte; and whether it was UTF-8."""
+    """Decode UTF-8, else Latin-1, which loses no byte; and tell whether it was UTF-8."""
     try:
         return data.decode("utf-8"), True
     except UnicodeDecodeError:
@@ -404,7 +404,7 @@ def _decoded(data: bytes, number: int, dn: str, name: str, report: Report) -> tu
 
 
 def _issue(rule: str, message: str, line: int, dn: str, /, *about: str) -> Issue:
-    """An issue about an attribute and its text, or a text alone, cut where it is long."""
+    """Make an issue about an attribute and its text, or a text alone, cut if it is long."""
     *attribute_name, raw = about
     shown = shorten(raw.strip(), _RAW_LIMIT)
     return issue(rule, message, line, dn, attribute="".join(attribute_name), raw=shown)
@@ -445,7 +445,7 @@ class AttributeNames:
 
 
 def taken(block: bytes, number: int, names: AttributeNames) -> tuple[Entry | None, int] | None:
-    """The entry of a block that begins on a line, and the line behind; None if it is not sound."""
+    """Take apart a sound block that begins on a line: its entry, and the next line; else None."""
     if len(block) > LIMITS.line:
         return None
     if not block.startswith(b"dn: "):
@@ -491,10 +491,10 @@ RawLine: TypeAlias = bytes | None
 
 
 class Blocks:
-    r"""A file in blocks, which are what stands between empty lines.
+    r"""A file in blocks, which are the lines between empty ones.
 
-    A block is bytes without the two newlines behind it; it may begin with one more. One that is too
-    large to hold is an iterator of its lines up to an empty one, that with it.
+    A block is bytes without the two newlines behind it; it may begin with one more. A block that is
+    too large to hold is an iterator of its lines up to an empty one, that with it.
 
     Args:
         read: takes a size and gives as much of the file, bytes or text, at most; empty at the end.
@@ -511,12 +511,12 @@ class Blocks:
         self._skipped = 0
 
     def skipped(self) -> int:
-        """How many empty lines were left out before the present block."""
+        """Return how many empty lines were left out before the present block."""
         found, self._skipped = self._skipped, 0
         return found
 
     def _more(self) -> bytes:
-        """The next piece of the file with plain newlines; empty at its end."""
+        """Read the next piece of the file with plain newlines; empty at its end."""
         pieces, size = [self._half], 0
         while size < CHUNK and (piece := self._read(CHUNK - size)):
             pieces.append(_as_bytes(piece))
@@ -534,7 +534,7 @@ class Blocks:
         return data
 
     def __iter__(self) -> Iterator[bytes | Iterator[RawLine]]:
-        """The blocks, in order."""
+        """Yield the blocks, in order."""
         data = self._more()
         while data:
             data = self._rest + data
@@ -554,7 +554,7 @@ class Blocks:
         yield from self._rest.removesuffix(b"\n").split(b"\n\n")
 
     def _large(self) -> Iterator[RawLine]:
-        """The lines up to an empty one, without holding more than one and a chunk."""
+        """Yield the lines up to an empty one, without holding more than one and a chunk."""
         skipping = False
         while True:
             *lines, last = self._rest.split(b"\n")
@@ -579,7 +579,7 @@ class Blocks:
 
 
 def lines_of(lines: Iterable[str] | Iterable[bytes], room: Room) -> Iterator[RawLine]:
-    """The lines of an iterable, without their ends."""
+    """Yield the lines of an iterable, without their ends."""
     for item in lines:
         room.take_bytes(len(item))
         for line in _as_bytes(item).removesuffix(b"\n").split(b"\n"):

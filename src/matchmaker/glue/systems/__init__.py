@@ -1,8 +1,8 @@
 """Today's information systems: the documents in which they describe queues, as GLUE records.
 
-Each system has one module here. `recognises` says whether a document, the parsed root of a file, is
-the system's, and `records` makes records of it. `SYSTEMS` is the table of them, and the only place
-that a new one is entered in.
+A module here is for the systems of one origin. Of each system a function recognises its documents
+by the parsed root of a file, and another makes records. `SYSTEMS` is the table of them, and the
+only place that a new one is entered in.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class InformationSystem:
     Attributes:
         name: of the system and the document, for messages.
         recognises: whether the parsed root of a file is a document of the system.
-        records: makes records of the root; calls the report with each finding. Raises ValueError
-            if nothing of it can be read.
+        records: makes records of the root; calls the report with each finding. Raises ValueError if
+            nothing of it can be read.
         roots: the names of root elements that its XML has, without their namespace. XML with any
             other root is not parsed for it.
     """
@@ -156,12 +156,7 @@ def parse(data: bytes, form: Form) -> object:
 def read_document(document: object, report: Report) -> GlueRecords | None:
     """Make records of the parsed root of a file; None if no system recognises it.
 
-    Args:
-        document: a list or dict of JSON, TOML or YAML, ads, or the root element of XML.
-        report: called with each finding.
-
-    Raises:
-        ValueError: the document is of a system, and nothing of it can be read.
+    Raises ValueError if the document is of a system, and nothing of it can be read.
     """
     for system in SYSTEMS:
         if system.recognises(document):

@@ -1,9 +1,9 @@
 """Make GLUE records of the queues and computing elements that an information system describes.
 
-Documents come from strangers: `text`, `positive` and `objects` take values of the right type and
+Documents come from strangers: `text`, `positive` and `named` take values of the right type and
 size, and nothing else. A `Builder` gathers sites, endpoints and queues, and makes records of them.
-A `Registry` does so for systems that name the computing elements of a site, and nothing behind
-them: such a one becomes an ad with ``QueuesUnknown``, whose queues, limits and access are unknown.
+A `Registry` does so for systems that name the computing elements of a site without their queues:
+such a one becomes an ad with ``QueuesUnknown``, whose queues, limits and access are unknown.
 """
 
 from __future__ import annotations
@@ -71,8 +71,6 @@ class Endpoint:
 
     Attributes:
         flavour: its software in lower case: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
-        host: its host in lower case.
-        port: its port.
         path: the path of its URL, or empty.
     """
 
@@ -85,7 +83,7 @@ class Endpoint:
     def of(cls, url: object, flavour: object) -> Endpoint | None:
         """Parse ``host``, ``host:port`` or a URL; None for anything else.
 
-        ARC's port of GridFTP stands for that of its REST interface, which has replaced it.
+        ARC's port of GridFTP becomes that of its REST interface, which has replaced it.
 
         >>> Endpoint.of("gsiftp://CE01.t2.grid:2811", "ARC-CE")
         Endpoint(flavour='arc-ce', host='ce01.t2.grid', port=443, path='')
@@ -171,7 +169,7 @@ def positive(value: object) -> int | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a number above 0; None for anything else. Texts of digits are too: CRIC has both."""
+    """Return a number above 0; None for anything else. CRIC writes some numbers as texts."""
     if isinstance(value, str):
         if not re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,18})?", value.strip(), re.ASCII):
             return None
@@ -205,8 +203,6 @@ def rules_of(vos: Iterable[object]) -> list[str]:
 
 @attrs.define(slots=True)
 class _Queue:
-    """A queue while its descriptions are gathered."""
-
     endpoint: Endpoint
     lrms: str
     name: str
@@ -217,13 +213,7 @@ class _Queue:
 
 @attrs.define(slots=True)
 class Builder:
-    """Gather the queues that a document describes, and report the entries that are left out.
-
-    Attributes:
-        system: the name of the information system.
-        report: called with each finding.
-        room: how many more descriptions of queues it takes.
-    """
+    """Gathers the queues that a document describes, and reports the entries that are left out."""
 
     system: str
     report: Report
@@ -263,7 +253,7 @@ class Builder:
         """Add a description of a queue.
 
         Args:
-            endpoint: where it is reached.
+            endpoint: its computing element.
             queue: its name in the batch system.
             lrms: the batch system in lower case; empty if it is not known.
             site: the id of its site, or empty.
@@ -386,12 +376,7 @@ def inner(element: Element, path: str) -> str:
 
 @attrs.define(slots=True)
 class Registry:
-    """Gathers the computing elements and the downtimes that a document lists.
-
-    Attributes:
-        system: the name of the information system.
-        report: called with each finding.
-    """
+    """Gathers the computing elements and the downtimes that a document lists."""
 
     system: str
     report: Report
@@ -452,7 +437,7 @@ class Registry:
             times: from and to, as published.
             severity: ``OUTAGE`` if the service is down.
             why: the parts of the reason.
-            url: where more is said.
+            url: a page about it.
         """
         start, end = map(time_of, times)
         if start is None or end is None or end < start or not place:

@@ -77,7 +77,7 @@ class United:
     """The outcome of a merge for one ad.
 
     Attributes:
-        ad: the ad, told what others say; None if it went into others.
+        ad: the ad with the values of others; None if it went into others.
         view: the place, in the list, of the ad of the same queue that this one is a view of.
         refused: the VOs that this one names, and a more trusted one does not.
     """
@@ -293,7 +293,7 @@ def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
 
     Returns:
         The ads in their order; None for a computing element of which other ads are the queues. A
-        queue of one that a registry has closed is closed.
+            queue of one that a registry has closed is closed.
 
     >>> closed = ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus="Closed",
     ...                  InformationSystem="GOCDB")

@@ -93,7 +93,7 @@ _POLICIES: Final[Mapping[str, str]] = {
     "MaxPilots": "GlueCEPolicyMaxTotalJobs",
 }
 _KEPT: Final = ("VOTag", "IsPilotEntry", "RequireSingularity", "Subclusters")
-"""Attributes of an entry that are of the queue, and that GLUE has no name for."""
+"""Attributes of an entry that are of the queue, and without a name in GLUE."""
 
 # HTCondor-C's: the schedd, and the collector with its port.
 _GRID_RESOURCE: Final = re.compile(r"condor [!-~]{1,255} ([!-~]{1,255})")
@@ -491,8 +491,6 @@ def factory_records(document: object, report: Report) -> GlueRecords:
 
 @attrs.frozen(slots=True)
 class _Part:
-    """An entry, or the set that it is in, and what it says of a pilot."""
-
     element: Element
     attributes: dict[str, str]
     asked: dict[str, str]

@@ -1,8 +1,8 @@
 """``queues.toml``: queues and downtimes as people write them down, for want of anything else.
 
-A table ``[[queue]]`` is a queue, ``[[downtime]]`` a downtime, and ``[defaults]`` has what queues do
-not say themselves. `schemas/queues.json` describes the same as a JSON Schema. As people write the
-file by hand, a fault refuses it whole, with its place.
+A table ``[[queue]]`` is a queue, ``[[downtime]]`` a downtime, and ``[defaults]`` has the values of
+queues without their own. `schemas/queues.json` describes the same as a JSON Schema. As people write
+the file by hand, a fault refuses it whole, with its place.
 """
 
 from __future__ import annotations
@@ -29,32 +29,7 @@ _TABLES: Final = frozenset({"queue", "downtime", "defaults"})
 
 @attrs.frozen(slots=True, kw_only=True)
 class QueueEntry:
-    """A table ``[[queue]]``. Times are in minutes, and memory is in MB.
-
-    Attributes:
-        endpoint: ``host``, ``host:port`` or the URL of the computing element.
-        flavour: its software: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
-        name: the queue of the batch system.
-        lrms: the batch system, such as ``slurm``.
-        site: the site that the queue belongs to.
-        vos: the virtual organisations that it admits; without it, and without rules, unknown.
-        rules: further rules of access, as GLUE has them, such as ``VOMS:/cms/Role=pilot``.
-        status: ``Production``, ``Draining``, ``Closed`` or ``Queueing``.
-        max_wall_time: the most wall time of a job.
-        max_cpu_time: the most CPU time of a job.
-        max_cpus: the most processors of a job on a node.
-        max_memory: the most memory of a job on a node.
-        max_jobs: how many jobs may be there.
-        max_running: how many jobs may run there.
-        total_cpus: its processors.
-        node_cpus: the processors of a node.
-        node_memory: the memory of a node.
-        node_gpus: the GPUs of a node.
-        os: the operating system of its nodes, such as ``AlmaLinux``.
-        os_release: the release of that, such as ``9.4``.
-        architecture: the platform of its nodes, such as ``x86_64``.
-        software: run-time environments on its nodes.
-    """
+    """A table ``[[queue]]`` (``schemas/queues.json``). Times are in minutes, memory in MB."""
 
     endpoint: str
     flavour: str = ""
@@ -82,16 +57,7 @@ class QueueEntry:
 
 @attrs.frozen(slots=True, kw_only=True)
 class DowntimeEntry:
-    """A table ``[[downtime]]``: of a host, ``host:port`` or the id of a queue; UTC without a zone.
-
-    Attributes:
-        ce: the host, ``host:port`` or queue that is down.
-        start: when it begins.
-        end: when it is over.
-        severity: ``OUTAGE``, or ``WARNING`` for one that closes nothing.
-        reason: why.
-        url: where more is said.
-    """
+    """A table ``[[downtime]]``: of a host, ``host:port`` or a queue's id; UTC without a zone."""
 
     ce: str
     start: datetime

@@ -102,8 +102,6 @@ def crr_records(document: object, report: Report) -> GlueRecords:
 
 @attrs.frozen(slots=True)
 class _Share:
-    """A queue with its own values and those of its resource."""
-
     name: str
     values: Mapping[str, Value]
     hosts: Mapping[str, Value]
@@ -260,7 +258,7 @@ _STATUS: Final[Mapping[str, str]] = {
 
 
 _CLOUDS: Final = frozenset({"kubernetes", "cloud", "cloudscheduler", "vac"})
-"""The flavours of what takes no job through a computing element."""
+"""Flavours that take no jobs through a computing element."""
 
 _OF_HOSTS: Final[tuple[str, ...]] = (
     "GlueHostArchitectureSMPSize",
