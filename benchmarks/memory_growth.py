@@ -114,7 +114,7 @@ def grow(load: Load, times: int) -> None:
     for point in range(POINTS + 1):
         gc.collect()
         sizes.append(resident() / 1e6)
-        held = sum(cache.bytes for cache in caches()) / 1e6
+        held = sum(cache.size for cache in caches()) / 1e6
         bar = "#" * round(sizes[-1] / 4)
         taken = time.monotonic() - begin
         print(f"{times * point // POINTS:>10,} {sizes[-1]:7.1f} {held:10.1f} {taken:8.0f}  {bar}")

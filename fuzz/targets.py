@@ -23,14 +23,14 @@ from matchmaker import broker, glue
 from matchmaker.classad import parser as parsing
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
-from matchmaker.classad.assignments import ad_in
-from matchmaker.classad.budget import Budget
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
+from matchmaker.classad.formats.assignments import ad_in
 from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import Value
 from matchmaker.classad.walks import weight
 from matchmaker.linting import FORMATS as LINTED

@@ -10,9 +10,9 @@ import pytest
 from matchmaker import ClassAd, batch, broker, lint, nodes, parse_ad, parse_expr, reduce, refusal
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad import evaluate as evaluation
-from matchmaker.classad.budget import Budget
 from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.functions import patterns
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import is_error
 from tests.limits import fields
 from tests.test_architecture import MODULES, PACKAGE, module_name

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from matchmaker.classad import ClassAd, Expr, parse_expr
-from matchmaker.classad.ad import HOST_NAMES, first_text
+from matchmaker.classad.ad import HOST_NAMES, an_ad, first_text
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.given import an_ad
 from matchmaker.classad.nodes import TRUE
 from matchmaker.matching.names import REQUIREMENTS
 from matchmaker.matching.selection import Selection, select

@@ -21,8 +21,8 @@ from matchmaker import ClassAd, batch, parse_ads, reduce
 from matchmaker.batch import NoFlagsError, NoHostError, Resources
 from matchmaker.batch.policy import carry, decoded
 from matchmaker.classad import nodes
+from matchmaker.classad.errors import printable
 from matchmaker.classad.nodes import TRUE, Expr
-from matchmaker.classad.quoting import printable
 from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, rebuild
 from tests.attack.flags import mapping
 from tests.attack.run import Attack, main

@@ -17,7 +17,7 @@ import pytest
 from matchmaker import ParseError, forget
 from matchmaker._limits import CLASSAD_LIMITS, LINT_LIMITS, POOL_LIMITS
 from matchmaker.classad import reference
-from matchmaker.classad.budget import Budget
+from matchmaker.classad.state import Budget
 from tests.attack.shapes import CALLS, SHAPES, Case, Met
 from tests.limits import fields
 

@@ -20,9 +20,9 @@ from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker._limits import PoolLimits
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.classad import reference
-from matchmaker.classad.budget import Budget
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
+from matchmaker.classad.state import Budget
 from matchmaker.matching.columns import evaluator, scalar, step_budget
 from tests.attack.run import Attack, main
 

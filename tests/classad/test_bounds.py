@@ -14,11 +14,10 @@ import regex
 
 from matchmaker import ParseError, _limits, parse_ad, parse_expr
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.budget import Budget
-from matchmaker.classad.cache import Cache
 from matchmaker.classad.functions import environments, patterns
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.nodes import Attr, Binary, Expr
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import is_error
 from matchmaker.classad.walks import weight
 from tests.classad.results import value
@@ -157,14 +156,14 @@ def test_a_pattern_within_itself_may_match() -> None:
 
 
 def test_patterns_are_kept_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: Cache[Any, Any] = Cache("test", 1 << 21, patterns._purge)
+    kept = patterns._Patterns("test", 1 << 15)
     monkeypatch.setattr(patterns, "_patterns", kept)
     assert value('regexp("a{1000}b", "x")') is False
     [one] = kept.values()
     for number in range(400):
         assert value(f'regexp("c{{1000}}{number}", "x")') is False
-        assert kept.bytes <= kept.most
-    assert kept["a{1000}b", ""] is None
+        assert kept.size <= kept.most
+    assert ("a{1000}b", "") not in kept
     assert one not in kept.values()
     noted = vars(regex._main)["_locale_sensitive"]
     assert len(noted) < 300, "the library keeps none of them either"

@@ -11,8 +11,8 @@ import pytest
 from matchmaker import ClassAd, parse_ad, parse_expr
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad import reference
-from matchmaker.classad.references import SPECIAL
 from matchmaker.classad.values import is_error
+from matchmaker.classad.walks import SPECIAL
 from tests.classad.results import ERROR, UNDEFINED, assert_gives, value
 
 JOB = "[ both = 1; mine = 10; asks = TARGET.theirs; inner = [both = 2; up = mine; my_ = MY.both] ]"

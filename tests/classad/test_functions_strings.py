@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.budget import Budget
 from matchmaker.classad.functions.patterns import regexp, translated
 from matchmaker.classad.functions.strings import join, strcat
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import is_error
 from tests.classad.results import ERROR, UNDEFINED, assert_gives
 from tests.limits import fields

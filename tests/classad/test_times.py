@@ -8,7 +8,7 @@ import pytest
 
 from matchmaker import parse_expr
 from matchmaker.classad.nodes import Literal
-from matchmaker.classad.times import format_time, parse_absolute, parse_relative
+from matchmaker.classad.values import format_time, parse_absolute, parse_relative
 
 pytestmark = pytest.mark.usefixtures("zone")
 

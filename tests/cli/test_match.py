@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd
-from matchmaker.classad import budget
+from matchmaker.classad import state
 from matchmaker.cli.commands import match as match_
 from matchmaker.matching.snapshot import Matches, Snapshot
 from tests.cli.conftest import Run
@@ -96,26 +96,26 @@ def test_a_job_past_its_budget_is_told(
     classad: Run, pool: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     monkeypatch.setattr(match_, "MANY", many)
-    monkeypatch.setattr(budget.Budget, "limit", 50)
+    monkeypatch.setattr(state.Budget, "limit", 50)
     hungry = " + ".join(["size(TARGET.Name)"] * 100)
     job = f"[ Requirements = {hungry} > 0 ]"
     done = classad("match", "-", pool, stdin=job)
     said = "not all could be evaluated: "
     assert done.status == 1
     assert done.err.startswith(f"classad: {said}")
-    assert done.err.endswith(f"{budget.too_many_steps()}\n")
+    assert done.err.endswith(f"{state.too_many_steps()}\n")
     data = json.loads(classad("match", "-", pool, "--json", stdin=job).out)
     assert data["matched"] == 0
-    assert budget.too_many_steps() in data["error"]
+    assert state.too_many_steps() in data["error"]
     done = classad("explain", "-", pool, stdin=job)
     assert f"0 of 60 match; {said}" in done.out
     data = json.loads(classad("explain", "-", pool, "--json", stdin=job).out)
-    assert budget.too_many_steps() in data["error"]
+    assert state.too_many_steps() in data["error"]
     assert data["clauses"][0]["error"] == 60
     assert said in classad("explain", "-", pool, "--html", "-", stdin=job).out
     data = json.loads(classad("assign", "-", "--pool", pool, "--json", stdin=job).out)
     assert data["placements"][0]["outcome"] == "error"
-    assert budget.too_many_steps() in data["placements"][0]["reason"]
+    assert state.too_many_steps() in data["placements"][0]["reason"]
 
 
 def test_a_large_pool_is_matched_once(

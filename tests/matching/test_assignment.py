@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from matchmaker import Assignment, ClassAd, Outcome, ParseError, Policy, Pool, parse_ad, parse_ads
-from matchmaker.classad import budget
+from matchmaker.classad import state
 from matchmaker.classad.values import MAX_INT
 from matchmaker.matching import orders
 
@@ -428,14 +428,14 @@ PAST_ITS_BUDGET = (
 def test_a_job_past_its_budget_is_an_error_with_its_reason_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget.Budget, "limit", 1000)
+    monkeypatch.setattr(state.Budget, "limit", 1000)
     jobs = f"""[ {PAST_ITS_BUDGET} Requirements = x29 > 0 ] [ ]
                [ {PAST_ITS_BUDGET} RequestMemory = x29 ]
                [ {PAST_ITS_BUDGET.replace("TARGET.Cpus", "1")} JobPrio = x29 ]
                [ {PAST_ITS_BUDGET.replace("TARGET.Cpus", "1")} Owner = x29 ]
                [ {PAST_ITS_BUDGET} Rank = x29 ]"""
     found = assign(DIVISIBLE, jobs)
-    steps = f"error: {budget.too_many_steps()}"
+    steps = f"error: {state.too_many_steps()}"
     assert slots_of(found) == [None, "p", None, None, None, "p"]
     assert {p.outcome for p in found.idle} == {Outcome.ERROR}
     first, second, third, fourth = reasons(found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, Shards, match, parse_ad, parse_ads, parse_expr
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
-from matchmaker.classad import budget
+from matchmaker.classad import state
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
@@ -330,7 +330,7 @@ def test_slots_that_say_in_a_string_what_they_require() -> None:
 
 
 def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget.Budget, "limit", 50)
+    monkeypatch.setattr(state.Budget, "limit", 50)
     pool = Pool(ClassAd({"Name": str(n), "Cpus": n}) for n in range(40))
     hungry = " + ".join(["size(TARGET.Name)"] * 100)
     for clauses in (f"{hungry} > 0", f"TARGET.Cpus >= 0 && {hungry} > 0"):
@@ -338,7 +338,7 @@ def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         found = pool.explain(job)
         assert found.matched == 0
         assert found.error is not None
-        assert budget.too_many_steps() in found.error
+        assert state.too_many_steps() in found.error
         said = f"0 of 40 match; not all could be evaluated: {found.error}"
         assert said in str(found).splitlines()
         assert escape(said) in found.html()

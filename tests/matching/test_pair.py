@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from matchmaker import ClassAd, clauses, is_error, match, parse_ad, refusal
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.matching.pair import value_text
 

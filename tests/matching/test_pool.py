@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
-from matchmaker.classad import budget
+from matchmaker.classad import state
 from matchmaker.matching.columns.masks import MOST_NAMED
 from matchmaker.matching.pool import PoolChanges
 
@@ -152,7 +152,7 @@ def test_explain_agrees_with_match(pool: Pool) -> None:
 def test_a_job_past_its_budget_says_so_and_the_others_go_on(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget.Budget, "limit", 50)
+    monkeypatch.setattr(state.Budget, "limit", 50)
     hungry = " + ".join(["size(TARGET.Name)"] * 100)
     many = [ClassAd({"Name": str(number), "Cpus": number}) for number in range(40)]
     large = Pool(many)
@@ -164,7 +164,7 @@ def test_a_job_past_its_budget_says_so_and_the_others_go_on(
     first, greedy, last = large.match_many(jobs)
     assert (len(first), len(greedy), len(last)) == (9, 0, 19)
     assert first.error is None
-    assert greedy.error == f"the job's requirements: {budget.too_many_steps()}"
+    assert greedy.error == f"the job's requirements: {state.too_many_steps()}"
 
 
 def same_as_each_match(pool: Pool, job: ClassAd) -> None:
@@ -307,15 +307,15 @@ def test_a_replaced_pool_is_equal_to_a_new_one(
     pool = Pool()
     jobs = [JOB, parse_ad("[ Owner = 1; Rank = other.Cpus; Requirements = other.Memory > 0 ]")]
     views = []
-    for state in states:
-        ads, before = ads_of(state), {name: pool[name] for name in pool.keys()}  # noqa: SIM118
+    for wanted in states:
+        ads, before = ads_of(wanted), {name: pool[name] for name in pool.keys()}  # noqa: SIM118
         if watched:
             views.append((pool.snapshot(), list(pool)))
         changes, new = pool.replace(ads), Pool(ads)
-        names = set(state)
+        names = set(wanted)
         assert set(changes.added) == names - before.keys()
         assert set(changes.vanished) == before.keys() - names
-        assert list(changes.changed) == [n for n in state if n in before and new[n] != before[n]]
+        assert list(changes.changed) == [n for n in wanted if n in before and new[n] != before[n]]
         assert bool(changes) == (before != {name: new[name] for name in names})
         assert {n: str(pool[n]) for n in pool.keys()} == {n: str(new[n]) for n in names}  # noqa: SIM118
         assert len(pool) == len(new)

@@ -10,7 +10,7 @@ import pytest
 from matchmaker import ClassAd, Pool, match, parse_ad
 from matchmaker._limits import CLASSAD_LIMITS, PoolLimits
 from matchmaker._limits import POOL_LIMITS as LIMITS
-from matchmaker.classad import budget, evaluate
+from matchmaker.classad import evaluate, state
 from matchmaker.classad import evaluate as evaluation
 from matchmaker.matching.columns import evaluator, scalar, step_budget
 from matchmaker.matching.columns.step_budget import OverworkError
@@ -45,8 +45,8 @@ def test_hostile_slots_do_not_stand_in_the_way_of_others_whatever_their_order() 
         assert set(found.keys) == {f"n{n}" for n in range(200)}
         assert min(found.ranks) == 1000.0
         assert found.error == (
-            f"the job's requirements: {budget.too_many_steps(step_budget.allowance(203))}; "
-            f"the job's rank: {budget.too_many_steps(step_budget.allowance(203))}"
+            f"the job's requirements: {state.too_many_steps(step_budget.allowance(203))}; "
+            f"the job's rank: {state.too_many_steps(step_budget.allowance(203))}"
         )
 
 
@@ -83,7 +83,7 @@ def test_one_stranger_is_not_asked_about_all_the_others() -> None:
     pool = Pool(ads)
     found = pool.match(parse_ad("[ Requirements = true ]"))
     assert len(found) == 299
-    reason = budget.too_many_steps(step_budget.allowance(300))
+    reason = state.too_many_steps(step_budget.allowance(300))
     assert found.error == f"the slot's requirements: {reason}"
 
 
@@ -93,7 +93,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
     counted = evaluate.evaluate_counted
 
-    def watched(*given: Any) -> tuple[Any, budget.Budget]:
+    def watched(*given: Any) -> tuple[Any, state.Budget]:
         value, used = counted(*given)
         made.append(used.steps)
         return value, used
@@ -141,7 +141,7 @@ def test_greedy_slots_within_their_bounds_are_errors_alone(steps: list[int]) -> 
     found = pool.match(OWNER)
     assert list(found.keys) == expected
     each = step_budget.allowance(1120)
-    assert found.error == f"the slot's requirements: {budget.too_many_steps(each)}"
+    assert found.error == f"the slot's requirements: {state.too_many_steps(each)}"
     assert sum(steps) <= LIMITS.flat + 1120 * LIMITS.each
     assert list(pool.assign([OWNER] * 3).placements[0].slot or "") == list("n999")
     explained = pool.explain(OWNER)
@@ -167,7 +167,7 @@ def test_a_greedy_job_takes_what_the_pool_allows_it(
         found = pool.match(job)
         assert len(found) == 0
         each = step_budget.allowance(count)
-        assert found.error == f"the job's requirements: {budget.too_many_steps(each)}"
+        assert found.error == f"the job's requirements: {state.too_many_steps(each)}"
         assert sum(steps) <= 2 * most
         steps.clear()
         explained = pool.explain(job)

@@ -16,11 +16,10 @@ import attrs
 
 from matchmaker import ClassAd, Expr, ParseError, parse_ad, parse_expr
 from matchmaker.classad import reference as evaluation
-from matchmaker.classad.budget import OutOfBoundsError
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.evaluate import TOO_DEEP
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.state import State
+from matchmaker.classad.state import OutOfBoundsError, State
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 from tests.oracle.oracle import Answer, Case, Oracle
 

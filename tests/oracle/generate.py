@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from matchmaker import ParseError, parse_expr
 from matchmaker.classad.nodes import Attr
 from matchmaker.classad.operators import BINARY, UNARY
-from matchmaker.classad.quoting import quote
+from matchmaker.classad.printer import quote
 from tests.oracle.cases import functions
 from tests.oracle.oracle import Case
 from tests.oracle.shrink import PRESENT

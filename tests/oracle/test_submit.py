@@ -15,9 +15,9 @@ import pytest
 from matchmaker import ClassAd, Expr, batch, parse_expr, reduce
 from matchmaker.batch import Fit, NoHostError, Resources, Submission
 from matchmaker.batch.policy import carry, decoded
+from matchmaker.classad.errors import printable
 from matchmaker.classad.nodes import Attr, Binary, Call, ListExpr, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
-from matchmaker.classad.quoting import printable
 
 pytestmark = pytest.mark.oracle
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from matchmaker.classad.quoting import quote
-from matchmaker.classad.times import parse_absolute, parse_relative
+from matchmaker.classad.printer import quote
+from matchmaker.classad.values import parse_absolute, parse_relative
 from tests.oracle.oracle import Answer, Case, Oracle
 
 pytestmark = pytest.mark.oracle

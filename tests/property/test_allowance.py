@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from matchmaker import ClassAd, match, parse_ad
 from matchmaker._limits import POOL_LIMITS as LIMITS
-from matchmaker.classad import budget, reference
+from matchmaker.classad import reference, state
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns import evaluator, step_budget
@@ -83,7 +83,7 @@ def test_what_goes_wrong_by_columns_alone_is_no_error_of_a_row(flat: int) -> Non
 @contextmanager
 def few_steps(limit: int, flat: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(budget.Budget, "limit", limit)
+        patched.setattr(state.Budget, "limit", limit)
         patched.setitem(fields(LIMITS), "flat", flat)
         patched.setitem(fields(LIMITS), "each", 0)
         yield

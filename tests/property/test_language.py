@@ -18,7 +18,6 @@ from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.operators import BINARY, UNARY, choose, logical_and, logical_not, logical_or
-from matchmaker.classad.times import format_time, parse_absolute, parse_relative
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
@@ -26,7 +25,10 @@ from matchmaker.classad.values import (
     ErrorType,
     UndefinedType,
     Value,
+    format_time,
     is_error,
+    parse_absolute,
+    parse_relative,
 )
 from matchmaker.classad.walks import children, conjunction, conjuncts, fold, postorder, rebuild
 from tests.canonical import fields_of

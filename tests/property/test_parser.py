@@ -20,12 +20,11 @@ from hypothesis.extra.lark import from_lark
 from fuzz.targets import BRACKETED
 from matchmaker import ClassAd, Expr, ParseError, parse_ad
 from matchmaker.classad import parser
-from matchmaker.classad.assignments import ad_in
+from matchmaker.classad.formats.assignments import ad_in
 from matchmaker.classad.formats.old import _read_lines, read
 from matchmaker.classad.grammar import lark
-from matchmaker.classad.lexer import tokens_of
 from matchmaker.classad.nodes import AdExpr
-from matchmaker.classad.parser import parse_expr, parsed
+from matchmaker.classad.parser import parse_expr, parsed, tokens_of
 from tests import strategies
 
 CASES = int(os.environ.get("PARSER_CASES", "200"))

@@ -10,8 +10,7 @@ import pytest
 from matchmaker import ClassAd, Reduction, ReductionError, Verdict, parse_ad, parse_expr, reduce
 from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Binary, Expr, Unary
-from matchmaker.classad.references import Names, names_of
-from matchmaker.classad.walks import conjuncts
+from matchmaker.classad.walks import Names, conjuncts, names_of
 from matchmaker.reduction import bind, bounds
 from matchmaker.reduction.reduce import contradict
 from tests.limits import fields

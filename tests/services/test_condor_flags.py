@@ -16,7 +16,7 @@ from matchmaker.broker import grid_lines
 from matchmaker.broker.submit_file import read_submit_file
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.printer import unparse_value
 from tests.batch.test_site_scripts import CE_ROUTE
 from tests.services import test_gridengine_flags, test_slurm_flags
 from tests.services.condor import Machine, Pool, RefusedError

@@ -31,7 +31,7 @@ from matchmaker.batch.site_code import PLAIN_TEXT, Constraint, constraint, has_v
 from matchmaker.classad import ClassAd
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.printer import unparse
 from matchmaker.classad.walks import conjunction, conjuncts, postorder
 from matchmaker.reduction import Reduction
 from matchmaker.reduction.domains import NUMBERS, Domain, first_contrary, hull, meet_all

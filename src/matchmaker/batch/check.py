@@ -21,10 +21,10 @@ from matchmaker.batch.mapping import Mapping, load_mapping
 from matchmaker.batch.rules import Rule, alike
 from matchmaker.batch.templates import assigned, filled
 from matchmaker.classad import ClassAd
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.printer import unparse_value
 from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.reduction.domains import MISSING
 

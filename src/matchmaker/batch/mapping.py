@@ -46,8 +46,8 @@ from matchmaker.batch.templates import (
     slots,
     template,
 )
+from matchmaker.classad.errors import closest
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import closest
 
 _LINE: Final = re.compile(r"[\x20-\x7e]+")
 _ASSIGNMENT: Final = re.compile(r"\+?[A-Za-z_]\w*( =)? .+", re.ASCII)

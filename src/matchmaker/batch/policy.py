@@ -25,9 +25,15 @@ from matchmaker.batch.programs import NoProgramError, ProgramError, run
 from matchmaker.batch.templates import filled
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Literal, Subscript, scope_of
-from matchmaker.classad.references import SCOPES, names_of
-from matchmaker.classad.unparse import unparse
-from matchmaker.classad.walks import conjunction, conjuncts, disjunction, postorder
+from matchmaker.classad.printer import unparse
+from matchmaker.classad.walks import (
+    SCOPES,
+    conjunction,
+    conjuncts,
+    disjunction,
+    names_of,
+    postorder,
+)
 from matchmaker.reduction import bounds, reduce
 from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 

@@ -28,10 +28,9 @@ from matchmaker.batch.templates import (
     template,
 )
 from matchmaker.classad import Expr, ParseError, parse_expr
-from matchmaker.classad.functions import unknown
+from matchmaker.classad.errors import closest, shorten
+from matchmaker.classad.functions import FUNCTIONS, unknown
 from matchmaker.classad.nodes import Call
-from matchmaker.classad.quoting import closest, shorten
-from matchmaker.classad.registry import FUNCTIONS
 from matchmaker.classad.values import MAX_INT, is_integer, is_number
 from matchmaker.classad.walks import postorder
 

@@ -18,8 +18,8 @@ import attrs
 
 from matchmaker.broker.sources import NAMES, each_named, own_name
 from matchmaker.classad import ClassAd, Expr, parse_expr
+from matchmaker.classad.ad import an_ad, some_ads
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import is_error, is_number
 from matchmaker.classad.walks import conjuncts

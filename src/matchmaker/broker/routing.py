@@ -31,11 +31,10 @@ from matchmaker.batch import (
 from matchmaker.broker.choosing import DEFAULT, NOT_TAKEN, TAKES_JOBS, Rules, choose
 from matchmaker.broker.sources import NAMES, Queue, each_named
 from matchmaker.classad import ClassAd, parse_expr
-from matchmaker.classad.ad import first_text
+from matchmaker.classad.ad import first_text, some_ads
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.given import some_ads
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.printer import unparse_value
 from matchmaker.classad.values import is_number
 from matchmaker.glue import scope
 from matchmaker.glue.records import split_id, texts

@@ -10,9 +10,8 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.classad.ad import first_text
+from matchmaker.classad.ad import first_text, some_ads
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.given import some_ads
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted

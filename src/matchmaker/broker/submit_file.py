@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from matchmaker.classad import ClassAd, ParseError, Value, parse_ads
-from matchmaker.classad.quoting import printable, shorten
+from matchmaker.classad.errors import printable, shorten
 
 QUEUE: Final = re.compile(r"(?im)^[ \t]*queue(?:[ \t]+(?P<rest>[^\s=][^\n]*))?[ \t]*$")
 """The line with which a description ends."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from sys import intern
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeGuard, TypeVar, overload
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.bindings import is_ad, ours
-from matchmaker.classad.cache import TextCache
-from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References
+from matchmaker.classad.cache import BoundedCache
+from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References, no_ad
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.unparse import unparse_ad
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.printer import unparse_ad, unparse_name
 from matchmaker.classad.values import (
     MAX_INT,
     MIN_INT,
@@ -28,6 +27,30 @@ from matchmaker.classad.values import (
     is_error,
 )
 
+_MODULES: Final = ("classad", "htcondor")
+_VALUES: Final = {"Undefined": UNDEFINED, "Error": ErrorType()}
+
+
+def is_ad(given: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether something is an ad of the bindings."""
+    return _is(given, "ClassAd")
+
+
+def ours(value: Any) -> Any:
+    """A value of the bindings that Python has none for, as ours; anything else as it is.
+
+    An expression is read from what it prints: ParseError, if it is none here.
+    """
+    if _is(value, "ExprTree"):
+        return parse_expr(str(value))
+    return _VALUES.get(value.name, value) if _is(value, "Value") else value
+
+
+def _is(given: object, name: str) -> bool:
+    kind = type(given)
+    return kind.__name__ == name and kind.__module__.startswith(_MODULES)
+
+
 _V = TypeVar("_V")
 _D = TypeVar("_D")
 _NONE: Final[Any] = object()
@@ -37,7 +60,7 @@ FIRST: Final[dict[str, str]] = {}
 """How each folded name was spelled first. Nothing is ever dropped from it, since ads rest on it."""
 
 
-class _Spellings(TextCache[str | tuple[str, str]]):
+class _Spellings(BoundedCache[str, str | tuple[str, str]]):
     """By name: the folded name, with the name where that is spelled otherwise than first."""
 
     __slots__ = ()
@@ -49,10 +72,10 @@ class _Spellings(TextCache[str | tuple[str, str]]):
         first = FIRST.get(folded)
         if first is None and len(FIRST) < LIMITS.spellings and len(name) <= LIMITS.spelling:
             first = FIRST.setdefault(folded, name)
-        return self.put(name, folded if first == name else (folded, name))
+        return self.put(name, folded if first == name else (folded, name), len(name))
 
 
-spelling_of: Final = _Spellings("names of attributes", 1 << 22).__getitem__
+spelling_of: Final = _Spellings("names of attributes", 1 << 19).__getitem__
 """The folded name of a name. With the name, where it is spelled otherwise than it was first: an ad
 notes only such spellings. Raises TypeError for a name that is no string."""
 
@@ -481,3 +504,52 @@ def _python(held: Any) -> Any:
     if isinstance(held, AdExpr):
         return dict(zip(held.names, map(_python, held.expressions), strict=True))
     return held
+
+
+def an_ad(given: object) -> ClassAd:
+    """What was given as an ad: ours, or one of HTCondor's Python bindings.
+
+    Raises TypeError for anything else, such as an ad's text.
+
+    >>> an_ad("[ a = 1 ]")
+    Traceback (most recent call last):
+    ...
+    TypeError: an ad was expected, not str; parse_ad() makes one of a text
+    """
+    if isinstance(given, ClassAd):
+        return given
+    if is_ad(given):
+        return ClassAd(given)
+    raise no_ad(given)
+
+
+def some_ads(given: object) -> Iterator[ClassAd]:
+    """The ads that were given. Raises TypeError at once where they are not several things.
+
+    >>> some_ads("[ a = 1 ]")
+    Traceback (most recent call last):
+    ...
+    TypeError: several ads were expected, not str; parse_ads() makes them of a text
+    """
+    if is_ad(given) or isinstance(given, (str, bytes, ClassAd)) or not isinstance(given, Iterable):
+        text = isinstance(given, (str, bytes))
+        advice = "; parse_ads() makes them of a text" if text else ", such as a list of them"
+        raise TypeError(f"several ads were expected, not {type(given).__name__}{advice}")
+    return map(an_ad, given)
+
+
+def an_expression(given: Expr | str) -> Expr:
+    """The expression that was given, perhaps as text. Raises ParseError, and TypeError for others.
+
+    >>> an_expression(3)
+    Traceback (most recent call last):
+    ...
+    TypeError: an expression was expected, as an Expr or as text, not int
+    """
+    if isinstance(given, str):
+        return parse_expr(given)
+    if isinstance(given, Expr):
+        return given
+    raise TypeError(
+        f"an expression was expected, as an Expr or as text, not {type(given).__name__}"
+    )

@@ -21,11 +21,11 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import nodes
-from matchmaker.classad.budget import CALL, FOUR, LONG, bulk, cost
-from matchmaker.classad.cache import Cache
+from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth
+from matchmaker.classad.state import CALL, FOUR, LONG, bulk, cost
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.classad.walks import postorder, spine, weight
 
@@ -230,10 +230,9 @@ def compile_expression(
 
 _PLAIN: Final = (nodes.Literal, nodes.Attr, nodes.Binary, nodes.Unary, nodes.Ternary)
 
-BYTES: Final = 5
-"""Bytes of compiled code and its source, for each character of the source."""
-
-_SHAPES: Final[Cache[str, Callable[..., Callable[..., Value]]]] = Cache("compiled shapes", 4 << 20)
+_SHAPES: Final[BoundedCache[str, Callable[..., Callable[..., Value]]]] = BoundedCache(
+    "compiled shapes", 1 << 20
+)
 
 
 class _Coder:
@@ -270,7 +269,7 @@ class _Coder:
         body = [f" {line}" for line in (*head, *self._lines, f" return {result}")]
         source = "\n".join([f"def made({', '.join(self._names)}):", *body, " return run"])
         # Expressions of one shape differ in these arguments alone.
-        made = _SHAPES[source] or _SHAPES.put(source, self._made(source), BYTES * len(source))
+        made = _SHAPES.get(source) or _SHAPES.put(source, self._made(source), len(source))
         return made(*self._names.values())
 
     def _made(self, source: str) -> Any:

@@ -1,8 +1,51 @@
-"""The one exception of the language: text that is not a ClassAd. Evaluation never raises."""
+"""The one exception of the language, and how messages show text and similar names.
+
+Only reading raises: evaluation gives ERROR.
+"""
 
 from __future__ import annotations
 
-from matchmaker.classad.quoting import printable, shorten
+from collections.abc import Mapping
+from typing import Final
+
+LONGEST: Final = 64
+"""Of longer names the likeness is not sought: it takes its time."""
+
+
+def printable(text: str) -> str:
+    r"""Text with every character that shows nothing as ``?``, so that no ad steers who reads it.
+
+    >>> printable("a\x1b[31m\u202eb\n")
+    'a?[31m?b?'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def shorten(text: str, width: int = 160) -> str:
+    """Text cut to a width for a message, with an ellipsis where something was cut.
+
+    >>> shorten("abcdefgh", 6)
+    'abc...'
+    """
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def closest(name: str, candidates: Mapping[str, str], likeness: float = 0.8) -> str:
+    """The spelling whose key, in small letters, is most like a name, or empty.
+
+    `likeness` is the least that counts, from 0 to 1, which is the same name.
+
+    >>> closest("Memroy", {"memory": "Memory", "cpus": "Cpus"}), closest("x", {"memory": "Memory"})
+    ('Memory', '')
+    """
+    from difflib import get_close_matches
+
+    short = [folded for folded in candidates if len(folded) <= LONGEST]
+    found = get_close_matches(name.lower()[:LONGEST], short, n=1, cutoff=likeness)
+    return candidates[found[0]] if found else ""
+
 
 _WINDOW = 72
 

@@ -18,10 +18,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import room
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import Budget, OutOfBoundsError, exhausted, too_many_steps
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.reference import REFERENCE, admit, run
-from matchmaker.classad.state import State
+from matchmaker.classad.state import Budget, OutOfBoundsError, State, exhausted, too_many_steps
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 
 TOO_DEEP: Final = "evaluation nested too deep for Python's stack"

@@ -16,10 +16,9 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from matchmaker._data import data_text
 from matchmaker.classad import nodes
-from matchmaker.classad.errors import ParseError
-from matchmaker.classad.forms import NAMED, ad_expression, call
-from matchmaker.classad.nodes import FALSE, TRUE, Attr, Expr, Literal
-from matchmaker.classad.quoting import shorten, unescape
+from matchmaker.classad.errors import ParseError, shorten
+from matchmaker.classad.nodes import FALSE, NAMED, TRUE, Attr, Expr, Literal, ad_expression, call
+from matchmaker.classad.printer import unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 _OPERANDS: Final = frozenset(

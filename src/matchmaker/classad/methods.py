@@ -11,12 +11,7 @@ from typing import Any, Final
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
-from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
-from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS
-from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import quote as between
-from matchmaker.classad.references import names_of, references
-from matchmaker.classad.registry import (
+from matchmaker.classad.functions import (
     BOOLEAN,
     INSIDE,
     UNFOLDABLE,
@@ -25,9 +20,13 @@ from matchmaker.classad.registry import (
     result_of,
     traits_of,
 )
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, Literal
+from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.printer import quote as between
+from matchmaker.classad.printer import unparse
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.classad.walks import children, fold, rebuild
+from matchmaker.classad.walks import children, fold, names_of, rebuild, references
 
 _UNDECIDED: Final = UNFOLDABLE | {Trait.CHANCE}
 

@@ -15,12 +15,12 @@ from typing import Any, Final, TypeVar
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import with_room
-from matchmaker.classad.cache import NODE, TextCache
+from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.forms import NAMED, PRECEDENCE, ad_expression, call
-from matchmaker.classad.lexer import NAME, SEPARATORS, SPACES, STRING, begins_ad, tokens_of
 from matchmaker.classad.nodes import (
     FALSE,
+    NAMED,
+    PRECEDENCE,
     TRUE,
     AdExpr,
     Attr,
@@ -30,16 +30,137 @@ from matchmaker.classad.nodes import (
     Subscript,
     Ternary,
     Unary,
+    ad_expression,
     binary,
+    call,
     constant,
 )
-from matchmaker.classad.quoting import RESERVED, unescape
+from matchmaker.classad.printer import RESERVED, unescape
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
+
+SPACES: Final = " \t\r\n\f\v"
+SEPARATORS: Final = SPACES + ";"
+_SPACE: Final = rf"[{SPACES}]*+"
+_LONG_COMMENT: Final = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
+_GAP: Final = rf"{_SPACE}(?:(?://[^\n]*+|{_LONG_COMMENT}){_SPACE})*+"
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+(?!\w)"
+_STRING: Final = r'"[^"\\\0]*+(?:\\[^\0][^"\\\0]*+)*+"'
+_QUOTED: Final = r"'(?:[^'\\\0]++|\\[^\0])++'"
+_REAL: Final = r"[0-9]*+\.[0-9]++(?:[eE][+-]?[0-9]++)?|[0-9]++[eE][+-]?[0-9]++"
+_NUMBER: Final = rf"-?(?:{_REAL}|0|[1-9][0-9]*+)(?![\w.])"
+_SYMBOL: Final = (
+    r"[(){}\[\],;:~^*%+]|/(?![/*])|\|\|?|&&?|=(?:[?!]?=)?|!=?|<[<=]?|>(?:>>?|=)?|\?(?:\s*+:)?"
+)
+# Clauses in parentheses come again in other expressions, and lists and ads are mostly of constants:
+# so the innermost brackets, with all that is in them, are one token.
+_FLAT: Final = rf"""[^()\[\]{{}}"'/\0]*+(?:{_STRING}[^()\[\]{{}}"'/\0]*+)*+"""
+_GROUP: Final = rf"\({_FLAT}\)|\{{{_FLAT}\}}|\[{_FLAT}\]"
+
+# What comes most often comes first. What no token begins with takes all the rest, so that the time
+# stays linear.
+_TOKEN: Final = re.compile(
+    rf"({_NAME}(?:\.{_NAME})?+|{_GROUP}|{_SYMBOL}|{_STRING}(?:{_GAP}{_STRING})*+|{_NUMBER}|[-.]|{_QUOTED}){_GAP}|.++",
+    re.DOTALL,
+)
+STRING: Final = re.compile(rf"(?://[^\n]*+|{_LONG_COMMENT})|({_STRING})")
+"""Takes the strings of a token, as its group, and the comments between them."""
+
+REAL: Final = re.compile(rf"-?(?:{_REAL})").fullmatch
+"""Takes a number that is a real."""
+
+_INTEGER: Final = "-?(?:0|[1-9][0-9]{0,17})"
+INTEGERS: Final = re.compile(rf"{_INTEGER}(?:\0{_INTEGER})*+").fullmatch
+"""Takes integers that fit 64 bits, with NULs between them."""
+
+REALS: Final = re.compile(rf"-?(?:{_REAL})(?:\0-?(?:{_REAL}))*+").fullmatch
+"""Takes reals, with NULs between them."""
+
+ONE_STRING: Final = re.compile(_STRING).fullmatch
+"""Takes a string alone."""
+
+_LEADING: Final = re.compile(_GAP)
+
+
+def tokens_of(text: str) -> list[str]:
+    """The tokens of a text, then an empty one, as also in place of what is no token.
+
+    One token are: a minus sign and digits after it, also where the sign subtracts; two names with a
+    dot between them; strings side by side; brackets that hold no others, and no comments or quoted
+    names, which could hide a bracket.
+
+    >>> tokens_of("a.b -5 ? : (c + 1) // end")
+    ['a.b', '-5', '? :', '(c + 1)', '']
+    >>> tokens_of("a @ b")
+    ['a', '', '']
+    """
+    begin = _LEADING.match(text)
+    tokens: list[str] = _TOKEN.findall(text, begin.end() if begin else 0)
+    tokens.append("")
+    return tokens
+
+
+# --- ads in brackets ------------------------------------------------------------------------------
+
+# In an ad a comment ends before its last bracket.
+_COMMENT: Final = rf"//[^\n]*+\n|{_LONG_COMMENT}"
+_BETWEEN: Final = rf"{_SPACE}(?:(?:{_COMMENT}){_SPACE})*+"
+_ATOMS: Final = rf"{_STRING}|{_QUOTED}|{_COMMENT}|/(?![/*])"
+# What stands between the brackets of an ad, as far as it nests three deep.
+_INSIDE = "(?!)"
+for _ in range(3):
+    _INSIDE = rf"""[^"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^"'/\[\]]*+)*+"""
+
+_OPENING: Final = re.compile(rf"{_BETWEEN}\[{_BETWEEN}((?:;{_BETWEEN})*+)")
+# What is no assignment takes all the rest.
+_PIECES: Final = re.compile(
+    rf"""([^;"'/\[\]]*+(?:(?:{_ATOMS}|\[{_INSIDE}\])[^;"'/\[\]]*+)*+);|.++""", re.DOTALL
+)
+
+
+def begins_ad(text: str) -> bool:
+    """Whether the first token of a text is an ad's bracket."""
+    return _OPENING.match(text) is not None
+
+
+def inside_of(text: str) -> str | None:
+    """The assignments between the brackets of an ad; None if only the grammar can say.
+
+    >>> inside_of(" [ a = 1; ]"), inside_of("[ ; ]"), inside_of("a = 1")
+    ('a = 1', None, None)
+    """
+    text = text.rstrip(SPACES)
+    opening = _OPENING.match(text)
+    if opening is None or text[-1] != "]":
+        return None
+    start, end = opening.end(), len(text) - 1
+    return (
+        None if start > end or (start == end and opening[1]) else text[start:end].rstrip(SEPARATORS)
+    )
+
+
+def assignments_in(inside: str) -> list[str]:
+    """Cut what stands between the brackets of an ad at its semicolons.
+
+    Some of the texts may be empty, or no assignments.
+
+    >>> assignments_in('a = "x;y"; b = [c = 1; d = 2]')
+    ['a = "x;y"', ' b = [c = 1; d = 2]']
+    """
+    return _PIECES.findall(inside + ";") if inside else []
+
+
+NAME: Final = re.compile(
+    r"(?:[A-DGHJ-SV-Z_a-dghj-sv-z]|[EFITUefitu](?!(?i:rror|alse|snt|s|rue|ndefined)\b))"
+    r"[A-Za-z0-9_]*+"
+).fullmatch
+"""Takes a name that needs no quotes."""
+
 
 _R = TypeVar("_R")
 
-# Larger tables make long streams slower: with 32 MB, 20,000 slots took 1.4 times as long.
-_known: Final[TextCache[Expr]] = TextCache("expressions by text", 1 << 21)
+# Larger tables make long streams slower: sixteen times as many took 1.4 times as long for 20,000
+# slots. A character may be a node, which takes up to 800 bytes with its compiled code.
+_known: Final[BoundedCache[str, Expr]] = BoundedCache("expressions by text", 1 << 15)
 """The expressions of texts that were met: whole ones, clauses in parentheses, names, constants."""
 
 
@@ -168,25 +289,22 @@ def _whole(text: str, key: str = "") -> Expr:
     What nests only a little deeper than is allowed may also be given: its depth shows that. It is
     kept by the text, or by `key`, which is the text in parentheses.
     """
-    node, size = _within(text, _until)
-    return _kept(key or text, node, size)
+    node = _within(text, _until)
+    return _kept(key or text, node)
 
 
-def _kept(text: str, node: Expr, size: int) -> Expr:
-    # Clauses are kept by themselves, and all is dropped at once: each node counts at least once.
-    return _known.put(text, node, size) if node.depth <= LIMITS.nesting else node
+def _kept(text: str, node: Expr) -> Expr:
+    return _known.put(text, node, len(text)) if node.depth <= LIMITS.nesting else node
 
 
-def _within(text: str, read: Callable[[str, _Tokens], _R]) -> tuple[_R, int]:
-    """What a function reads of the tokens of a whole text, and how many bytes that may take."""
-    symbols = tokens_of(text)
-    tokens = iter(symbols)
+def _within(text: str, read: Callable[[str, _Tokens], _R]) -> _R:
+    """Read all tokens of a text by a function."""
+    tokens = iter(tokens_of(text))
     found = read("", tokens)
     # An empty token stands at the end, and in place of what is none.
     if next(tokens, None) is not None:
         raise MissError
-    # Constants of lists and ads stand within a token.
-    return found, NODE * (len(symbols) + text.count(",") + text.count(";"))
+    return found
 
 
 def _until(end: str, tokens: _Tokens) -> Expr:
@@ -281,8 +399,7 @@ def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
         whole = name + symbol
         node = _known.get(whole)
         if node is None:
-            arguments, size = _within(symbol[1:-1], _items)
-            node = _kept(whole, call(name, arguments), size)
+            node = _kept(whole, call(name, _within(symbol[1:-1], _items)))
         return node
     for name in _names(next(tokens)):
         base = Attr(base, name, False)
@@ -300,7 +417,7 @@ def _word(symbol: str, tokens: _Tokens) -> Expr:
     node = Attr(None, _name(first), False) if constant is None else constant
     if second:
         node = Attr(node, _name(second), False)
-    return _known.put(symbol, node, 2 * NODE)
+    return _known.put(symbol, node, len(symbol))
 
 
 def _absolute(symbol: str, tokens: _Tokens) -> Expr:
@@ -347,7 +464,7 @@ def _list(symbol: str, tokens: _Tokens) -> Expr:
         items = tuple(map(_part, inside.split(","))) if inside.strip(SPACES) else ()
     except MissError:
         # A comma in a string, perhaps.
-        items, _ = _within(inside, _items)
+        items = _within(inside, _items)
     return ListExpr(items)
 
 
@@ -372,7 +489,7 @@ def _ad(symbol: str, tokens: _Tokens) -> Expr:
     try:
         return ad_expression([(_plain_name(head), _part(rest)) for head, _, rest in parts])
     except MissError:
-        return _within(inside, _assignments)[0]
+        return _within(inside, _assignments)
 
 
 def _plain_name(text: str) -> str:

@@ -17,12 +17,22 @@ from typing import Any, Final
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import LONG, OutOfBoundsError, bulk, cost
 from matchmaker.classad.compile import Surroundings, compile_expression
-from matchmaker.classad.functions import FUNCTIONS, STEPS, unknown
+from matchmaker.classad.functions import (  # noqa: F401 - each module enters its functions
+    FUNCTIONS,
+    STEPS,
+    control,
+    conversions,
+    environments,
+    lists,
+    patterns,
+    strings,
+    times,
+    unknown,
+)
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, CONNECTIVES, UNARY, ascii_fold, subscript, truth
-from matchmaker.classad.state import Scope, State, Table
+from matchmaker.classad.state import LONG, OutOfBoundsError, Scope, State, Table, bulk, cost
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,

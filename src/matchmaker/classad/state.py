@@ -1,16 +1,103 @@
-"""What an evaluation carries along: the two ads, what is being evaluated, what is used up."""
+"""What one evaluation may use up: steps, seconds in patterns, characters. Ads come from strangers.
+
+A step is about the work of one node of an expression. An attribute costs the nodes of what it
+holds, a call eight steps, and text a step for every four characters that go into a function or come
+out; what a function does beyond that it counts itself. So the bound holds for time and memory
+together, and does not depend on the machine. The time in regular expressions, which no count of
+characters foretells, is measured.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import attrs
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import Budget
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.values import Value
+from matchmaker.classad.values import ErrorType, Value
+
+FOUR: Final = 2
+"""The shift that divides a length by the characters of a step."""
+
+LONG: Final = 1024
+"""From this length on, text costs steps in operators too."""
+
+CALL: Final = 8
+"""The steps of a call: about what most functions take beside the operators of an expression."""
+
+
+class OutOfBoundsError(Exception):
+    """Ends an evaluation that went past a bound. Evaluation gives ERROR with its text."""
+
+
+TOO_MANY_SECONDS: Final = f"patterns took the evaluation more than {LIMITS.seconds} seconds"
+_EXHAUSTED: Final = re.compile(r"(?:evaluation took more than \d+ steps|" + TOO_MANY_SECONDS + ")$")
+
+
+def too_many_steps(limit: int | None = None) -> str:
+    """The reason of an evaluation that is ERROR because it takes more than `limit` steps."""
+    return f"evaluation took more than {limit if limit is not None else Budget.limit} steps"
+
+
+def exhausted(value: Value) -> TypeGuard[ErrorType]:
+    """Whether a value is the ERROR of an evaluation that used up its steps or its seconds.
+
+    >>> exhausted(ErrorType(too_many_steps(200))), exhausted(ErrorType("division by zero"))
+    (True, False)
+    """
+    return isinstance(value, ErrorType) and _EXHAUSTED.search(value.reason) is not None
+
+
+class Budget:
+    """What one evaluation may use up, and has used up so far.
+
+    A pool gives an evaluation less than ``match`` does, by setting ``limit`` and ``seconds``.
+    """
+
+    limit = LIMITS.steps
+    seconds = LIMITS.seconds
+    steps = 0
+    searched = 0.0
+    """Seconds spent in regular expressions."""
+
+    def spend(self, steps: int) -> None:
+        """Counts work. Raises OutOfBoundsError once it is too much."""
+        self.steps += steps
+        if self.steps > self.limit:
+            raise OutOfBoundsError(too_many_steps(self.limit))
+
+
+def bulk(value: Value) -> int:
+    """The steps that a string or a list costs where it is made; what is inside it counts once.
+
+    >>> bulk("x" * 40), bulk([1, 2, "x" * 40]), bulk(1.5)
+    (10, 13, 0)
+    """
+    if isinstance(value, str):
+        return len(value) >> FOUR
+    if isinstance(value, list):
+        return len(value) + sum(len(item) >> FOUR for item in value if isinstance(item, str))
+    return 0
+
+
+def cost(values: list[Value]) -> int:
+    """The steps that a call costs for its arguments' sake: their text once for each list element.
+
+    >>> cost(["x" * 40]), cost(["x" * 40, [1, 2, 3]]), cost([1, 2])
+    (18, 51, 8)
+    """
+    text, items = 1, 0
+    for value in values:
+        if isinstance(value, str):
+            text += len(value) >> FOUR
+        elif isinstance(value, list):
+            items += len(value)
+    return CALL - 1 + text * (1 + items)
+
 
 Table: TypeAlias = "Mapping[type, Callable[[Any, State, ClassAd | None], Value]]"
 

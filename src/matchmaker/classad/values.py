@@ -1,13 +1,13 @@
-"""The values an expression can have: Python's own, and two that Python lacks.
+"""The values of expressions: Python's own, UNDEFINED and ERROR; and times as text.
 
-Here live UNDEFINED, ERROR, the type alias ``Value`` and 64-bit wrapping. Operators on values are in
-``operators``; how an expression comes to its value is in ``evaluate``.
+Operators on values are in ``operators``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import MutableMapping
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 import attrs
@@ -144,3 +144,108 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     UndefinedType: "undefined",
     ErrorType: "error",
 }
+
+
+_SPACE: Final = " \t\n\r\v\f"
+_TWO: Final = r"\D*+(\d\d)"
+_ABSOLUTE: Final = re.compile(
+    rf"\D*+(\d{{4}}){_TWO}{_TWO}(?:{_TWO})?+(?:{_TWO})?+(?:{_TWO}(?:\.(\d{{1,6}}+)\d*+)?)?+\D*+",
+    re.ASCII,
+)
+_ZONE: Final = re.compile(r"([+-])(\d\d):?(\d\d)()\Z", re.ASCII)
+_LONG_ZONE: Final = re.compile(r"([+-])(\d\d):(\d\d):(\d\d)\Z", re.ASCII)
+
+# A relative time is read from its end, where one colon means minutes and the next one hours.
+_RELATIVE: Final = re.compile(
+    r"\s*+(?:s\s*+(\d*+(?:\.\d*+)?+)|(\d++(?:\.\d*+)?+))?+\s*+(?:[m:]\s*+(\d*+))?+\s*+"
+    r"(?:[h:]\s*+(\d*+))?+\s*+(?:[d+]\s*+(\d*+))?+\s*+(-)?+\s*+",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def parse_absolute(text: str) -> datetime | None:
+    """Reads ``2004-01-01T00:00:00+00:00``, or None.
+
+    Anything but digits may separate the fields. The parts of the time may be missing from the
+    right, and the offset; without an offset the time is local. Numbers too large carry over, as C's
+    mktime does.
+
+    >>> parse_absolute("2004/02/30 at 12h00 Z").isoformat()
+    '2004-03-01T12:00:00+00:00'
+    """
+    plain = text.rstrip(_SPACE)
+    if plain[-1:] in ("z", "Z"):
+        return _absolute(plain[:-1], timedelta())
+    # An offset with seconds could as well be a time, behind what is no whole one.
+    zone = _ZONE.search(text) or (not _ABSOLUTE.fullmatch(text) and _LONG_ZONE.search(text))
+    if not zone:
+        return _absolute(text, None)
+    hours, minutes, seconds = (int(digits or 0) for digits in zone.groups()[1:])
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return _absolute(text[: zone.start()], -offset if zone[1] == "-" else offset)
+
+
+def _absolute(text: str, offset: timedelta | None) -> datetime | None:
+    """The time of a text without its offset from UTC, by default the local one."""
+    match = _ABSOLUTE.fullmatch(text)
+    if match is None:
+        return None
+    *fields, fraction = match.groups("0")
+    year, month, day, hour, minute, second = map(int, fields)
+    years, month = divmod(month - 1, 12)
+    try:
+        time = datetime(year + years, month + 1, 1) + timedelta(  # noqa: DTZ001 - see below
+            day - 1, second, int(fraction.ljust(6, "0")), minutes=minute, hours=hour
+        )
+        if offset is not None:
+            return time.replace(tzinfo=timezone(offset))
+        # For the offset Python looks a day back, which the first of all days does not have.
+        later = timedelta(days=2 * (time.year == 1))
+        return (time + later).astimezone() - later
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def parse_relative(text: str) -> timedelta | None:
+    """Reads ``1+02:03:04.5``, ``03:04``, ``90`` or ``1d 2h 3m 4s``, each with or without a minus.
+
+    Any part may be missing, but there is a digit.
+
+    >>> parse_relative("-1+00:00:10") == -parse_relative("1d 10s")
+    True
+    >>> parse_relative("soon") is None
+    True
+    """
+    match = _RELATIVE.fullmatch(text[::-1])
+    if match is None or not any(map(str.isdecimal, text)):
+        return None
+    after_s, alone, minutes, hours, days, sign = ((group or "")[::-1] for group in match.groups())
+    whole, _, fraction = (after_s or alone).partition(".")
+    try:
+        # Signed here, because the longest spans have no negative.
+        return (-1 if sign else 1) * timedelta(
+            days=int(days or 0),
+            hours=int(hours or 0),
+            minutes=int(minutes or 0),
+            seconds=int(whole or 0),
+            microseconds=int(fraction[:6].ljust(6, "0")),
+        )
+    except (OverflowError, ValueError):
+        # Python reads no number of thousands of digits.
+        return None
+
+
+def format_time(value: datetime | timedelta) -> str:
+    """A time as it is written in an ad; it reads back equal, fractions of seconds included.
+
+    >>> format_time(timedelta(days=1, seconds=10.5)), format_time(-timedelta(minutes=1))
+    ('relTime("1+00:00:10.5")', 'relTime("-0+00:01:00")')
+    """
+    if isinstance(value, datetime):
+        return f'absTime("{value.isoformat()}")'
+    span = abs(value)
+    minutes, seconds = divmod(span.seconds, 60)
+    fraction = f".{span.microseconds:06}".rstrip("0") if span.microseconds else ""
+    sign = "-" if value < timedelta() else ""
+    clock = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{fraction}"
+    return f'relTime("{sign}{span.days}+{clock}")'

@@ -172,7 +172,7 @@ def _out_of_memory(error: BaseException | None) -> bool:
 
 
 def _fail(message: str, status: int) -> int:
-    from matchmaker.classad.quoting import printable
+    from matchmaker.classad.errors import printable
 
     if sys.stderr is not None:
         print(f"classad: {printable(' '.join(message.split()))}", file=sys.stderr)

@@ -134,7 +134,7 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in SUBCOMMANDS:
-            from matchmaker.classad.quoting import closest
+            from matchmaker.classad.errors import closest
 
             meant = closest(cmd_name, {name: name for name in SUBCOMMANDS}, 0.6)
             hint = f"did you mean {meant}? " if meant else ""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from matchmaker import ClassAd
-from matchmaker.classad.quoting import printable as printable  # noqa: PLC0414 - given on
+from matchmaker.classad.errors import printable as printable  # noqa: PLC0414 - given on
 from matchmaker.classad.values import UNDEFINED, is_error
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import click
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, parse_expr
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.printer import brief
 from matchmaker.cli import inputs
 from matchmaker.cli.options import together
 from matchmaker.cli.output import count, warn

@@ -20,7 +20,7 @@ import matchmaker as mm
 from matchmaker import ClassAd, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES
-from matchmaker.classad.quoting import RESERVED
+from matchmaker.classad.printer import RESERVED
 from matchmaker.cli import inputs
 from matchmaker.cli.output import count, print_trace, printable
 from matchmaker.matching.pair import value_text

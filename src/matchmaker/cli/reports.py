@@ -15,8 +15,8 @@ from rich.console import RenderableType
 
 from matchmaker.batch import Fit, Submission
 from matchmaker.broker.choosing import UNKNOWN_RANK
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.errors import shorten
+from matchmaker.classad.printer import brief
 from matchmaker.classad.walks import conjuncts
 from matchmaker.cli.output import (
     console,

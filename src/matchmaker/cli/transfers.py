@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.cli.options import gathered
 from matchmaker.cli.output import table, waiting, warn
 

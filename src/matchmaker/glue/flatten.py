@@ -19,8 +19,8 @@ import attrs
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
 from matchmaker.classad.ad import first_text, literal
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.nodes import ListExpr
-from matchmaker.classad.quoting import shorten
 from matchmaker.glue.access import (
     ALSO,
     IGNORED,

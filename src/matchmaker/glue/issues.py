@@ -14,7 +14,7 @@ import attrs
 from matchmaker._diagnostics import ERROR, NOTE, WARNING, Diagnostic
 from matchmaker._diagnostics import LEVELS as CODES
 from matchmaker._limits import GLUE_LIMITS as LIMITS
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 
 
 def _rules(names: Mapping[str, str]) -> frozenset[str]:

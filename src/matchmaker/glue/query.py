@@ -19,8 +19,8 @@ import attrs
 
 from matchmaker._data import data_text
 from matchmaker.classad import UNDEFINED, ClassAd, Value
+from matchmaker.classad.errors import closest
 from matchmaker.classad.functions.control import access_by, rule_texts
-from matchmaker.classad.quoting import closest
 from matchmaker.glue.access import ALSO, RULES, denies, folded, of_ad, required, vo_of
 from matchmaker.glue.schema import attribute, attributes
 

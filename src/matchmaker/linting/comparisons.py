@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from matchmaker._diagnostics import WARNING
+from matchmaker.classad.functions import BOOLEAN, NUMBER, STRING
 from matchmaker.classad.nodes import (
     Binary,
     Call,
@@ -19,8 +20,7 @@ from matchmaker.classad.nodes import (
     Unary,
 )
 from matchmaker.classad.operators import ORDER, RELATIONS
-from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.printer import brief
 from matchmaker.classad.values import is_error, is_exceptional
 from matchmaker.linting.fixes import text_of, whole, with_doubled, with_operator
 from matchmaker.linting.kinds import (

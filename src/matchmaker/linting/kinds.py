@@ -15,9 +15,7 @@ import attrs
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.nodes import Expr
-from matchmaker.classad.operators import RELATIONS
-from matchmaker.classad.registry import (
+from matchmaker.classad.functions import (
     BOOLEAN,
     FUNCTIONS,
     NUMBER,
@@ -27,6 +25,8 @@ from matchmaker.classad.registry import (
     result_of,
     traits_of,
 )
+from matchmaker.classad.nodes import Expr
+from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import rebuild
 from matchmaker.linting.model import Place, Site, Unit, role_of

@@ -8,8 +8,8 @@ import attrs
 
 from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import LONGEST, closest
 from matchmaker.classad.nodes import AdExpr
-from matchmaker.classad.quoting import LONGEST, closest
 from matchmaker.classad.walks import postorder
 from matchmaker.linting.kinds import held_kinds
 from matchmaker.linting.model import Scope

@@ -8,10 +8,9 @@ from typing import Final
 from matchmaker.classad import nodes
 from matchmaker.classad.nodes import Expr, scope_of
 from matchmaker.classad.operators import CONNECTIVES, MIRRORED, truth
-from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.references import SCOPES
-from matchmaker.classad.unparse import brief, symbol_of
+from matchmaker.classad.printer import brief, symbol_of, unparse_name
 from matchmaker.classad.values import UNDEFINED, Value, is_error
+from matchmaker.classad.walks import SCOPES
 from matchmaker.linting.bounds import (
     Bound,
     bound_of,

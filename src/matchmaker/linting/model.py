@@ -16,7 +16,7 @@ from matchmaker.classad.formats.old import Marks, offset
 from matchmaker.classad.grammar import NODES, lark, without_mark
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
 from matchmaker.classad.parser import parse_ad_expr, parse_expr
-from matchmaker.classad.references import SPECIAL
+from matchmaker.classad.walks import SPECIAL
 
 
 @attrs.frozen(slots=True, eq=False)

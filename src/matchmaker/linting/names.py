@@ -11,8 +11,8 @@ from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.functions import FUNCTIONS, instead, unknown
 from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scope_of
 from matchmaker.classad.operators import MIRRORED
-from matchmaker.classad.quoting import quote, unparse_name
-from matchmaker.classad.references import SPECIAL
+from matchmaker.classad.printer import quote, unparse_name
+from matchmaker.classad.walks import SPECIAL
 from matchmaker.linting.fixes import commented_out
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known

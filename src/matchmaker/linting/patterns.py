@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from matchmaker._limits import LINT_LIMITS as LIMITS
+from matchmaker.classad.functions import Trait, traits_of
 from matchmaker.classad.functions.patterns import broken, expanded
 from matchmaker.classad.nodes import Call, Literal
-from matchmaker.classad.registry import Trait, traits_of
 from matchmaker.linting.kinds import Facts
 from matchmaker.linting.known import Known
 from matchmaker.linting.model import Report, Site

@@ -12,15 +12,14 @@ from typing import Final, TypeAlias
 import attrs
 
 from matchmaker._limits import LINT_LIMITS as LIMITS
-from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import new, stream
-from matchmaker.classad.formats.jdl import in_brackets, without_comments
+from matchmaker.classad.formats.assignments import ad_in
 from matchmaker.classad.formats.old import BANNER, LINE, rewritten
-from matchmaker.classad.formats.stream import beginning
-from matchmaker.classad.lexer import assignments_in, inside_of
+from matchmaker.classad.formats.stream import beginning, in_brackets, without_comments
 from matchmaker.classad.nodes import Expr, ListExpr, Literal
-from matchmaker.classad.quoting import unescape
+from matchmaker.classad.parser import assignments_in, inside_of
+from matchmaker.classad.printer import unescape
 from matchmaker.linting.model import (
     Definition,
     Name,

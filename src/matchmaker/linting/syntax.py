@@ -8,9 +8,8 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.errors import ParseError, wording
+from matchmaker.classad.errors import ParseError, shorten, wording
 from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed
-from matchmaker.classad.quoting import shorten
 from matchmaker.linting.model import Piece, Report
 
 

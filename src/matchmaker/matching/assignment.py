@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import printable
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import printable
 from matchmaker.classad.values import Value, is_error
 from matchmaker.matching.columns.kept import Cache
 from matchmaker.matching.columns.views import View

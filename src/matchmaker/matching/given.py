@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.references import WORDS
+from matchmaker.classad.walks import WORDS
 
 
 def with_scopes(job: ClassAd) -> ClassAd:

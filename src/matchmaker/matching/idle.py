@@ -12,7 +12,7 @@ import numpy as np
 
 from matchmaker._limits import UNCACHED_POOL
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.errors import printable
 from matchmaker.classad.values import is_error
 from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.candidates import Requests

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import shorten
 from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
 from matchmaker.matching.pair import value_text
 

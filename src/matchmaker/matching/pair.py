@@ -12,17 +12,15 @@ from typing import Final, NamedTuple
 import attrs
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, an_ad
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
-from matchmaker.classad.given import an_ad
+from matchmaker.classad.functions import Trait
 from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
 from matchmaker.classad.operators import truth
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.references import names_of
-from matchmaker.classad.registry import Trait
-from matchmaker.classad.unparse import brief, unparse_value
+from matchmaker.classad.printer import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import conjuncts, fold, postorder, rebuild
+from matchmaker.classad.walks import conjuncts, fold, names_of, postorder, rebuild
 from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
 
 

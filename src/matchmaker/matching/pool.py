@@ -14,10 +14,9 @@ import attrs
 
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker._limits import PoolLimits
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, an_ad, an_expression, some_ads
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Errors, Source, opened, reporter
-from matchmaker.classad.given import an_ad, an_expression, some_ads
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value, is_number

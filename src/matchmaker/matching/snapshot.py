@@ -10,17 +10,17 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeVar
 
 import attrs
 import numpy as np
 
 from matchmaker._limits import POOL_LIMITS as LIMITS
-from matchmaker.classad import cache as bounded
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.given import an_ad, an_expression, some_ads
+from matchmaker.classad.ad import ClassAd, an_ad, an_expression, some_ads
+from matchmaker.classad.cache import BoundedCache
+from matchmaker.classad.errors import printable, shorten
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.quoting import printable, shorten
 from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment, assign
 from matchmaker.matching.columns.clusters import Clusters
@@ -185,14 +185,15 @@ def _each_once(
     rows: int,
 ) -> Iterator[_Found]:
     """Finds something for each job, in order; for jobs of one cluster once, while it is kept."""
-    known: bounded.Cache[Hashable, _Found] = bounded.Cache(
+    known: BoundedCache[Hashable, _Found] = BoundedCache(
         "matches of alike jobs", LIMITS.kept + LIMITS.kept_each * rows
     )
     for job in jobs:
         name = cluster(job)
-        found = known[name]
+        found = known.get(name)
         if found is None:
-            found = known.put(name, find(job))
+            found = find(job)
+            known.put(name, found, getsizeof(found))
         # What is derived of it later hangs on the copy.
         yield copy(found)
 

@@ -21,7 +21,7 @@ from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.printer import unparse_name
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.contents import FALSE, TRUE
 from matchmaker.matching.columns.evaluator import own_values

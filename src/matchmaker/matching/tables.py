@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 
 if TYPE_CHECKING:
     from matchmaker.matching.columns.arrow_types import ArrowTable

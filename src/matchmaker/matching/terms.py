@@ -12,14 +12,13 @@ from typing import Final, SupportsFloat
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, an_expression
+from matchmaker.classad.errors import closest, printable, shorten
 from matchmaker.classad.evaluate import Allowance
-from matchmaker.classad.given import an_expression
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import closest, printable, shorten
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.printer import brief
 from matchmaker.matching.given import with_scopes
 from matchmaker.matching.slots import amount
 from matchmaker.matching.states import state_names

@@ -16,10 +16,8 @@ import attrs
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import with_room
-from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.budget import OutOfBoundsError, exhausted
+from matchmaker.classad.ad import ClassAd, an_expression, literal
 from matchmaker.classad.evaluate import evaluate
-from matchmaker.classad.given import an_expression
 from matchmaker.classad.nodes import (
     MY_SCOPES,
     TARGET_SCOPES,
@@ -31,9 +29,9 @@ from matchmaker.classad.nodes import (
     Literal,
     scope_of,
 )
+from matchmaker.classad.printer import brief
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
-from matchmaker.classad.state import State
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.state import OutOfBoundsError, State, exhausted
 from matchmaker.classad.values import Value, is_error
 from matchmaker.classad.walks import children, operands, spine
 

@@ -18,13 +18,12 @@ import attrs
 from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.evaluate import evaluate, evaluate_counted
+from matchmaker.classad.functions import INSIDE, UNFOLDABLE
 from matchmaker.classad.nodes import FALSE, TARGET_SCOPES, TRUE, AdExpr, Attr, Expr, Literal
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.references import CLOCK, WORDS, names_of
-from matchmaker.classad.registry import INSIDE, UNFOLDABLE
-from matchmaker.classad.unparse import brief, unparse
+from matchmaker.classad.printer import brief, unparse
 from matchmaker.classad.values import UNDEFINED, Value
-from matchmaker.classad.walks import children, rebuild, spine
+from matchmaker.classad.walks import CLOCK, WORDS, children, names_of, rebuild, spine
 from matchmaker.reduction.facts import MOVING, is_moving, traits
 
 ScopeOf: TypeAlias = Callable[[str], str]

@@ -11,10 +11,9 @@ from functools import cache
 from typing import Any
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.interning import INEXACT, identity
-from matchmaker.classad.nodes import Expr
-from matchmaker.classad.references import names_of
-from matchmaker.classad.registry import INSIDE
+from matchmaker.classad.functions import INSIDE
+from matchmaker.classad.nodes import INEXACT, Expr, identity
+from matchmaker.classad.walks import names_of
 from matchmaker.reduction.facts import is_moving
 
 

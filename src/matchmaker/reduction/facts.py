@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from matchmaker.classad import nodes
+from matchmaker.classad.functions import BOOLEAN, Trait, Traits, result_of, traits_of
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import CONNECTIVES, IDENTITY, RELATIONS, truth
-from matchmaker.classad.references import CLOCK, Names, names_of
-from matchmaker.classad.registry import BOOLEAN, Trait, Traits, result_of, traits_of
 from matchmaker.classad.values import is_error, is_exceptional
-from matchmaker.classad.walks import operands
+from matchmaker.classad.walks import CLOCK, Names, names_of, operands
 
 MOVING: Final = frozenset({Trait.VOLATILE, Trait.LOCAL, Trait.ZONE, Trait.CODE})
 """With any of these the value of a call is no fact of the queue or the job."""

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.evaluate import evaluate
+from matchmaker.classad.functions import UNFOLDABLE
 from matchmaker.classad.nodes import FALSE, TRUE, Expr
 from matchmaker.classad.operators import IDENTITY, MIRRORED, RELATIONS, truth
-from matchmaker.classad.registry import UNFOLDABLE
 from matchmaker.classad.values import UNDEFINED, Value, is_error, is_exceptional
 from matchmaker.classad.walks import children, disjunction, spine
 from matchmaker.reduction.facts import (

@@ -12,12 +12,11 @@ from typing import Final
 
 import attrs
 
-from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.ad import ClassAd, an_ad, some_ads
 from matchmaker.classad.evaluate import charged
-from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import FALSE, TRUE, Binary, Expr, Literal
 from matchmaker.classad.operators import truth
-from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.printer import unparse, unparse_value
 from matchmaker.classad.walks import compared, conjunction, conjuncts, postorder, weight
 from matchmaker.reduction.atoms import tested
 from matchmaker.reduction.bind import HOST, TOO_DEEP, Binder, Binding, ReductionError, ScopeOf

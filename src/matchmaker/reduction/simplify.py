@@ -21,9 +21,9 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
+from matchmaker.classad.functions import INSIDE
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import CONNECTIVES, truth
-from matchmaker.classad.registry import INSIDE
 from matchmaker.classad.walks import children, conjunction, conjuncts, operands, rebuild, spine
 from matchmaker.reduction.facts import is_volatile, traits
 from matchmaker.reduction.laws import (

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.given import an_ad, some_ads
+from matchmaker.classad.ad import ClassAd, an_ad, some_ads
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import unparse_name
+from matchmaker.classad.printer import unparse_name
 from matchmaker.matching.assignment import Assignment, Cycle
 from matchmaker.matching.columns.clusters import Clusters
 from matchmaker.matching.columns.kept import Cache

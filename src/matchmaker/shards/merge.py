@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import shorten
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown, Sparse
 from matchmaker.matching.columns.views import Layout, View

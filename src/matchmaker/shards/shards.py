@@ -16,9 +16,8 @@ from typing import Final, Self, TypeAlias
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.given import some_ads
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.ad import ClassAd, some_ads
+from matchmaker.classad.errors import shorten
 from matchmaker.matching.assignment import Assignment
 from matchmaker.matching.explanation import Explanation, PairExplanation
 from matchmaker.matching.keys import key_of

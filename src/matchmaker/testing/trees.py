@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.forms import call
 from matchmaker.classad.functions import FUNCTIONS, Function, Trait, traits_of
-from matchmaker.classad.nodes import FALSE, TRUE, Expr
+from matchmaker.classad.nodes import FALSE, TRUE, Expr, call
 from matchmaker.classad.operators import BINARY, MIRRORED
 from matchmaker.classad.values import ERROR, UNDEFINED, Value, is_number
 from matchmaker.testing.plain import NAMES, integers, plain_values, reals, texts

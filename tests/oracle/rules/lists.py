@@ -16,7 +16,6 @@ from typing import Any, Final, SupportsIndex
 from matchmaker import ClassAd, Expr
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
-from matchmaker.classad.budget import OutOfBoundsError
 from matchmaker.classad.functions import FUNCTIONS, conversions
 from matchmaker.classad.nodes import (
     AdExpr,
@@ -29,9 +28,8 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.state import Scope, State
-from matchmaker.classad.unparse import _LEVEL, _level, unparse_value
+from matchmaker.classad.printer import _LEVEL, _level, unparse_name, unparse_value
+from matchmaker.classad.state import OutOfBoundsError, Scope, State
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED

@@ -100,8 +100,7 @@ OUR_POWERS: Final = Rules(functions={"pow": _power_of_ours})
 # --- saturation -----------------------------------------------------------------------------------
 
 _SATURATED: Final = tuple(
-    f"matchmaker.classad.functions.{module}:saturated"
-    for module in ("conversions", "numbers", "times")
+    f"matchmaker.classad.functions.{module}:saturated" for module in ("conversions", "times")
 )
 
 

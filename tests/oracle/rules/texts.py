@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from matchmaker import ParseError
-from matchmaker.classad.functions import conversions, patterns, stringlists
+from matchmaker.classad.functions import conversions, lists, patterns
 from matchmaker.classad.nodes import Ternary
 from matchmaker.classad.values import ERROR, MAX_INT, UNDEFINED, is_error, wrap
 from tests.oracle.emulation import Rules, Wrapper
@@ -208,9 +208,9 @@ _MOST: Final = 3.4028234663852886e38
 def _of_reals(combine: Callable[[list[float]], float]) -> Wrapper:
     def wrapper(inner: Wrapper, *values: Any) -> Any:
         texts = [value for value in values if isinstance(value, str)]
-        if len(texts) < len(values) or not stringlists.elements(*texts):
+        if len(texts) < len(values) or not lists.elements(*texts):
             return inner(*values)
-        elements = stringlists.elements(*texts)
+        elements = lists.elements(*texts)
         numbers = [conversions.leading_number(element) for element in elements]
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers):
@@ -243,7 +243,7 @@ def _exactly(combine: Callable[[list[Any]], Any]) -> Wrapper:
 
     def wrapper(inner: Wrapper, *values: Any) -> Any:
         texts = [value for value in values if isinstance(value, str)]
-        elements = stringlists.elements(*texts) if len(texts) == len(values) else []
+        elements = lists.elements(*texts) if len(texts) == len(values) else []
         numbers = [conversions.leading_number(each) for each in elements]
         known = [number for number in numbers if number is not None]
         if not known or len(known) < len(numbers):

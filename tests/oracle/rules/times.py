@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from matchmaker import ClassAd, Expr, parse_expr
 from matchmaker.classad.nodes import Attr, Call, ListExpr, Literal
-from matchmaker.classad.quoting import quote
+from matchmaker.classad.printer import quote
 from matchmaker.classad.values import ERROR
 from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED, UNREADABLE

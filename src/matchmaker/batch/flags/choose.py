@@ -33,9 +33,8 @@ from matchmaker.batch.flags.terms import (
 from matchmaker.batch.mapping import Mapping
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.references import names_of
-from matchmaker.classad.unparse import brief
-from matchmaker.classad.walks import conjunction, conjuncts, disjuncts
+from matchmaker.classad.printer import brief
+from matchmaker.classad.walks import conjunction, conjuncts, disjuncts, names_of
 from matchmaker.reduction.boxes import Bounds, bounds, everything
 from matchmaker.reduction.domains import (
     ANY,

@@ -23,8 +23,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr, Expr, scope_of
 from matchmaker.classad.operators import truth
-from matchmaker.classad.quoting import unparse_name
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.printer import unparse, unparse_name
 from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, rebuild
 from matchmaker.reduction import Reduction
 

@@ -24,7 +24,7 @@ from matchmaker.batch.templates import assigned, safe, slot_of
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.nodes import TRUE, Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.unparse import unparse_value
+from matchmaker.classad.printer import unparse_value
 from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_integer, is_number
 from matchmaker.classad.walks import conjunction
 from matchmaker.reduction.bind import host_of

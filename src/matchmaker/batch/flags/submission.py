@@ -41,9 +41,8 @@ from matchmaker.batch.templates import REPEATED, assigned
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr
-from matchmaker.classad.references import names_of
-from matchmaker.classad.unparse import unparse_value
-from matchmaker.classad.walks import conjunction, conjuncts
+from matchmaker.classad.printer import unparse_value
+from matchmaker.classad.walks import conjunction, conjuncts, names_of
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bind import HOST
 

@@ -18,10 +18,10 @@ import attrs
 
 from matchmaker._files import replacing
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_in
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.ad import ClassAd, an_ad, some_ads
+from matchmaker.classad.errors import ParseError, shorten
 from matchmaker.classad.formats import json, new, old, xml
+from matchmaker.classad.formats.assignments import ad_in
 from matchmaker.classad.formats.stream import (
     BARE,
     CHUNK,
@@ -33,10 +33,8 @@ from matchmaker.classad.formats.stream import (
     strict,
     without_mark,
 )
-from matchmaker.classad.given import an_ad, some_ads
 from matchmaker.classad.nodes import AdExpr, Attr, Call, Expr
 from matchmaker.classad.nodes import Literal as Constant
-from matchmaker.classad.quoting import shorten
 from matchmaker.classad.walks import postorder
 
 Source = str | os.PathLike[str] | IO[str] | IO[bytes]

@@ -28,10 +28,9 @@ from matchmaker.classad.formats.stream import (
     strict,
     text_of,
 )
-from matchmaker.classad.forms import ad_expression
-from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
+from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal, ad_expression
 from matchmaker.classad.parser import parse_expr, parse_value
-from matchmaker.classad.quoting import quote
+from matchmaker.classad.printer import quote
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 
 

@@ -10,9 +10,8 @@ from typing import Final
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import ad_in
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.jdl import in_brackets, without_comments
+from matchmaker.classad.formats.assignments import ad_in
 from matchmaker.classad.formats.stream import (
     BARE,
     Part,
@@ -22,12 +21,14 @@ from matchmaker.classad.formats.stream import (
     beginning,
     cut,
     detect,
+    in_brackets,
     placed,
     strict,
     text_of,
+    without_comments,
 )
 from matchmaker.classad.parser import by_grammar
-from matchmaker.classad.unparse import unparse_ad
+from matchmaker.classad.printer import unparse_ad
 
 SYNTAX: Final = Syntax(
     around="[]",

@@ -20,12 +20,11 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.assignments import AssignmentTable, ad_of
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.formats.assignments import AssignmentTable, ad_of
 from matchmaker.classad.formats.stream import Report, check_text, strict, text_of
 from matchmaker.classad.parser import MissError, parse_value
-from matchmaker.classad.quoting import unescape, unparse_name
-from matchmaker.classad.unparse import unparse_held
+from matchmaker.classad.printer import unescape, unparse_held, unparse_name
 
 LINE: Final = re.compile(r"""\s*('(?:[^'\\\0]++|\\[^\0])++'|[^\s='"\0]+)\s*=(.*)""", re.DOTALL)
 
@@ -258,7 +257,7 @@ def _unescaped(text: str) -> str | None:
     return plain.replace('\\"', '"')
 
 
-LINES: Final = AssignmentTable("lines of ads", 1 << 22, _unescaped, _new_text)
+LINES: Final = AssignmentTable("lines of ads", 1 << 19, _unescaped, _new_text)
 """Assignments of the old format that were met."""
 
 

@@ -19,14 +19,12 @@ import attrs
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.errors import ParseError, under
+from matchmaker.classad.errors import ParseError, shorten, under
 from matchmaker.classad.formats.stream import Report, bounded, check_text, strict
 from matchmaker.classad.nodes import FALSE, TRUE, AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import quote, shorten, unescape
-from matchmaker.classad.times import parse_absolute, parse_relative
-from matchmaker.classad.unparse import unparse
-from matchmaker.classad.values import ERROR, UNDEFINED, is_error
+from matchmaker.classad.printer import quote, unescape, unparse
+from matchmaker.classad.values import ERROR, UNDEFINED, is_error, parse_absolute, parse_relative
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType

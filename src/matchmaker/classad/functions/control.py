@@ -11,15 +11,13 @@ from typing import Final, NamedTuple
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import FOUR, Budget, OutOfBoundsError
 from matchmaker.classad.errors import ParseError
+from matchmaker.classad.functions import BOOLEAN, NUMBER, Trait, function, wrong
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.references import names_of
-from matchmaker.classad.registry import BOOLEAN, NUMBER, Trait, function, wrong
-from matchmaker.classad.state import Scope
+from matchmaker.classad.state import FOUR, Budget, OutOfBoundsError, Scope
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,
@@ -28,7 +26,7 @@ from matchmaker.classad.values import (
     is_error,
     is_exceptional,
 )
-from matchmaker.classad.walks import weight
+from matchmaker.classad.walks import names_of, weight
 
 GLITE: Final = frozenset({"anymatch", "allmatch", "whichmatch", "fqanmember", "accessby"})
 """These names, folded: HTCondor has no such functions."""

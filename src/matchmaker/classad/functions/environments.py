@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.classad.budget import Budget
-from matchmaker.classad.registry import Trait, function, joined, listed, wrong
+from matchmaker.classad.functions import Trait, function, joined, listed, wrong
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_integer
 
 _QUOTABLE = re.compile(r"[\s']+")

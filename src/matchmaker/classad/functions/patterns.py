@@ -14,9 +14,9 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.budget import TOO_MANY_SECONDS, Budget
-from matchmaker.classad.cache import Cache
-from matchmaker.classad.registry import BOOLEAN, Trait, function, joined, wrong
+from matchmaker.classad.cache import BoundedCache
+from matchmaker.classad.functions import BOOLEAN, Trait, function, joined, wrong
+from matchmaker.classad.state import TOO_MANY_SECONDS, Budget
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 
 if TYPE_CHECKING:
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 def _compiled(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
     if len(pattern) > LIMITS.pattern:
         return ErrorType(f"the pattern has {len(pattern)} characters, at most {LIMITS.pattern}")
-    found = _patterns[pattern, options]
+    found = _patterns.get((pattern, options))
     if found is None:
-        size = _SMALLEST + min(expanded(pattern), LIMITS.pattern_size)
-        found = _patterns.put((pattern, options), _compile(pattern, options), size * _BYTES)
+        size = min(expanded(pattern), LIMITS.pattern_size)
+        found = _patterns.put((pattern, options), _compile(pattern, options), size)
     return found
 
 
-def _purge() -> None:
-    """Empties the tables of the regex module, which notes every pattern."""
-    import regex
+class _Patterns(BoundedCache[tuple[str, str], "regex.Pattern[str] | ErrorType"]):
+    """Compiled patterns, counted with their repetitions written out: 84 bytes an element."""
 
-    regex.purge()
+    __slots__ = ()
+
+    def clear(self) -> None:
+        """Drop all, also from the tables of the regex module, which notes every pattern."""
+        import regex
+
+        super().clear()
+        regex.purge()
 
 
-_SMALLEST: Final = 20
-_BYTES: Final = 84
-"""Bytes of a compiled pattern for each element that it has with its repetitions written out."""
-
-_patterns: Final[Cache[tuple[str, str], regex.Pattern[str] | ErrorType]] = Cache(
-    "regular expressions", 36 << 20, _purge
-)
+_patterns: Final = _Patterns("regular expressions", 1 << 19)
 
 
 def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from itertools import dropwhile
 from typing import Final
 
-from matchmaker.classad.budget import Budget
+from matchmaker.classad.functions import BOOLEAN, NUMBER, STRING, function, joined, listed, wrong
 from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.registry import BOOLEAN, NUMBER, STRING, function, joined, listed, wrong
+from matchmaker.classad.state import Budget
 from matchmaker.classad.values import UNDEFINED, Value, is_error, is_integer
 
 _DIGITS: Final = re.compile(r"[0-9]*")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import Budget
+from matchmaker.classad.functions import NUMBER, Trait, function, wrong
 from matchmaker.classad.functions.conversions import (
     EPOCH,
     _relative_text,
@@ -23,10 +23,17 @@ from matchmaker.classad.functions.conversions import (
     whole_seconds,
 )
 from matchmaker.classad.nodes import Attr, Expr
-from matchmaker.classad.registry import NUMBER, Trait, function, wrong
-from matchmaker.classad.state import Scope
-from matchmaker.classad.times import parse_absolute, parse_relative
-from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_number, type_name
+from matchmaker.classad.state import Budget, Scope
+from matchmaker.classad.values import (
+    UNDEFINED,
+    ErrorType,
+    Value,
+    is_error,
+    is_number,
+    parse_absolute,
+    parse_relative,
+    type_name,
+)
 
 _OUT_OF_RANGE: Final = ErrorType("time out of range")
 

@@ -10,7 +10,7 @@ import click
 
 import matchmaker as mm
 from matchmaker import ClassAd, Expr, ParseError, parse_expr
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.printer import brief
 from matchmaker.cli import inputs
 from matchmaker.cli.output import plain, print_json, print_trace, printable, show, table
 from matchmaker.matching.pair import value_text

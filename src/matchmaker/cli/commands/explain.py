@@ -15,8 +15,8 @@ from rich.text import Text
 
 from matchmaker import ClassAd, Expr
 from matchmaker._files import replacing
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.errors import shorten
+from matchmaker.classad.printer import brief
 from matchmaker.cli import inputs, pools
 from matchmaker.cli.output import (
     console,

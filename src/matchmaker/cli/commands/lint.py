@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from matchmaker import ClassAd, ParseError, __version__
 from matchmaker._diagnostics import Diagnostic
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.cli import inputs
 from matchmaker.cli.output import count, in_colour, obedient, print_json, printable
 from matchmaker.glue.schema import attributes

@@ -341,7 +341,7 @@ def _ad(file: str | None) -> ClassAd:
 
 
 def _policy(file: str | None) -> SitePolicy:
-    from matchmaker.classad.quoting import closest
+    from matchmaker.classad.errors import closest
     from matchmaker.pilots.node.slots import SitePolicy
 
     ad = _ad(file)

@@ -21,7 +21,7 @@ from matchmaker._data import data_text
 from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Expr, Value, parse_expr
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.glue.clean import typed
 from matchmaker.glue.clean.rules import moment
 from matchmaker.glue.entries import Entry, rdns

@@ -24,7 +24,7 @@ from typing import IO, TypeAlias, cast
 import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.readers import CHUNK, Bounded, Readable, Room, Unpacked

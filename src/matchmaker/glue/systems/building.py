@@ -20,7 +20,7 @@ import attrs
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import Value
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 from matchmaker.glue.access import RULES, is_vo
 from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, literal
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, shorten
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_value
-from matchmaker.classad.quoting import shorten
 from matchmaker.classad.values import MAX_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.arrow_types import (

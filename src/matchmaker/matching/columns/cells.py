@@ -10,7 +10,7 @@ from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.parser import parse_expr, parse_value
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.printer import unparse
 from matchmaker.classad.values import MAX_INT, MIN_INT
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.references import names_of
+from matchmaker.classad.walks import names_of
 from matchmaker.matching.columns.column import Column
 from matchmaker.matching.columns.contents import identity
 from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS, hides

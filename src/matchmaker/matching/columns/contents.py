@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad import interning
+from matchmaker.classad import nodes
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, ListExpr, Subscript, Ternary, Unary
 from matchmaker.classad.values import ErrorType, UndefinedType
@@ -50,7 +50,7 @@ def identity(content: Any) -> Any:
     kind = content.__class__
     if kind in THEMSELVES:
         return content
-    return literal(content) if kind is list else interning.identity(content)
+    return literal(content) if kind is list else nodes.identity(content)
 
 
 def same(one: Any, other: Any) -> bool:

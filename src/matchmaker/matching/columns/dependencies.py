@@ -16,9 +16,9 @@ import attrs
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.functions import Trait
 from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
-from matchmaker.classad.references import CLOCK, WORDS, Names, names_of
-from matchmaker.classad.registry import Trait
+from matchmaker.classad.walks import CLOCK, WORDS, Names, names_of
 from matchmaker.matching.columns.column import Column, Numeric
 
 

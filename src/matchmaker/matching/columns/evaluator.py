@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import LONG, exhausted
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary
 from matchmaker.classad.operators import BINARY, UNARY
+from matchmaker.classad.state import LONG, exhausted
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.classad.walks import operands, spine
 from matchmaker.matching.columns import kernels

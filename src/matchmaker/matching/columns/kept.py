@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker._limits import PoolLimits
-from matchmaker.classad import cache
+from matchmaker.classad.cache import BoundedCache
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 """The names and versions of columns; where rows are gone also how many live, without a name."""
@@ -38,7 +38,8 @@ class Kept:
     work: int
     problem: str | None
 
-    def __sizeof__(self) -> int:
+    @property
+    def bytes(self) -> int:
         """The bytes with those of the arrays."""
         return _OBJECTS + self.array.nbytes + _STAMP * len(self.stamps)
 
@@ -51,22 +52,22 @@ class Cache:
 
     def __init__(self, limits: PoolLimits = LIMITS) -> None:
         self.limits = limits
-        self._kept: cache.Cache[Hashable, Kept] = cache.Cache(
+        self._kept: BoundedCache[Hashable, Kept] = BoundedCache(
             "masks and ranks of a pool", limits.kept
         )
 
     def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
         """What is kept under a key, or None if there is nothing or a column has changed."""
-        kept = self._kept[key]
+        kept = self._kept.get(key)
         if kept is not None and kept.stamps == stamps and len(kept.array) == size:
             return kept
         return None
 
     def put(self, key: Hashable, kept: Kept) -> None:
-        """Keeps a mask or ranks; what was used longest ago goes."""
+        """Keep a mask or ranks; all go when they take too much."""
         flat, each = self.limits.kept, self.limits.kept_each
         self._kept.most = flat and flat + each * len(kept.array)
-        self._kept.put(key, kept)
+        self._kept.put(key, kept, kept.bytes)
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
-from matchmaker.classad.assignments import BRACKETED, AssignmentTable
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import Stream, ads_in, new, old
+from matchmaker.classad.formats.assignments import BRACKETED, AssignmentTable
 from matchmaker.classad.formats.stream import Part, Report, cut, strict
-from matchmaker.classad.lexer import INTEGERS, NAME, REALS, SPACES, inside_of
-from matchmaker.classad.parser import MissError
+from matchmaker.classad.parser import INTEGERS, NAME, REALS, SPACES, MissError, inside_of
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest
 from matchmaker.matching.columns.contents import MISSING

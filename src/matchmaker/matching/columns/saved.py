@@ -19,11 +19,11 @@ from typing import IO, Any, Final
 import attrs
 import numpy as np
 
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import shorten
-from matchmaker.classad.references import names_of
+from matchmaker.classad.walks import names_of
 from matchmaker.matching.columns import arrow
 from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, array_of, pyarrow
 from matchmaker.matching.columns.cells import cell_of, content_of_cell

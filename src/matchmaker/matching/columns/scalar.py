@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.budget import Budget, exhausted
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import truth
+from matchmaker.classad.state import Budget, exhausted
 from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Coded, Rows, used_codes
 from matchmaker.matching.columns.contents import FALSE, MISSING, TRUE, encoded

@@ -16,7 +16,7 @@ from typing import Final
 
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker._limits import PoolLimits
-from matchmaker.classad.budget import Budget
+from matchmaker.classad.state import Budget
 
 CALL: Final = 16
 """The steps that it takes to apply the scalar form, beside those that it counts itself."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from matchmaker.classad.ad import ClassAd, unusual_names
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.references import SPECIAL
+from matchmaker.classad.walks import SPECIAL
 from matchmaker.matching.columns.column import Column, Rows, narrowest
 from matchmaker.matching.columns.keys import Keys
 from matchmaker.matching.columns.sparse import Shown

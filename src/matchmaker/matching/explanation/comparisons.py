@@ -26,9 +26,8 @@ from matchmaker.classad.nodes import (
     Unary,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold
-from matchmaker.classad.references import names_of
 from matchmaker.classad.values import UNDEFINED, Value, is_number
-from matchmaker.classad.walks import postorder, weight
+from matchmaker.classad.walks import names_of, postorder, weight
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
 

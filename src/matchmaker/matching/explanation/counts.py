@@ -17,7 +17,7 @@ from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.printer import unparse
 from matchmaker.classad.values import Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND

@@ -19,6 +19,7 @@ import numpy as np
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.errors import closest, shorten
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import (
     MY_SCOPES,
@@ -33,11 +34,9 @@ from matchmaker.classad.nodes import (
     scope_of,
 )
 from matchmaker.classad.operators import MIRRORED, ORDER, ascii_fold, truth
-from matchmaker.classad.quoting import closest, shorten
-from matchmaker.classad.references import SPECIAL
-from matchmaker.classad.unparse import brief, symbol_of, unparse, unparse_value
+from matchmaker.classad.printer import brief, symbol_of, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, UNDEFINED, Value, is_error, is_number
-from matchmaker.classad.walks import children, conjunction, conjuncts, postorder, replaced
+from matchmaker.classad.walks import SPECIAL, children, conjunction, conjuncts, postorder, replaced
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError

@@ -11,15 +11,14 @@ import numpy as np
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import closest, shorten
 from matchmaker.classad.evaluate import Allowance
 from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
 from matchmaker.classad.operators import ORDER, truth
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.quoting import closest, shorten
-from matchmaker.classad.references import SPECIAL
-from matchmaker.classad.unparse import brief
+from matchmaker.classad.printer import brief
 from matchmaker.classad.values import is_error
-from matchmaker.classad.walks import postorder, replaced
+from matchmaker.classad.walks import SPECIAL, postorder, replaced
 from matchmaker.matching.columns.contents import ERROR_KIND
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.step_budget import OverworkError, stopped

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from matchmaker.classad.quoting import shorten
+from matchmaker.classad.errors import shorten
 
 
 @attrs.frozen(slots=True)

@@ -9,9 +9,9 @@ import attrs
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import printable
 from matchmaker.classad.evaluate import Allowance
-from matchmaker.classad.quoting import printable
-from matchmaker.classad.unparse import unparse
+from matchmaker.classad.printer import unparse
 from matchmaker.classad.walks import conjunction
 from matchmaker.matching.explanation.elements import (
     Asked,

@@ -12,7 +12,7 @@ import attrs
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.quoting import printable, shorten
+from matchmaker.classad.errors import printable, shorten
 from matchmaker.matching.states import State, free_of, in_words, matching
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Expr
-from matchmaker.classad.unparse import symbol_of, unparse, unparse_value
+from matchmaker.classad.printer import symbol_of, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, Value, is_number
 from matchmaker.classad.walks import conjunction, replaced
 from matchmaker.matching.columns.column import Rows

@@ -21,7 +21,7 @@ import numpy as np
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import literal
 from matchmaker.classad.nodes import Binary, Expr
-from matchmaker.classad.unparse import unparse, unparse_value
+from matchmaker.classad.printer import unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.classad.walks import conjunction, replaced
 from matchmaker.matching.columns.column import Rows

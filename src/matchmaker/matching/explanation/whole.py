@@ -19,8 +19,8 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import AdExpr, Attr, ListExpr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
-from matchmaker.classad.references import names_of
 from matchmaker.classad.values import is_number
+from matchmaker.classad.walks import names_of
 from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest
 from matchmaker.matching.columns.contents import MISSING
 from matchmaker.matching.columns.evaluator import own_values

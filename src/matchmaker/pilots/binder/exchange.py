@@ -25,8 +25,8 @@ from weakref import WeakValueDictionary
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
+from matchmaker.classad.errors import printable
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import printable
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import state
 from matchmaker.pilots.binder.admission import MATCHING, bounded_value, job_token_id, token_problem

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd, Expr, parse_ad, parse_expr
-from matchmaker.classad.quoting import closest, printable
+from matchmaker.classad.errors import closest, printable
 from matchmaker.classad.values import is_integer, is_number
 from matchmaker.delegation.record import Deadlines, check_key
 

@@ -23,7 +23,7 @@ from matchmaker.broker.routing import local_name
 from matchmaker.broker.sources import NAMES
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads, read_ads
 from matchmaker.classad.ad import first_text
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.errors import printable
 from matchmaker.delegation.record import PREFIX
 from matchmaker.glue import read as read_glue
 from matchmaker.glue import read_ldap

@@ -17,10 +17,10 @@ import attrs
 import numpy as np
 
 from matchmaker.classad import ClassAd, Expr, Value, dumps, parse_ad, parse_expr
+from matchmaker.classad.errors import closest, printable, shorten
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.quoting import closest, printable, shorten
-from matchmaker.classad.references import names_of
 from matchmaker.classad.values import is_number
+from matchmaker.classad.walks import names_of
 from matchmaker.linting import lint
 from matchmaker.matching.pair import value_text
 

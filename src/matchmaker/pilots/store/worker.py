@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
-from matchmaker.classad.quoting import printable
+from matchmaker.classad.errors import printable
 from matchmaker.pilots.node.keeper import remove
 from matchmaker.pilots.node.running import NOT_KEPT, NOT_STARTED, run
 from matchmaker.pilots.node.task import Task, TaskLimits

@@ -1,21 +1,20 @@
-"""From nodes back to text, on one line, with few parentheses.
+"""Expressions and ads as text that reads back equal: quotes, escapes, parentheses.
 
-There are those that the grammar wants, and those that people want where a comparison stands in a
-comparison, or bits, shifts and comparisons mix.
-
-``parse_expr(unparse(e)) is e`` for every expression that was parsed. Streams of ads and the other
-formats are written in ``formats``.
+The escapes are C's, with octal numbers for other control characters.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from matchmaker.classad.forms import NAMED, PRECEDENCE
+from matchmaker.classad.errors import shorten
 from matchmaker.classad.nodes import (
+    NAMED,
+    PRECEDENCE,
     AdExpr,
     Attr,
     Binary,
@@ -27,8 +26,75 @@ from matchmaker.classad.nodes import (
     Ternary,
     Unary,
 )
-from matchmaker.classad.quoting import quote, shorten, unparse_name
 from matchmaker.classad.values import Value, is_error
+
+RESERVED: Final = frozenset({"true", "false", "undefined", "error", "is", "isnt"})
+"""The words that are no names, in small letters."""
+
+_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\\\"']")
+_WRITTEN: Final = {
+    "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
+    "\\": "\\\\",
+}  # fmt: skip
+_ESCAPE: Final = re.compile(
+    r"(?:\\[23][0-7]{2})++|\\([0-3][0-7]{0,2}|[4-7][0-7]?|[^0-7])", re.DOTALL
+)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+def unparse_name(name: str) -> str:
+    r"""An attribute name as it is written: in single quotes where it is no plain word.
+
+    >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
+    ('Cpus', "'true'", "'it\\'s'")
+    """
+    plain = name.isidentifier() and name.isascii() and name.lower() not in RESERVED
+    return name if plain else quote(name, "'")
+
+
+def quote(text: str, mark: str) -> str:
+    """Text between two quotation marks, escaped so that it reads back equal."""
+
+    def escaped(match: re.Match[str]) -> str:
+        char = match[0]
+        if char in "\"'":
+            return "\\" + char if char == mark else char
+        return _WRITTEN.get(char) or f"\\{ord(char):03o}"
+
+    if text.isprintable() and "\\" not in text and mark not in text:
+        return mark + text + mark
+    return mark + _SPECIAL.sub(escaped, text) + mark
+
+
+def unescape(body: str) -> str:
+    r"""A string's text from what stands between its quotes.
+
+    An unknown escape stands for its character. Octal numbers above 127 are bytes of UTF-8, as
+    HTCondor writes them, and characters where they are no UTF-8. Raises ValueError for a NUL, which
+    no string holds.
+
+    >>> unescape(r"a\tb\101\q caf\303\251 \351")
+    'a\tbAq café é'
+    """
+    plain = body.replace('\\"', '"')
+    return _ESCAPE.sub(_character, body) if "\\" in plain else plain
+
+
+def _character(match: re.Match[str]) -> str:
+    escape = match[1]
+    if escape is None:
+        codes = bytes(int(code, 8) for code in match[0][1:].split("\\"))
+        try:
+            return codes.decode()
+        except UnicodeDecodeError:
+            return codes.decode("latin-1")
+    if escape[0] in "01234567":
+        code = int(escape, 8)
+        if code == 0:
+            raise ValueError("a string cannot hold the character \\0")
+        return chr(code)
+    return _ESCAPES.get(escape, escape)
+
 
 _LEVEL: Final = {
     operator: level for level, operators in enumerate(PRECEDENCE, 1) for operator in operators
@@ -211,7 +277,7 @@ def unparse_value(value: Value) -> str:
     if isinstance(value, str):
         return quote(value, '"')
     if isinstance(value, (datetime, timedelta)):
-        from matchmaker.classad.times import format_time
+        from matchmaker.classad.values import format_time
 
         return format_time(value)
     if isinstance(value, list):

@@ -12,17 +12,26 @@ from typing import Any, Final, TypeAlias
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
-from matchmaker.classad.cache import ENTRY, NODE, TextCache
-from matchmaker.classad.lexer import NAME, ONE_STRING, REAL, SPACES, assignments_in, inside_of
+from matchmaker.classad.cache import ENTRY, BoundedCache
 from matchmaker.classad.nodes import Literal
-from matchmaker.classad.parser import MissError, parsed, parsed_ad
-from matchmaker.classad.quoting import unescape
+from matchmaker.classad.parser import (
+    NAME,
+    ONE_STRING,
+    REAL,
+    SPACES,
+    MissError,
+    assignments_in,
+    inside_of,
+    parsed,
+    parsed_ad,
+)
+from matchmaker.classad.printer import unescape
 
 NameAndValue: TypeAlias = "tuple[str, Any] | tuple[str, Any, str]"
 """A folded name and what an ad holds for it; third a spelling that is not the name's first one."""
 
 
-class AssignmentTable(TextCache[NameAndValue]):
+class AssignmentTable(BoundedCache[str, NameAndValue]):
     """Map the texts of assignments to names and values, in a format with strings of its own.
 
     `unescape` gives the string of a text that begins with a quote and may have escapes, or None if
@@ -50,7 +59,7 @@ class AssignmentTable(TextCache[NameAndValue]):
         head, _, rest = text.partition("=")
         rest = rest.strip(SPACES)
         name = _names.get(head) or _name(head)
-        size = _PLAIN
+        size = ENTRY + len(text)
         value: Any = None
         # Most values are of these kinds. This takes half the time of one pattern for all of them.
         if rest.isdecimal() and rest[0] != "0" and len(rest) < _DIGITS and rest.isascii():
@@ -68,26 +77,27 @@ class AssignmentTable(TextCache[NameAndValue]):
             if node is None or node.depth >= LIMITS.nesting:
                 raise MissError
             value = node.value if type(node) is Literal else node
-            size += len(rest) * NODE // 8
+            size += _EXPRESSION * len(rest)
         found: NameAndValue = (name, value) if isinstance(name, str) else (name[0], value, name[1])
         if len(text) <= _LONG and text.isascii():
             # As `put` does, at a third of its time.
-            size += 2 * len(text)
-            self.bytes += size
-            if self.bytes > self.most:
+            self.size += size
+            if self.size > self.most:
                 self.clear()
-                self.bytes = size
+                self.size = size
             self[text] = found
         return found
 
 
 _LONG: Final = 2000
-_PLAIN: Final = ENTRY + 150
-"""Bytes of an entry with a plain value, beside twice its text: two tuples' and strings' heads."""
+_EXPRESSION: Final = 16
+"""The size of an expression for each character: its nodes take that much more than a string."""
 _DIGITS: Final = 19
 """Integers of fewer digits fit 64 bits."""
 
-_names: Final[TextCache[str | tuple[str, str]]] = TextCache("names before signs", 1 << 21)
+_names: Final[BoundedCache[str, str | tuple[str, str]]] = BoundedCache(
+    "names before signs", 1 << 18
+)
 """Of the texts before the signs of assignments: the folded name, and an unusual spelling of it."""
 
 
@@ -97,9 +107,11 @@ def _name(head: str) -> str | tuple[str, str]:
     if found is None:
         if NAME(name) is None:
             raise MissError
-        found = _names.put(name, spelling_of(name))
+        found = _names.put(name, spelling_of(name), len(name))
     # With one space behind it, as most are written; of all other ways there would be no end.
-    return _names.put(head, found) if len(head) == len(name) + 1 and head[-1] == " " else found
+    if len(head) == len(name) + 1 and head[-1] == " ":
+        _names.put(head, found, len(head))
+    return found
 
 
 def ad_of(texts: Sequence[str], read: AssignmentTable) -> ClassAd:
@@ -156,4 +168,4 @@ def _unescaped(text: str) -> str | None:
         return None
 
 
-BRACKETED: Final = AssignmentTable("assignments in brackets", 1 << 22, _unescaped, str)
+BRACKETED: Final = AssignmentTable("assignments in brackets", 1 << 19, _unescaped, str)
