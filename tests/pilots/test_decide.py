@@ -20,6 +20,7 @@ from matchmaker.pilots import (
     PilotState,
     decide,
 )
+from matchmaker.pilots.policy.decision import SILENT_HALF
 
 ANY = ClassAd(Requirements=True)
 PILOT = ClassAd(Memory=2000)
@@ -139,10 +140,35 @@ def test_demand_that_is_unknown_is_not_zero() -> None:
     later = decided(None, [queue()], supply, now=2000.0, memory=first.memory)
     assert not later.ends
     much = decided(None, [queue()], supply, now=3000.0, memory=later.memory)
-    assert [end.pilot for end in much.ends] == [supply[0].key, supply[1].key]
+    assert [end.pilot for end in much.ends] == [supply[0].key]
     assert "unknown for 2000 s" in much.ends[0].reason
     kept = decided(None, [queue()], supply, "[ Minimum = 19 ]", now=3000.0, memory=later.memory)
     assert len(kept.ends) == 1
+
+
+@pytest.mark.parametrize("seconds", [10.0, 120.0])
+def test_half_of_the_free_pilots_end_in_a_time_whatever_a_cycle_is(seconds: float) -> None:
+    supply = pilots(100, "idle", since=0.0)
+    memory: dict[str, object] = {"silent": 0.0}
+    now = 1800.0
+    while now <= 1800.0 + SILENT_HALF:
+        decision = decided(None, [queue()], supply, now=now, memory=memory)
+        ended = {end.pilot for end in decision.ends}
+        supply = [pilot for pilot in supply if pilot.key not in ended]
+        memory = dict(decision.memory)
+        now += seconds
+    assert len(supply) == pytest.approx(47, abs=3)
+
+
+def test_jobs_of_a_silent_source_keep_pilots_and_ask_for_none() -> None:
+    known = kind(waiting=5, silent=3)
+    decision = decided([known], [queue()])
+    assert submitted(decision) == {"ce": 2}
+    idle = pilots(4, "idle", since=0.0)
+    decision = decided([kind(waiting=3, silent=3)], [queue()], idle, now=1000.0)
+    assert (len(decision.ends), submitted(decision)) == (1, {})
+    (wait,) = decision.waits
+    assert wait.reason == "their source is silent: nothing is submitted for them"
 
 
 def test_queued_pilots_end_before_idle_ones_and_busy_ones_never() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -24,12 +24,14 @@ from hypothesis import strategies as st
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.ledger import Ledger
+from matchmaker.delegation.observation import ReasonCode
 from matchmaker.delegation.record import Record, State, key_of
 from matchmaker.pilots.factory import cycle, running, sources
 from matchmaker.pilots.factory.cycle import FactoryContext, FactoryState
-from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, pilot, settled
+from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, histories, pilot, settled
 from matchmaker.pilots.factory.services import (
     PilotRow,
+    QueueCounts,
     Reservation,
     Service,
     ServiceError,
@@ -39,6 +41,7 @@ from matchmaker.pilots.factory.services import (
 from matchmaker.pilots.factory.settings import SettingsError
 from matchmaker.pilots.factory.settings import settings as settings_of
 from matchmaker.pilots.policy.decision import rule
+from matchmaker.pilots.policy.estimates import PilotRecord, estimate
 from matchmaker.pilots.policy.snapshot import PilotState
 from matchmaker.pilots.wire import connect
 from tests.delegation.postgres import postgres
@@ -59,6 +62,7 @@ file = "jobs.ads"
 [[queue]]
 name = "faulty"
 lrms = "slurm"
+rate = 1000
 """
 
 
@@ -71,6 +75,7 @@ class Site:
     file: str = FILE
     keys: Iterator[int] = attrs.Factory(count)
     tokens: Iterator[int] = attrs.Factory(count)
+    most: int = CAP
 
     def __attrs_post_init__(self) -> None:
         (self.folder / "pilot.sh").write_text("#!/bin/sh\n")
@@ -94,7 +99,7 @@ class Site:
         means = FactoryContext(
             settings=made, rule=rule(running.policy(made)), ledger=ledger, services=services,
             delegator=lambda _: delegator, clock=lambda: self.world.now,
-            new_key=lambda: f"p{next(self.keys)}",
+            new_key=lambda: f"p{next(self.keys)}", sleep=self.world.pass_time,
         )  # fmt: skip
         new = Service(
             name="grid", token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
@@ -112,8 +117,19 @@ class Site:
             for _ in range(number):
                 known = cycle.cycle(means, known)
                 self.check()
-                self.world.pass_time(seconds)
+                known = self.pass_time(means, known, seconds)
         return known
+
+    def pass_time(
+        self, context: FactoryContext, state: FactoryState, seconds: float
+    ) -> FactoryState:
+        """The time until the next cycle, in which pilots are handed over at the queues' rates."""
+        end = self.world.now + seconds
+        while self.world.now < end:
+            state, due = cycle.carry_out(context, state)
+            self.check()
+            self.world.pass_time(min(due, end - self.world.now))
+        return state
 
     def killed(self, after: int) -> bool:
         """A cycle of a process that is killed after so many acts; whether it was."""
@@ -134,7 +150,7 @@ class Site:
         return there | self.world.runs_of
 
     def check(self) -> None:
-        assert len(self.alive()) <= CAP
+        assert len(self.alive()) <= self.most
         assert all(starts == 1 for starts in self.world.starts.values())
 
     def rows(self) -> list[PilotRow]:
@@ -160,8 +176,17 @@ class Site:
         rows = self.rows()
         assert [row for row in rows if row.live] == []
         records = self.records()
-        assert records.keys() == {row.key for row in rows}
+        assert records.keys() == {row.key for row in rows if row.handed}
         assert {record.state for record in records.values()} <= {State.ACKNOWLEDGED}
+        self.counts_agree(records)
+
+    def counts_agree(self, records: Mapping[str, Record]) -> None:
+        """The counts of the tables are those of the ledger, whatever was killed."""
+        with contextlib.closing(Services(str(self.folder / "jobs.db"))) as services:
+            counts = services.counts().get("faulty", QueueCounts())
+            (service,) = services.all()
+        assert service.submitted == counts.submitted == counts.ended == len(records)
+        assert counts.started >= sum(self.world.starts[key] for key in records)
 
 
 @pytest.fixture
@@ -227,7 +252,8 @@ def test_who_looks_while_pilots_are_submitted_finds_one_cycle(site: Site) -> Non
     with contextlib.suppress(Killed):
         site.cycles(1)
     look()
-    assert seen[-1][2] == len(site.rows()), "what was reserved before the kill counts"
+    handed = [row for row in site.rows() if row.handed]
+    assert seen[-1][2] == len(handed), "what was handed over before the kill counts"
 
 
 ACTS = st.one_of(
@@ -326,13 +352,253 @@ def test_a_batch_system_that_is_silent_gets_nothing(site: Site) -> None:
     assert queue["held"].startswith("its batch system does not answer: ")
 
 
-def test_a_refused_pilot_counts_as_lost_by_its_queue(site: Site) -> None:
+@pytest.mark.parametrize("fault", ["refused", "no script"])
+def test_a_queue_that_rejects_is_left_alone_with_back_off(tmp_path: Path, fault: str) -> None:
+    """After a refusal a minute, then two, four; the reason is shown; then it goes on."""
+    site = Site(tmp_path)
     site.demand(3)
-    (site.folder / "pilot.sh").unlink()
-    known = site.cycles(1)
-    assert [row.failed for row in site.rows()] == [True, False, False]
-    assert "No such file" in known.service.facts["troubles"][0]
+    tries: list[float] = []
+    script = site.folder / "pilot.sh"
+    if fault == "no script":
+        script.unlink()
+        refuse = Services.refuse
+
+        def noted(services: Services, row: PilotRow) -> None:
+            tries.append(site.world.now)
+            refuse(services, row)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Services, "refuse", noted)
+            known = site.cycles(48, 10.0)
+        said = "No such file"
+    else:
+        park = site.world.park
+
+        def refused(*words: Any, **named: Any) -> Any:
+            tries.append(site.world.now)
+            site.world.faults = {"park": ["refused"]}
+            return park(*words, **named)
+
+        site.world.park = refused  # type: ignore[method-assign]
+        known = site.cycles(48, 10.0)
+        site.world.park = park  # type: ignore[method-assign]
+        said = "no such partition"
+    first = tries[0]
+    # One at a time, each after twice as long; a cycle is ten seconds.
+    assert len(tries) == 4
+    assert [round(at - first, -1) for at in tries] == pytest.approx([0, 60, 180, 420], abs=20)
+    (queue,) = known.service.facts["queues"]
+    assert queue["held"].startswith("it refused a pilot 4 times in a row: ")
+    assert said in queue["held"]
+    assert " the next is tried in " in queue["held"]
     assert site.alive() == set()
+    assert all(row.refused and not row.failed for row in site.rows())
+    # A queue that takes one again is open.
+    script.write_text("#!/bin/sh\n")
+    site.world.faults.clear()
+    site.cycles(60, 10.0)
+    assert len(site.alive()) == CAP
+    site.all_over()
+
+
+def test_a_queue_that_may_not_have_taken_a_pilot_gets_no_other_one(site: Site) -> None:
+    site.demand(3)
+    site.world.faults = {"park": ["nothing"] * 3}
+    known = site.cycles(2)
+    assert site.world.calls["park"] == 1
+    (queue,) = known.service.facts["queues"]
+    assert queue["held"].startswith("it did not take pilot p0: the command failed; that is submitt")
+    known = site.cycles(40)
+    assert len(site.alive()) == CAP
+    assert not known.service.facts["queues"][0]["held"]
+    site.all_over()
+
+
+# --- the rate of a queue --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [10.0, 120.0])
+def test_a_batch_system_is_asked_at_the_rate_of_its_queue(tmp_path: Path, seconds: float) -> None:
+    """A submission and a cancellation count alike, whatever a cycle is."""
+    text = FILE.replace("rate = 1000", "rate = 0.5").replace("pilots = 3", "pilots = 1000")
+    site = Site(tmp_path, file=text, most=1000)
+    asked: list[float] = []
+    park, cancel = site.world.park, site.world.cancel
+
+    def parked(*words: Any, **named: Any) -> Any:
+        asked.append(site.world.now)
+        return park(*words, **named)
+
+    def cancelled(*words: Any) -> Any:
+        asked.append(site.world.now)
+        return cancel(*words)
+
+    site.world.park = parked  # type: ignore[method-assign]
+    site.world.cancel = cancelled  # type: ignore[method-assign,assignment]
+    # The queue is full: none starts.
+    site.world._start = lambda job: None  # type: ignore[method-assign]
+    site.demand(500)
+    # The first decision is for a minute.
+    site.cycles(1, seconds)
+    submitted = len(asked)
+    begun = site.world.now
+    site.cycles(round(240 / seconds), seconds)
+    # One in two seconds.
+    assert 119 <= len(asked) - submitted <= 121
+    assert [row.handed for row in site.rows()].count(True) == len(asked)
+    most = max(sum(at <= other < at + 20 for other in asked) for at in asked)
+    assert most <= 11
+    submitted = len(asked)
+    site.demand(0)
+    site.cycles(round(360 / seconds), seconds)
+    ended = submitted - len(site.alive())
+    # The first cancellations wait for the pilots' age, and for the cycle that decides.
+    assert 60 <= ended <= len(asked) - submitted <= 181
+    assert max(sum(at <= other < at + 20 for other in asked) for at in asked) <= 11
+    assert site.world.now - begun == pytest.approx(600)
+    site.world._start = World._start.__get__(site.world)  # type: ignore[method-assign]
+    site.all_over()
+
+
+def test_services_share_the_rate_of_a_queue_and_kills_do_not_reset_it(place: str) -> None:
+    granted = []
+    for tenth in range(200):
+        # A process that is killed and comes again, or another service of the ledger.
+        with contextlib.closing(Services(place)) as services:
+            for _ in range(3):
+                wait = services.grant("q", 4.0, 100.0 + tenth / 10)
+                granted.append(not wait)
+                assert 0 <= wait <= 0.25
+            assert services.grant("r", 0.001, 100.0 + tenth / 10) == pytest.approx(
+                0 if not tenth else 1000 - tenth / 10
+            )
+    # Four at once, then four a second.
+    assert sum(granted) == 4 + 4 * 20 - 1
+
+
+def test_what_was_reserved_and_not_handed_over_is_decided_anew(tmp_path: Path) -> None:
+    site = Site(tmp_path, file=FILE.replace("rate = 1000", "rate = 0.05"))
+    site.demand(3)
+    with site.process() as (context, begun):
+        state = cycle.cycle(context, begun)
+        assert len(state.submissions) == 2
+        assert state.service.facts["pending"] == 2
+        assert len(context.services.live()) == CAP
+        site.demand(0)
+        state = cycle.cycle(context, state)
+        # Nobody needs them any more.
+        assert state.submissions == ()
+        assert [row.handed for row in context.services.live()] == [True]
+    site.all_over()
+
+
+def test_an_estimate_does_not_count_the_wait_behind_ones_own_pilots() -> None:
+    """Forty pilots at once in four slots: each would have started after a minute, were it alone."""
+    rows = [
+        attrs.evolve(
+            ROW, key=f"p{n}", submitted=0.0, handed=True,
+            started=60.0 + 500.0 * (n // 4) if n < 24 else None,
+        )
+        for n in range(40)
+    ]  # fmt: skip
+    assert estimate(histories(rows)["q"], 3000.0).median == 60.0
+    # One that is submitted later waits for the next start; one that nobody overtook just waits.
+    later = attrs.evolve(ROW, key="later", submitted=2000.0, handed=True)
+    assert len(histories([*rows, later])["q"]) == 24
+    alone = attrs.evolve(ROW, submitted=100.0, handed=True)
+    assert histories([alone])["q"] == [PilotRecord(submitted=100.0)]
+    # A reserved or a refused pilot did not wait in the queue.
+    assert histories([ROW, attrs.evolve(ROW, handed=True, refused=True)]) == {}
+
+
+# --- several sources of demand --------------------------------------------------------------------
+
+SOURCES = (
+    FILE.replace(
+        '[[demand]]\nfile = "jobs.ads"',
+        '[[demand]]\nfile = "ana.ads"\n[[demand]]\nfile = "eve.ads"',
+    )
+    .replace("pilots = 3", "pilots = 20")
+    .replace("script", 'reports = "reports"\nscript', 1)
+)
+SOURCES += """ad = '[ For = "any" ]'\n"""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Site:
+    (tmp_path / "reports").mkdir()
+    site = Site(tmp_path, World(length=100_000.0), file=SOURCES, most=20)
+    wants(site, "ana", 2)
+    wants(site, "eve", 2)
+    return site
+
+
+def wants(site: Site, owner: str, jobs: int) -> None:
+    """An owner's jobs, in a file of their own."""
+    ad = (
+        '[ Id = "{0}{1}"; JobStatus = 1; Owner = "{0}";'
+        ' Requirements = TARGET.For is "any" || TARGET.For is "{0}" ]\n'
+    )
+    text = "".join(ad.format(owner, number) for number in range(jobs))
+    (site.folder / f"{owner}.ads").write_text(text or "[ JobStatus = 4 ]\n")
+
+
+def for_owners(site: Site) -> list[str]:
+    """Makes every pilot that runs idle, the first half for one owner; the owner of each."""
+    keys = sorted(site.world.starts, key=lambda key: int(key[1:]))
+    for number, key in enumerate(keys):
+        owner = "ana" if number < len(keys) / 2 else "eve"
+        path = site.folder / "reports" / key
+        path.write_text(f'idle\n[ For = "{owner}" ]\n')
+        os.utime(path, (site.world.now, site.world.now))
+    return keys
+
+
+def test_a_silent_source_holds_back_its_own_jobs_only(two: Site) -> None:
+    with two.process() as (context, begun):
+        state = cycle.cycle(context, begun)
+        state = two.pass_time(context, state, 60.0)
+        state = cycle.cycle(context, state)
+        state = two.pass_time(context, state, 60.0)
+        keys = for_owners(two)
+        assert len(keys) == 4
+        (two.folder / "eve.ads").unlink()
+        wants(two, "ana", 0)
+        # Two idle pilots for eve's jobs stay, though nobody says that they still wait; ana's end.
+        for _ in range(5):
+            state = cycle.cycle(context, state)
+            state = two.pass_time(context, state, 20.0)
+        ends = {path.name for path in (two.folder / "reports").glob("*.end")}
+        assert ends == {f"{key}.end" for key in keys[:2]}
+        assert "eve.ads" in state.service.facts["silent"][0]
+        # Jobs of ana's get pilots; none is submitted for eve's.
+        wants(two, "ana", 2)
+        for key in keys:
+            (two.folder / "reports" / key).write_text('busy\n[ For = "none" ]\n')
+        state = cycle.cycle(context, state)
+        assert state.service.facts["submitted"] == 2
+        assert state.service.facts["waiting"] == 2
+        (wait,) = [one for one in state.service.facts["waits"] if one[0].startswith("eve")]
+        assert wait[2] == "their source is silent: nothing is submitted for them"
+        # After the hold they are forgotten little by little.
+        for _ in range(60):
+            state = cycle.cycle(context, state)
+            two.world.pass_time(200.0)
+        assert not [one for one in state.service.facts["waits"] if one[0].startswith("eve")]
+
+
+def test_a_source_that_never_answered_ends_no_pilot(two: Site) -> None:
+    """After a restart nobody knows whom the free pilots are for, and the others go on."""
+    two.cycles(4)
+    for_owners(two)
+    (two.folder / "eve.ads").unlink()
+    wants(two, "ana", 0)
+    known = two.cycles(8)
+    assert list((two.folder / "reports").glob("*.end")) == []
+    with two.process() as (context, state):
+        two.world.pass_time(2000.0)
+        known = cycle.cycle(context, state)
+    assert known.service.facts["ends"]
 
 
 # --- what became of a pilot -----------------------------------------------------------------------
@@ -356,6 +622,9 @@ def test_what_counts_as_a_lost_pilot() -> None:
 
     ran = attrs.evolve(ROW, started=20.0)
     assert failed(ROW, record(State.FAILED))  # it never started
+    refused = attrs.evolve(record(State.FAILED), code=ReasonCode.REFUSED)
+    assert not failed(ROW, refused)
+    assert settled(ROW, refused, None, 60.0, kept=False).refused
     assert failed(attrs.evolve(ROW, started=90.0), record(State.FAILED, exit=1))  # died early
     assert not failed(ran, record(State.FAILED, exit=1))  # after long work
     assert not failed(ran, record(State.DONE, exit=0))
@@ -396,7 +665,7 @@ def test_pilots_that_ended_long_ago_are_forgotten(site: Site) -> None:
 
 
 SOURCE = FILE.replace(
-    '[[queue]]\nname = "faulty"\nlrms = "slurm"', '[[source]]\nads = "queues.ads"'
+    '[[queue]]\nname = "faulty"\nlrms = "slurm"\nrate = 1000', '[[source]]\nads = "queues.ads"'
 )
 
 
@@ -454,7 +723,7 @@ def test_a_service_has_one_process_and_goes_on(place: str) -> None:
         with pytest.raises(TakenOverError):
             services.reserve(first, [Reservation("q", "slurm", 1)], 1.0, lambda: "k")
         services.wish("s", "stop")
-        assert services.save(second) == "stop"
+        assert services.save(second).wish == "stop"
         with pytest.raises(ServiceError, match="no service is called 't'; there are: s"):
             services.wish("t", "stop")
 
@@ -499,13 +768,13 @@ def test_caps_hold_between_services_that_reserve_at_once(place: str) -> None:
         assert len(made) == 1
 
 
-def test_a_pilot_that_is_paused_has_failed_and_is_cancelled(tmp_path: Path) -> None:
+def test_a_pilot_that_is_paused_counts_as_refused_and_is_cancelled(tmp_path: Path) -> None:
     """Its submissions fail for hours: its place is free, and nobody has to resume it."""
     site = Site(tmp_path, file=FILE.replace("Grace = 3", "Grace = 10000"))
     site.demand(1)
     site.world.faults = {"park": ["nothing"] * 8}
     site.cycles(20, 3700.0)
-    (paused,) = [row for row in site.rows() if row.failed]
+    (paused,) = [row for row in site.rows() if row.refused]
     assert "submitted 8 times" in paused.reason
     site.cycles(4)
     with contextlib.closing(Ledger(str(site.folder / "jobs.db"))) as ledger:

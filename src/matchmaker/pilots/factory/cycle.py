@@ -1,15 +1,21 @@
 """A factory's cycle: look, decide, act; and the service around it.
 
 One cycle reads the sources, makes a snapshot of what was read and what is on record, asks
-:func:`~matchmaker.pilots.policy.decision.decide`, and carries the decision out through a
-:class:`~matchmaker.delegation.delegate.Delegator`. It may be killed at any point: the next cycle,
-here or in another process, goes on from the record. Clocks come from outside.
+:func:`~matchmaker.pilots.policy.decision.decide`, and reserves the pilots that were decided. They
+are handed over through a :class:`~matchmaker.delegation.delegate.Delegator` at the rate of their
+queues, until the next cycle, which decides anew about those that are left. The factory may be
+killed at any point: the next cycle, here or in another process, goes on from the record. Clocks
+come from outside.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,15 +25,19 @@ from matchmaker.classad import ClassAd, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.errors import LedgerError
 from matchmaker.delegation.record import LIVE, Record, State
-from matchmaker.pilots.factory import inventory, sources
+from matchmaker.pilots.factory import inventory, metrics, sources
+from matchmaker.pilots.factory.inventory import DemandJob, PilotReports
 from matchmaker.pilots.factory.services import (
+    MOST_JOBS,
     PilotRow,
     Reservation,
+    SeenJob,
     Service,
     Services,
     TakenOverError,
 )
 from matchmaker.pilots.factory.sources import PilotTarget, SilentError
+from matchmaker.pilots.policy.decision import SILENT_HALF
 from matchmaker.pilots.policy.estimates import estimate
 from matchmaker.pilots.policy.snapshot import (
     Decision,
@@ -44,20 +54,36 @@ if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
     from matchmaker.pilots.factory.settings import FactorySettings
 
+_LOG: Final = logging.getLogger(__name__)
+
+_HISTORY: Final = 14 * 86_400.0
+"""Seconds for which the pilots of a queue tell how it behaves: the load of a site changes with the
+week, and two of them are seen."""
+_TIDY: Final = 500
+"""Cycles between two times that old pilots are forgotten: some hours, and a cost that is not
+seen."""
+_TOKEN_SECONDS: Final = 7 * 86_400.0
+"""Seconds that a pilot may wait in its queue until it registers: batch systems end jobs that have
+waited for a week."""
+_LOOK: Final = 2.0
+"""Seconds until a wish to stop is seen, at most: a command that stops a service waits for it."""
+
 
 @attrs.frozen(slots=True, kw_only=True)
 class FactoryContext:
-    """What a factory works with.
+    """The factory's collaborators.
 
     Attributes:
         settings: its file.
         rule: the decision, from a snapshot and a seed.
         ledger: the records of pilots as jobs.
         services: the factory's own tables.
-        delegator: who hands pilots over to a batch system, by its name in the ledger.
+        delegator: makes the delegator to a batch system, by its name in the ledger.
         clock: gives the time in seconds since 1970, and does not jump while the process lives.
         new_key: makes the keys of pilots.
         serves: whether pilots are submitted to a queue by this service.
+        hold: for how many seconds the jobs of a silent source count as they were.
+        sleep: waits some seconds.
     """
 
     settings: FactorySettings
@@ -68,100 +94,160 @@ class FactoryContext:
     clock: Callable[[], float]
     new_key: Callable[[], str]
     serves: Callable[[PilotTarget], bool] = lambda _: True
+    hold: float = 1800.0
+    sleep: Callable[[float], object] = time.sleep
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class FactoryState:
-    """What a cycle leaves to the next in the same process; a restart begins with the first.
+    """The state that a factory carries between cycles; a restart begins with the service alone.
 
     Attributes:
         service: the service's row.
-        places: the queues by source, and when each source last answered.
-        first_seen: when each job was first seen; None before the first answer.
+        described: the queues of each source, by its number, and when it last answered.
+        jobs: the jobs of each source of demand, by its number, and when it last answered.
+        seen: the jobs of the last cycle by id; None before the first answer.
         over: the pilots that ended and whose results were not taken yet; None before the first
             look, which finds those that an earlier process left.
         ads: the ads of the last snapshot by their text: equal ones are matched once.
+        targets: the queues of the last cycle.
+        submissions: reserved pilots, to be handed over in this order.
+        cancels: pilots that wait in their queue and shall not, in this order.
+        troubles: the silent sources and the queues that are held back, with the reasons: a change
+            is logged.
     """
 
     service: Service
-    places: Mapping[int, tuple[float, tuple[PilotTarget, ...]]] = attrs.Factory(dict)
-    first_seen: Mapping[str, float] | None = None
+    described: Mapping[int, tuple[float, tuple[PilotTarget, ...]]] = attrs.Factory(dict)
+    jobs: Mapping[int, tuple[float, tuple[DemandJob, ...]]] = attrs.Factory(dict)
+    seen: Mapping[str, SeenJob] | None = None
     over: tuple[PilotRow, ...] | None = None
     ads: Mapping[str, ClassAd] = attrs.Factory(dict)
+    targets: Mapping[str, PilotTarget] = attrs.Factory(dict)
+    submissions: tuple[PilotRow, ...] = ()
+    cancels: tuple[PilotRow, ...] = ()
+    troubles: Mapping[str, str] = attrs.Factory(dict)
 
 
-def beat(means: FactoryContext, known: FactoryState, **changes: Any) -> FactoryState:
-    """Writes down that the service lives, with what has changed of it."""
-    service = attrs.evolve(known.service, beat=means.clock(), **changes)
-    return attrs.evolve(known, service=attrs.evolve(service, wish=means.services.save(service)))
-
-
-_HISTORY: Final = 14 * 86_400.0
-"""For how many seconds the pilots of a queue say what it is like."""
-_TIDY: Final = 500
-"""Cycles between two times that old pilots are forgotten."""
+def beat(context: FactoryContext, state: FactoryState, **changes: Any) -> FactoryState:
+    """Write a heartbeat, with the changes to the service's row. Raises TakenOverError."""
+    service = attrs.evolve(state.service, beat=context.clock(), **changes)
+    return attrs.evolve(state, service=context.services.save(service))
 
 
 # --- one cycle ------------------------------------------------------------------------------------
 
 
-def cycle(means: FactoryContext, known: FactoryState) -> FactoryState:
-    """One cycle. Raises LedgerError and TakenOverError; every other trouble is on record."""
-    now = means.clock()
-    silence = _looked(means, known)
-    reports = sources.reports(means.settings.pilot.reports)
-    known, rows, records = _settled(means, known, reports)
-    if known.service.cycles % _TIDY == 0:
-        means.services.forget(now - _HISTORY)
-    known, places, silent = _places(means, known, now)
-    rows = handed_again(means, known.service, rows, records, places)
-    ads = [place.queue.pilot for place in places.values()]
-    # What a pilot says of itself may ask more: whose jobs alone it takes.
-    ads += [word.ad for word in reports.words.values() if word.ad is not None]
-    known, demand, quiet = _demand(means, known, rows, ads, now)
+def cycle(context: FactoryContext, state: FactoryState) -> FactoryState:
+    """Make one cycle. Raises LedgerError and TakenOverError; any other trouble goes on record."""
+    now = context.clock()
+    silence = _reconcile(context, state)
+    reports = sources.reports(context.settings.pilot.reports)
+    # What the cycle before reserved and did not hand over is decided anew.
+    context.services.release(state.service)
+    state, rows, records = _settle(context, state, reports)
+    if state.service.cycles % _TIDY == 0:
+        context.services.forget(now - _HISTORY)
+    state, silent = _read_queues(context, state, now)
+    rows, again = _unfinished(context, state, rows, records)
+    ads = [target.queue.pilot for target in state.targets.values()]
+    # A pilot's own ad may ask for more: whose jobs alone it takes.
+    ads += [report.ad for report in reports.of.values() if report.ad is not None]
+    state, demand, quiet, unknown = _read_demand(context, state, rows, ads, now)
     silent += quiet
-    queues = _queues(means, places, silence, now)
-    walls = {name: place.queue.wall for name, place in places.items()}
+    queues = _queues(context, state, silence, records, now)
+    walls = {name: target.queue.wall for name, target in state.targets.items()}
     pilots = tuple(
         inventory.pilot(row, records.get(row.key), reports, walls.get(row.queue, 0.0))
         for row in rows
     )
     snapshot = PilotSnapshot(
-        now=now, demand=demand, queues=queues, pilots=pilots, memory=known.service.memory
+        now=now, demand=demand, queues=queues, pilots=pilots, memory=state.service.memory
     )
-    known, snapshot = _same_ads(known, snapshot)
-    decision = means.rule(snapshot, known.service.cycles)
+    state, snapshot = _same_ads(state, snapshot)
+    decision = context.rule(snapshot, state.service.cycles)
+    if unknown and now - state.service.started < context.hold:
+        # Nobody knows which of the free pilots the jobs of that source need.
+        decision = attrs.evolve(decision, ends=(), lends=())
     # One row has the number of a cycle and its facts: who looks while pilots are handed over must
     # not find the facts of the cycle before.
     facts = {
-        **_facts(snapshot, decision, places), "silent": silent, "troubles": [], "submitted": 0,
-        "ended": 0,
+        **metrics.facts(snapshot, decision, state.targets), "silent": silent, "troubles": [],
+        "submitted": 0, "ended": 0, "pending": 0,
     }  # fmt: skip
-    memory, cycles = dict(decision.memory), known.service.cycles + 1
-    known = beat(means, known, memory=memory, cycles=cycles, facts=facts)
-    ended, troubles = end_decided(means, known.service, decision, rows, pilots)
-    troubles += lend_decided(means, known.service, decision, rows)
-    known, made, refused = submit(means, known, decision, places)
-    troubles += refused
-    troubles += renewed(means, rows, records)
-    facts |= {"troubles": troubles[:_MOST_SAID], "submitted": len(made), "ended": ended}
-    return beat(means, known, facts=facts)
+    memory, cycles = dict(decision.memory), state.service.cycles + 1
+    state = beat(context, state, memory=memory, cycles=cycles, facts=facts)
+    _log_changes(state, facts)
+    state = attrs.evolve(state, submissions=again, cancels=(), troubles=_reasons(facts))
+    state, troubles = _end_decided(context, state, decision, rows, pilots)
+    troubles += _lend_decided(context, state.service, decision, rows)
+    troubles += _renew(context, rows, records)
+    state = _reserve(context, state, decision)
+    state, _ = carry_out(context, _noted(state, troubles=troubles))
+    return beat(context, state)
 
 
-def _looked(means: FactoryContext, known: FactoryState) -> dict[str, str]:
-    """Reconciles every batch system; why one gave no answer, by its name.
+def _noted(
+    state: FactoryState, *, submitted: int = 0, ended: int = 0, troubles: Sequence[str] = ()
+) -> FactoryState:
+    """Add to the facts of the cycle; the next heartbeat writes them."""
+    facts = dict(state.service.facts)
+    said = [*facts.get("troubles", ()), *troubles]
+    facts |= {
+        "troubles": said[: metrics.MOST], "submitted": facts.get("submitted", 0) + submitted,
+        "ended": facts.get("ended", 0) + ended,
+        "pending": len(state.submissions) + len(state.cancels),
+    }  # fmt: skip
+    for trouble in troubles:
+        _LOG.warning("trouble", extra={"service": state.service.name, "reason": trouble})
+    return attrs.evolve(state, service=attrs.evolve(state.service, facts=facts))
 
-    One without pilots too: what its queue has left of pilots that ended is removed.
+
+def _reasons(facts: Mapping[str, Any]) -> dict[str, str]:
+    held = {queue["queue"]: queue["held"] for queue in facts["queues"] if queue["held"]}
+    return held | {f"\n{source}": source for source in facts["silent"]}
+
+
+def _log_changes(state: FactoryState, facts: Mapping[str, Any]) -> None:
+    """Log the cycle, and the queues and sources whose state changed with it."""
+    name, before, after = state.service.name, state.troubles, _reasons(facts)
+    for key, reason in after.items():
+        # Reasons count seconds; a queue that stays held is logged once.
+        if key not in before and key.startswith("\n"):
+            _LOG.warning("source silent", extra={"service": name, "reason": reason})
+        elif key not in before:
+            _LOG.warning("queue held", extra={"service": name, "queue": key, "reason": reason})
+    for key, reason in before.items():
+        if key not in after and key.startswith("\n"):
+            _LOG.info("source answers", extra={"service": name, "reason": reason})
+        elif key not in after:
+            _LOG.info("queue open", extra={"service": name, "queue": key})
+    _LOG.info("cycle", extra={
+        "service": name, "cycle": state.service.cycles, "waiting": facts["waiting"],
+        **{f"pilots_{kind}": number for kind, number in facts["pilots"].items()},
+    })  # fmt: skip
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _reconcile(context: FactoryContext, state: FactoryState) -> dict[str, str]:
+    """Reconcile every batch system; return why one gave no answer, by its name.
+
+    One without pilots is asked too: files that ended pilots left in its queue are removed.
     """
-    rows = (*means.services.live(), *(known.over or ()))
-    places = [sources.written(means.settings, queue) for queue in means.settings.queue]
-    places += [
-        place for _, found in known.places.values() for place in found if not place.queue.closed
+    rows = (*context.services.live(), *(state.over or ()))
+    targets = [sources.written(context.settings, queue) for queue in context.settings.queue]
+    targets += [
+        target
+        for _, found in state.described.values()
+        for target in found
+        if not target.queue.closed
     ]
     silence = {}
-    for cluster in sorted({row.cluster for row in rows} | {place.system for place in places}):
+    for cluster in sorted({row.cluster for row in rows} | {target.system for target in targets}):
         try:
-            silence[cluster] = means.delegator(cluster).reconcile().silence
+            silence[cluster] = context.delegator(cluster).reconcile().silence
         except LedgerError:
             raise
         except ValueError as error:
@@ -169,49 +255,58 @@ def _looked(means: FactoryContext, known: FactoryState) -> dict[str, str]:
     return {cluster: why for cluster, why in silence.items() if why}
 
 
-def _settled(
-    means: FactoryContext, known: FactoryState, reports: inventory.PilotReports
+def _settle(
+    context: FactoryContext, state: FactoryState, reports: PilotReports
 ) -> tuple[FactoryState, list[PilotRow], dict[str, Record]]:
-    """Writes down what became of the pilots; gives those that live, and their records."""
-    live = means.services.live()
-    records = {record.key: record for record in means.ledger.records([row.key for row in live])}
-    settings = means.settings.pilot
+    """Write down what became of the pilots; return those that live, and their records."""
+    live = context.services.live()
+    records = {record.key: record for record in context.ledger.records([row.key for row in live])}
+    settings = context.settings.pilot
     after = [
         inventory.settled(
-            row, records.get(row.key), reports.words.get(row.key), settings.early,
-            kept=reports.kept,
+            row, records.get(row.key), reports.of.get(row.key), settings.early, kept=reports.kept
         )
         for row in live
-    ]  # fmt: skip
-    means.services.update([new for old, new in zip(live, after, strict=True) if new != old])
+    ]
+    changed = [new for old, new in zip(live, after, strict=True) if new != old]
+    context.services.update(changed)
+    for row in changed:
+        _log_pilot(row)
     over = [row for row in after if not row.live]
-    if known.over is None:
+    if state.over is None:
         # An earlier process may have been killed before it took the results.
-        since = means.clock() - _HISTORY
-        over = [row for row in means.services.history(since) if not row.live]
-    left = _taken(means, (*(known.over or ()), *over))
-    return (
-        attrs.evolve(known, over=left), [row for row in after if row.live], records
-    )  # fmt: skip
+        since = context.clock() - _HISTORY
+        over = [row for row in context.services.history(since) if not row.live]
+    left = _take_results(context, (*(state.over or ()), *over))
+    return attrs.evolve(state, over=left), [row for row in after if row.live], records
 
 
-def _taken(means: FactoryContext, over: Sequence[PilotRow]) -> tuple[PilotRow, ...]:
-    """Takes the results of pilots that ended a while ago; gives the others.
+def _log_pilot(row: PilotRow) -> None:
+    keys = {"pilot": row.key, "queue": row.queue}
+    if row.live:
+        _LOG.info("pilot started", extra=keys)
+    elif row.refused or row.failed:
+        what = "pilot refused" if row.refused else "pilot lost"
+        _LOG.warning(what, extra={**keys, "reason": row.reason})
+    else:
+        _LOG.info("pilot ended", extra=keys | ({"reason": row.reason} if row.reason else {}))
 
-    A paused pilot is cancelled: another one may start sooner elsewhere.
 
-    The record of an end is written before the batch system ends the job, whose directory must
-    outlive it.
+def _take_results(context: FactoryContext, over: Sequence[PilotRow]) -> tuple[PilotRow, ...]:
+    """Take the results of pilots that ended a while ago; return the others.
+
+    A paused pilot is cancelled: another one may start sooner elsewhere. The record of an end is
+    written before the batch system ends the job, whose directory must outlive it.
     """
-    records = {record.key: record for record in means.ledger.records([row.key for row in over])}
-    before = means.clock() - 2 * means.settings.deadlines.absent
+    records = {record.key: record for record in context.ledger.records([row.key for row in over])}
+    before = context.clock() - 2 * context.settings.deadlines.absent
     left = []
     for row in over:
         record = records.get(row.key)
         if record is None or record.state is State.ACKNOWLEDGED:
             continue
         if record.state is State.PAUSED:
-            record = means.delegator(record.cluster).cancel(record.key)
+            record = context.delegator(record.cluster).cancel(record.key)
         if record.state.live:
             if record.cancel_wanted:
                 left.append(row)
@@ -219,84 +314,108 @@ def _taken(means: FactoryContext, over: Sequence[PilotRow]) -> tuple[PilotRow, .
         if row.ended is not None and row.ended > before:
             left.append(row)
             continue
-        means.delegator(record.cluster).acknowledge(record.key)
-        sources.forget(means.settings.pilot.reports, record.key)
+        context.delegator(record.cluster).acknowledge(record.key)
+        sources.forget(context.settings.pilot.reports, record.key)
     return tuple(left)
 
 
-def _places(
-    means: FactoryContext, known: FactoryState, now: float
-) -> tuple[FactoryState, dict[str, PilotTarget], list[str]]:
-    """The queues by name, of sources that answer or did so lately, and which were silent."""
-    settings = means.settings
+def _read_queues(
+    context: FactoryContext, state: FactoryState, now: float
+) -> tuple[FactoryState, list[str]]:
+    """Find the queues, of sources that answer or did so lately; return which were silent."""
+    settings = context.settings
     found = {queue.name: sources.written(settings, queue) for queue in settings.queue}
-    kept = dict(known.places)
+    described = dict(state.described)
     silent = []
     for number, source in enumerate(settings.source):
         try:
-            kept[number] = (now, tuple(sources.described(settings, source)))
+            described[number] = (now, tuple(sources.described(settings, source)))
         except SilentError as error:
             silent.append(str(error))
-        at, places = kept.get(number, (now, ()))
-        for place in places:
+        at, targets = described.get(number, (now, ()))
+        for target in targets:
+            queue = target.queue
             if now - at > settings.stale:
                 why = f"its source has been silent for {now - at:.0f} s"
-                queue = attrs.evolve(place.queue, closed=place.queue.closed or why)
-                place = attrs.evolve(place, queue=queue)  # noqa: PLW2901
-            found.setdefault(place.queue.key, place)
-    return attrs.evolve(known, places=kept), found, silent
+                queue = attrs.evolve(queue, closed=queue.closed or why)
+            found.setdefault(queue.key, attrs.evolve(target, queue=queue))
+    return attrs.evolve(state, described=described, targets=found), silent
 
 
-def _demand(
-    means: FactoryContext,
-    known: FactoryState,
-    rows: Iterable[PilotRow],
-    pilots: Iterable[ClassAd],
-    now: float,
-) -> tuple[FactoryState, tuple[Demand, ...] | None, list[str]]:
-    """Demand by kind, or None where a source is silent; and which were."""
+def _read_demand(
+    context: FactoryContext, state: FactoryState, rows: Iterable[PilotRow],
+    pilots: Iterable[ClassAd], now: float,
+) -> tuple[FactoryState, tuple[Demand, ...] | None, list[str], bool]:  # fmt: skip
+    """Return the demand by kind, the silent sources, and whether one has never answered.
+
+    The jobs of a silent source count as they were, for ``hold`` seconds; then they fade. They keep
+    pilots, and ask for none. If no source answers, the demand is None.
+    """
     ours = {row.key for row in rows}
-    jobs: list[inventory.DemandJob] = []
+    answers = dict(state.jobs)
+    jobs: list[DemandJob] = []
     silent = []
-    for source in means.settings.demand:
+    unknown = False
+    for number, source in enumerate(context.settings.demand):
         try:
-            jobs += sources.jobs(source, means.ledger, ours)
+            answers[number] = (now, tuple(sources.jobs(source, context.ledger, ours)))
+            jobs += answers[number][1]
         except SilentError as error:
             silent.append(str(error))
-    if silent:
-        return known, None, silent
-    before = known.first_seen
-    seen = {
-        job.id: (before or {}).get(job.id, min(job.queued or now, now)) for job in jobs if job.id
-    }
+            unknown = unknown or number not in answers
+            at, were = answers.get(number, (now, ()))
+            stay = 0.5 ** (max(now - at - context.hold, 0.0) / SILENT_HALF)
+            kept = were[: math.ceil(len(were) * stay - 0.5)]
+            jobs += [attrs.evolve(job, silent=True) for job in kept]
+    if len(silent) == len(context.settings.demand):
+        return state, None, silent, unknown
+    before = state.seen
+    if before is None:
+        before = context.services.jobs(state.service.name) or None
     names = inventory.needed(pilots)
-    found = inventory.kinds(jobs, names, seen, now, before=before)
-    return attrs.evolve(known, first_seen=seen), found, []
+    keys = [inventory.kind_of(job, names) for job in jobs]
+    seen = {
+        job.id: SeenJob(
+            id=job.id, kind=key, runs=job.runs,
+            since=before[job.id].since if before and job.id in before
+            else min(job.queued or now, now),
+        )
+        for job, key in zip(jobs, keys, strict=True)
+        if job.id
+    }  # fmt: skip
+    noted = dict(islice((before or {}).items(), MOST_JOBS))
+    context.services.note_jobs(state.service.name, noted, dict(islice(seen.items(), MOST_JOBS)))
+    demand = inventory.kinds(jobs, keys, seen, now, before=before)
+    return attrs.evolve(state, seen=seen, jobs=answers), demand, silent, unknown
 
 
 def _queues(
-    means: FactoryContext, places: Mapping[str, PilotTarget], silence: Mapping[str, str], now: float
-) -> tuple[PilotQueue, ...]:
-    """The queues of a snapshot, with what their history says."""
-    history = inventory.histories(means.services.history(now - _HISTORY))
+    context: FactoryContext, state: FactoryState, silence: Mapping[str, str],
+    records: Mapping[str, Record], now: float,
+) -> tuple[PilotQueue, ...]:  # fmt: skip
+    """Return the queues of a snapshot: estimates from their history, and why some are closed."""
+    past = context.services.history(now - _HISTORY)
+    history = inventory.histories(past)
+    refused = inventory.refusal(past, records, now)
     made = []
-    for place in places.values():
-        queue, closed = place.queue, place.queue.closed
-        if not closed and not means.serves(place):
+    for target in state.targets.values():
+        queue, closed = target.queue, target.queue.closed
+        if not closed and not context.serves(target):
             closed = "this service does not submit there"
-        if not closed and place.system in silence:
-            closed = f"its batch system does not answer: {silence[place.system]}"
+        if not closed and target.system in silence:
+            closed = f"its batch system does not answer: {silence[target.system]}"
+        closed = closed or refused.get(queue.key, "")
         known = estimate(history.get(queue.key, ()), now)
         made.append(attrs.evolve(queue, estimate=known, closed=closed))
     return tuple(made)
 
 
-def _same_ads(known: FactoryState, snapshot: PilotSnapshot) -> tuple[FactoryState, PilotSnapshot]:
-    """The snapshot with the ads of the one before where they are equal."""
+def _same_ads(state: FactoryState, snapshot: PilotSnapshot) -> tuple[FactoryState, PilotSnapshot]:
+    """Replace ads by those of the snapshot before that are equal: pairs are matched by identity."""
     kept: dict[str, ClassAd] = {}
 
     def same(text: str, ad: ClassAd) -> ClassAd:
-        return kept.setdefault(text, known.ads.get(text, ad))
+        return kept.setdefault(text, state.ads.get(text, ad))
 
     demand = snapshot.demand
     snapshot = attrs.evolve(
@@ -310,184 +429,130 @@ def _same_ads(known: FactoryState, snapshot: PilotSnapshot) -> tuple[FactoryStat
             for p in snapshot.pilots
         ),
     )
-    return attrs.evolve(known, ads=kept), snapshot
+    return attrs.evolve(state, ads=kept), snapshot
 
 
-# --- what is said of a cycle ----------------------------------------------------------------------
-
-_MOST_SAID: Final = 1000
+# --- acting ---------------------------------------------------------------------------------------
 
 
-def _facts(
-    snapshot: PilotSnapshot, decision: Decision, places: Mapping[str, PilotTarget]
-) -> dict[str, Any]:
-    """The numbers and reasons of a cycle, as values that JSON can hold."""
-    counts: dict[str, dict[str, int]] = {}
-    for pilot in snapshot.pilots:
-        of = counts.setdefault(pilot.queue, dict.fromkeys(PilotState, 0))
-        of[pilot.state] += 1
-    held = {one.queue: one.reason for one in decision.held}
-    for queue in snapshot.queues:
-        if queue.closed:
-            held.setdefault(queue.key, queue.closed)
-    demand = snapshot.demand
-    return {
-        "at": snapshot.now,
-        "mode": decision.mode,
-        "target": decision.target,
-        "waiting": None if demand is None else sum(kind.waiting for kind in demand),
-        "running": None if demand is None else sum(kind.running for kind in demand),
-        "pilots": {str(state): sum(of[state] for of in counts.values()) for state in PilotState},
-        "queues": [
-            {
-                "queue": queue.key,
-                "site": places[queue.key].site,
-                "system": places[queue.key].system,
-                "held": held.get(queue.key, ""),
-                "median": queue.estimate.median,
-                "failures": queue.estimate.failures,
-                "pilots": {
-                    str(state): counts.get(queue.key, {}).get(state, 0) for state in PilotState
-                },
-            }
-            for queue in snapshot.queues[:_MOST_SAID]
-        ],
-        "submissions": [[o.queue, o.count, o.reason] for o in decision.submissions[:_MOST_SAID]],
-        "ends": [[one.pilot, one.reason] for one in decision.ends[:_MOST_SAID]],
-        "lends": [[one.pilot, one.takes, one.reason] for one in decision.lends[:_MOST_SAID]],
-        "waits": [[one.kind, one.jobs, one.reason] for one in decision.waits[:_MOST_SAID]],
-        "notes": list(decision.notes[:_MOST_SAID]),
-    }
+def _unfinished(
+    context: FactoryContext, state: FactoryState, rows: list[PilotRow],
+    records: Mapping[str, Record],
+) -> tuple[list[PilotRow], tuple[PilotRow, ...]]:  # fmt: skip
+    """Find the pilots that a kill left marked as handed over, and not in the ledger.
 
-
-# --- the service ----------------------------------------------------------------------------------
-
-
-def run(
-    means: FactoryContext, service: Service, *, steady: Callable[[], float],
-    wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
-    most: int | None = None,
-) -> Service:  # fmt: skip
-    """Runs cycles until the service is stopped; its row then says how it ended.
-
-    Args:
-        means: what it works with.
-        service: its row, which this process has taken.
-        steady: a clock that never jumps, in seconds.
-        wait: waits a number of seconds, or less; gives why to stop, or nothing.
-        said: is given the row after each cycle.
-        most: how many cycles at most.
-
-    Raises what a cycle raises that is no passing trouble; the row says so.
+    They are handed over again, under the same keys. Returns the live pilots, and these.
     """
-    known = FactoryState(service=service)
-    left = most
-    try:
-        while True:
-            begun = steady()
-            try:
-                known = cycle(means, known)
-                said(known.service)
-            except LedgerError as error:
-                facts = {**known.service.facts, "troubles": [str(error)]}
-                known = attrs.evolve(known, service=attrs.evolve(known.service, facts=facts))
-                said(known.service)
-            left = None if left is None else left - 1
-            if left == 0:
-                return _closed(means, known, "stopped", "it made as many cycles as it should")
-            while (rest := begun + means.settings.cycle - steady()) > 0:
-                if reason := wait(min(rest, means.settings.beat, _LOOK)):
-                    return _closed(means, known, "stopped", reason)
-                try:
-                    known = beat(means, known)
-                except LedgerError:
-                    continue
-                if known.service.wish:
-                    return _closed(means, known, "stopped", "stopped by command")
-            if reason := wait(0):
-                return _closed(means, known, "stopped", reason)
-    except TakenOverError:
-        raise
-    except BaseException as error:
-        _closed(means, known, "failed", f"{type(error).__name__}: {error}")
-        raise
-
-
-_LOOK: Final = 2.0
-"""How many seconds pass at most until a wish to stop is seen."""
-
-
-def end_pilots(means: FactoryContext, service: Service) -> Service:
-    """Ends the free pilots of a service that does not run, which this process has taken."""
-    known = FactoryState(service=attrs.evolve(service, wish="end"))
-    return _closed(means, known, "stopped", "its pilots were ended by command")
-
-
-def _closed(means: FactoryContext, known: FactoryState, state: str, reason: str) -> Service:
-    """Writes down the end of a service; with the wish ``end``, its free pilots end first."""
-    service = known.service
-    if service.wish == "end":
-        mine = [row for row in means.services.live() if row.service == service.name]
-        count, troubles = end(means, mine)
-        reason = f"{reason}; {count} of {len(mine)} pilots were asked to end"
-        reason = "; ".join((reason, *troubles[:3]))
-    service = attrs.evolve(
-        service, state=state, ended=means.clock(), beat=means.clock(), reason=reason[:500], wish=""
-    )
-    means.services.save(service)
-    return service
-
-
-# --- effects
-
-_TOKEN_SECONDS: Final = 7 * 86_400.0
-"""How long a pilot may wait in its queue until it registers."""
-
-
-def handed_again(
-    means: FactoryContext, service: Service, rows: list[PilotRow], records: Mapping[str, Record],
-    places: Mapping[str, PilotTarget],
-) -> list[PilotRow]:  # fmt: skip
-    """Hands over what was reserved before a crash, under the same key; gives the live pilots.
-
-    What is reserved counts: it is neither forgotten nor reserved again.
-    """
-    left = [row for row in rows if row.service == service.name and row.key not in records]
+    again = []
     gone = set()
-    for row in left:
-        place = places.get(row.queue)
-        why = _handed(means, place, row) if place is not None else "no source has the queue now"
-        if why:
-            means.services.update([_refused(means, row, why, failed=place is not None)])
-            gone.add(row.key)
-    return [row for row in rows if row.key not in gone]
+    for row in rows:
+        if row.service == state.service.name and row.key not in records:
+            if row.queue in state.targets:
+                again.append(row)
+            else:
+                why = "no source has the queue now"
+                context.services.refuse(attrs.evolve(row, ended=context.clock(), reason=why))
+                gone.add(row.key)
+    return [row for row in rows if row.key not in gone], tuple(again)
 
 
-def _refused(means: FactoryContext, row: PilotRow, why: str, *, failed: bool) -> PilotRow:
-    return attrs.evolve(row, ended=means.clock(), live=False, failed=failed, reason=why[:300])
+def _reserve(context: FactoryContext, state: FactoryState, decision: Decision) -> FactoryState:
+    """Reserve the pilots that were decided, within the caps."""
+    wanted = []
+    for one in decision.submissions:
+        if (target := state.targets.get(one.queue)) is not None:
+            most, most_queued = target.queue.max_pilots, target.queue.max_queued
+            wanted.append(Reservation(one.queue, target.system, one.count, most, most_queued))
+    if not wanted:
+        return state
+    caps = context.settings.caps
+    reserved = context.services.reserve(
+        state.service, wanted, context.clock(), context.new_key,
+        most=caps.pilots, most_queued=caps.queued,
+    )  # fmt: skip
+    return attrs.evolve(state, submissions=(*state.submissions, *reserved))
 
 
-def _handed(means: FactoryContext, place: PilotTarget, row: PilotRow) -> str:
-    """Hands a reserved pilot over; why it could not be, or nothing."""
+def carry_out(context: FactoryContext, state: FactoryState) -> tuple[FactoryState, float]:
+    """Hand over and cancel as many pilots as the queues' rates allow now.
+
+    Returns in how many seconds the next may follow; infinite if none is left.
+    """
+    waits: dict[str, float] = {}
+    refused = set[str]()
+
+    def granted(row: PilotRow) -> bool:
+        if row.queue not in waits:
+            rate = _rate(context, state, row.queue)
+            wait = context.services.grant(row.queue, rate, context.clock())
+            if not wait:
+                return True
+            waits[row.queue] = wait
+        return False
+
+    left = []
+    for row in state.submissions:
+        if row.queue in refused:
+            # The others of this queue would be refused alike.
+            continue
+        if not granted(row):
+            left.append(row)
+        elif why := _hand_over(context, state, row):
+            refused.add(row.queue)
+            state = _noted(state, troubles=[f"{row.queue}: {why}"])
+        else:
+            state = _noted(state, submitted=1)
+        if context.clock() - state.service.beat > context.settings.beat:
+            state = beat(context, state)
+    ends = [row for row in state.cancels if granted(row)]
+    state = attrs.evolve(
+        state, submissions=tuple(left), cancels=tuple(r for r in state.cancels if r not in ends)
+    )
+    troubles = end(context, ends) if ends else []
+    waits = {row.queue: waits[row.queue] for row in (*state.submissions, *state.cancels)}
+    return _noted(state, troubles=troubles), min(waits.values(), default=math.inf)
+
+
+def _rate(context: FactoryContext, state: FactoryState, queue: str) -> float:
+    if queue in state.targets:
+        return state.targets[queue].queue.rate
+    # A queue that is gone, or of a service that does not run: the rate of its file, or the default.
+    return next((one.rate for one in context.settings.queue if one.name == queue), 1.0)
+
+
+def _hand_over(context: FactoryContext, state: FactoryState, row: PilotRow) -> str:
+    """Hand a reserved pilot over; return why it was not taken, or nothing."""
+    target = state.targets[row.queue]
     ad = ClassAd({"Pilot": row.key, "Queue": row.queue, "Service": row.service})
+    keys = {"pilot": row.key, "queue": row.queue}
+    if not row.handed:
+        row = context.services.hand_over(state.service, row, context.clock())
     try:
-        _give_token(means, row.key)
-        means.delegator(place.system).submit(
-            ad, means.settings.pilot.script, place.words, key=row.key, lease=means.settings.lease,
+        _give_token(context, row.key)
+        record = context.delegator(target.system).submit(
+            ad, context.settings.pilot.script, target.words, key=row.key,
+            lease=context.settings.lease,
             # A factory that is gone leaves no pilots that start weeks later.
             lease_from="submit",
         )  # fmt: skip
     except LedgerError:
         raise
     except (ValueError, OSError) as error:
-        sources.forget(means.settings.pilot.reports, row.key)
-        return " ".join(str(error).split()) or type(error).__name__
+        sources.forget(context.settings.pilot.reports, row.key)
+        why = " ".join(str(error).split()) or type(error).__name__
+        context.services.refuse(attrs.evolve(row, ended=context.clock(), reason=why[:300]))
+        _LOG.warning("pilot refused", extra={**keys, "reason": why})
+        return why
+    if record.state in {State.FAILED, State.UNKNOWN}:
+        _LOG.warning("pilot not taken", extra={**keys, "reason": record.reason})
+        return f"pilot {row.key} was not taken: {record.reason}"
+    _LOG.info("pilot submitted", extra={**keys, "job": record.remote_id})
     return ""
 
 
-def _give_token(means: FactoryContext, key: str) -> None:
-    """Gets a pilot its own token from the binder. Raises OSError and ValueError."""
-    pilot = means.settings.pilot
+def _give_token(context: FactoryContext, key: str) -> None:
+    """Get a pilot its own token from the binder. Raises OSError and ValueError."""
+    pilot = context.settings.pilot
     if pilot.binder is None or pilot.token is None or pilot.reports is None:
         return
     tls = None if pilot.ca is None else connect.tls_context([pilot.ca])
@@ -506,62 +571,32 @@ def _give_token(means: FactoryContext, key: str) -> None:
     sources.give_token(pilot.reports, key, text)
 
 
-def submit(
-    means: FactoryContext,
-    known: FactoryState,
-    decision: Decision,
-    places: Mapping[str, PilotTarget],
-) -> tuple[FactoryState, list[PilotRow], list[str]]:
-    """Reserves what was decided, within the caps, and hands it over."""
-    wanted = []
-    for one in decision.submissions:
-        if (place := places.get(one.queue)) is not None:
-            most, most_queued = place.queue.max_pilots, place.queue.max_queued
-            wanted.append(Reservation(one.queue, place.system, one.count, most, most_queued))
-    if not wanted:
-        return known, [], []
-    caps = means.settings.caps
-    reserved = means.services.reserve(
-        known.service, wanted, means.clock(), means.new_key,
-        most=caps.pilots, most_queued=caps.queued,
-    )  # fmt: skip
-    service = known.service
-    counted = attrs.evolve(service, submitted=service.submitted + len(reserved))
-    known = attrs.evolve(known, service=counted)
-    made, closed = [], dict[str, str]()
-    for row in reserved:
-        why = closed.get(row.queue)
-        if why is None and (why := _handed(means, places[row.queue], row)):
-            # The others of this queue would be refused alike: one counts as lost.
-            means.services.update([_refused(means, row, why, failed=True)])
-            closed[row.queue] = why
-        elif why:
-            means.services.update([_refused(means, row, why, failed=False)])
-        else:
-            made.append(row)
-        if means.clock() - known.service.beat > means.settings.beat:
-            known = beat(means, known)
-    return known, made, [f"{queue}: {why}" for queue, why in closed.items()]
-
-
-def end_decided(
-    means: FactoryContext, service: Service, decision: Decision, rows: Iterable[PilotRow],
+def _end_decided(
+    context: FactoryContext, state: FactoryState, decision: Decision, rows: Iterable[PilotRow],
     pilots: Iterable[Pilot],
-) -> tuple[int, list[str]]:  # fmt: skip
-    """Ends this service's pilots that the decision names; how many, and what went wrong."""
-    wanted = {one.pilot for one in decision.ends}
-    mine = {row.key: row for row in rows if row.service == service.name and row.key in wanted}
-    return end(means, [mine[pilot.key] for pilot in pilots if pilot.key in mine])
+) -> tuple[FactoryState, list[str]]:  # fmt: skip
+    """Ask this service's idle pilots that the decision names to end; note those to be cancelled."""
+    reasons = {one.pilot: one.reason for one in decision.ends}
+    mine = {r.key: r for r in rows if r.service == state.service.name and r.key in reasons}
+    waiting = {pilot.key for pilot in pilots if pilot.state is PilotState.QUEUED}
+    for row in mine.values():
+        why = reasons[row.key]
+        _LOG.info("pilot to end", extra={"pilot": row.key, "queue": row.queue, "reason": why})
+    # A batch system is asked at its rate; a pilot that runs is asked by a file, at once.
+    cancels = tuple(row for row in mine.values() if row.key in waiting)
+    asked, troubles = _ask(context, [row for row in mine.values() if row.key not in waiting])
+    state = attrs.evolve(state, cancels=cancels)
+    return _noted(state, ended=len(asked) + len(cancels)), troubles
 
 
-def lend_decided(
-    means: FactoryContext, service: Service, decision: Decision, rows: Iterable[PilotRow]
+def _lend_decided(
+    context: FactoryContext, service: Service, decision: Decision, rows: Iterable[PilotRow]
 ) -> list[str]:
-    """Lends this service's pilots that the decision names, and no others; what went wrong.
+    """Lend this service's pilots that the decision names, and no others; return the troubles.
 
-    A pilot takes other work only from where it reports: without such a directory none is lent.
+    A pilot finds the jobs that it may take in its directory: without such a one none is lent.
     """
-    folder = means.settings.pilot.reports
+    folder = context.settings.pilot.reports
     if folder is None:
         return ["no pilot is lent: [pilot] reports is not given"] if decision.lends else []
     mine = {row.key for row in rows if row.service == service.name}
@@ -573,52 +608,165 @@ def lend_decided(
     return []
 
 
-def end(means: FactoryContext, rows: Sequence[PilotRow]) -> tuple[int, list[str]]:
-    """Asks pilots to end before their next job, and cancels those that have not started.
+def _ask(context: FactoryContext, rows: Iterable[PilotRow]) -> tuple[list[PilotRow], list[str]]:
+    """Ask pilots to end before their next job; return those that were asked, and the troubles."""
+    folder = context.settings.pilot.reports
+    asked, troubles = [], []
+    for row in rows:
+        try:
+            if folder is not None:
+                sources.ask_to_end(folder, row.key)
+            asked.append(row)
+        except OSError as error:
+            troubles.append(f"{row.key} cannot be asked to end: {error.strerror or error}")
+    return asked, troubles
+
+
+def end(context: FactoryContext, rows: Sequence[PilotRow]) -> list[str]:
+    """Ask pilots to end before their next job, and cancel those that have not started.
 
     A pilot that reports first and then asks whether it shall end is never cancelled at work: the
     wish is written before its report is read again.
     """
-    folder = means.settings.pilot.reports
-    troubles = []
-    asked = list(rows)
+    waiting, troubles = _ask(context, rows)
+    folder = context.settings.pilot.reports
     if folder is not None:
-        for row in rows:
-            try:
-                sources.ask_to_end(folder, row.key)
-            except OSError as error:
-                troubles.append(f"{row.key} cannot be asked to end: {error.strerror or error}")
-                asked.remove(row)
         there = sources.reports(folder)
         if not there.kept:
-            return 0, [*troubles, f"{folder} cannot be read: no pilot is cancelled"]
-        waiting = [row for row in asked if row.key not in there.words]
-    else:
-        waiting = asked
+            return [*troubles, f"{folder} cannot be read: no pilot is cancelled"]
+        waiting = [row for row in waiting if row.key not in there.of]
     for cluster in sorted({row.cluster for row in waiting}):
         keys = [row.key for row in waiting if row.cluster == cluster]
-        records = [r for r in means.ledger.records(keys) if r.state in LIVE]
-        means.ledger.save([(r, states.wish_end(r)) for r in records if not r.cancel_wanted])
-        report = means.delegator(cluster).reconcile(keys)
+        records = [r for r in context.ledger.records(keys) if r.state in LIVE]
+        context.ledger.save([(r, states.wish_end(r)) for r in records if not r.cancel_wanted])
+        report = context.delegator(cluster).reconcile(keys)
         troubles += [f"{key}: {why}" for key, why in report.troubles]
-    return len(asked), troubles
+    for row in waiting:
+        _LOG.info("pilot cancelled", extra={"pilot": row.key, "queue": row.queue})
+    return troubles
 
 
-def renewed(
-    means: FactoryContext, rows: Iterable[PilotRow], records: Mapping[str, Record]
+def _renew(
+    context: FactoryContext, rows: Iterable[PilotRow], records: Mapping[str, Record]
 ) -> list[str]:
-    """Begins the leases anew that have run for a third of their length."""
+    """Begin the leases anew that have run for a third of their length; return the troubles."""
     troubles = []
-    now = means.clock()
+    now = context.clock()
     for row in rows:
         record = records.get(row.key)
         if record is None or record.cancel_wanted or record.state is State.CANCELLING:
             continue
         if record.lease_until - now < record.lease * 2 / 3:
             try:
-                means.delegator(row.cluster).renew(row.key)
+                context.delegator(row.cluster).renew(row.key)
             except LedgerError:
                 raise
             except ValueError as error:
                 troubles.append(str(error))
     return troubles
+
+
+# --- the service ----------------------------------------------------------------------------------
+
+
+def run(
+    context: FactoryContext, service: Service, *, steady: Callable[[], float],
+    wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
+    most: int | None = None,
+) -> Service:  # fmt: skip
+    """Run cycles until the service is stopped; its row then says how it ended.
+
+    Args:
+        context: the factory's collaborators.
+        service: its row, which this process has taken.
+        steady: a clock that never jumps, in seconds.
+        wait: waits a number of seconds, or less; returns why to stop, or nothing.
+        said: is called with the row after each cycle.
+        most: how many cycles at most. The last one ends when its pilots are handed over.
+
+    Raises the errors of a cycle that are no passing trouble; the row says so.
+    """
+    state = FactoryState(service=service)
+    left = most
+    _LOG.info("service started", extra={"service": service.name, "serves": service.serves})
+    try:
+        while True:
+            begun = steady()
+            try:
+                state = cycle(context, state)
+                said(state.service)
+            except LedgerError as error:
+                state = _failed(state, error)
+                said(state.service)
+            left = None if left is None else left - 1
+            beaten = steady()
+            while (rest := begun + context.settings.cycle - steady()) > 0:
+                if left == 0 and not state.submissions and not state.cancels:
+                    break
+                try:
+                    state, due = carry_out(context, state)
+                    if steady() - beaten >= min(_LOOK, context.settings.beat):
+                        state = beat(context, state)
+                        beaten = steady()
+                except LedgerError as error:
+                    # What was reserved is decided anew in the next cycle.
+                    state, due = _failed(state, error), math.inf
+                if state.service.wish:
+                    return _close(context, state, "stopped", "stopped by command")
+                if reason := wait(min(rest, context.settings.beat, _LOOK, due)):
+                    return _close(context, state, "stopped", reason)
+            if left == 0:
+                reason = "it made as many cycles as it should"
+                return _close(context, state, "stopped", reason)
+            if reason := wait(0):
+                return _close(context, state, "stopped", reason)
+    except TakenOverError:
+        raise
+    except BaseException as error:
+        _LOG.exception("service failed", extra={"service": service.name})
+        _close(context, state, "failed", f"{type(error).__name__}: {error}")
+        raise
+
+
+def _failed(state: FactoryState, error: LedgerError) -> FactoryState:
+    """Note that the ledger could not be read or written; the next cycle tries again."""
+    return _noted(_stopped(state), troubles=[str(error)])
+
+
+def _stopped(state: FactoryState) -> FactoryState:
+    """Forget what was to be done, and the troubles so far."""
+    facts = {**state.service.facts, "troubles": []}
+    service = attrs.evolve(state.service, facts=facts)
+    return attrs.evolve(state, service=service, submissions=(), cancels=())
+
+
+def end_pilots(context: FactoryContext, service: Service) -> Service:
+    """End the free pilots of a service that does not run, which this process has taken."""
+    state = FactoryState(service=attrs.evolve(service, wish="end"))
+    return _close(context, state, "stopped", "its pilots were ended by command")
+
+
+def _close(context: FactoryContext, state: FactoryState, kind: str, reason: str) -> Service:
+    """Write down the end of a service; with the wish ``end``, its free pilots end first."""
+    service = state.service
+    context.services.release(service)
+    if service.wish == "end":
+        mine = [row for row in context.services.live() if row.service == service.name]
+        # All are asked at once, so that none takes another job; queues are asked at their rates.
+        asked, troubles = _ask(context, mine)
+        state = attrs.evolve(_stopped(state), cancels=tuple(asked))
+        while state.cancels:
+            state, due = carry_out(context, state)
+            if state.cancels:
+                context.sleep(due)
+                state = beat(context, state)
+        troubles += state.service.facts.get("troubles", ())
+        reason = f"{reason}; {len(asked)} of {len(mine)} pilots were asked to end"
+        reason = "; ".join((reason, *troubles[:3]))
+    service = attrs.evolve(
+        state.service, state=kind, ended=context.clock(), beat=context.clock(),
+        reason=reason[:500], wish="",
+    )  # fmt: skip
+    context.services.save(service)
+    _LOG.info("service ended", extra={"service": service.name, "reason": service.reason})
+    return service

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from matchmaker.classad import ClassAd
 from matchmaker.delegation.database import make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
@@ -24,7 +25,7 @@ from matchmaker.pilots.factory.services import Service, ServiceError, Services
 from matchmaker.pilots.factory.settings import FactorySettings, SettingsError
 from matchmaker.pilots.factory.sources import PilotTarget
 from matchmaker.pilots.policy.decision import rule
-from matchmaker.pilots.policy.policy_ad import PolicyAd
+from matchmaker.pilots.policy.policy_ad import TERMS, PolicyAd
 
 _COMMANDS = 60.0
 """How long the slowest command of a batch system may take, in seconds."""
@@ -46,6 +47,11 @@ def policy(settings: FactorySettings) -> PolicyAd:
     if problems:
         raise SettingsError(f"[policy] {problems[0]}")
     return made
+
+
+def hold(terms: PolicyAd) -> float:
+    """Return for how many seconds the jobs of a source that falls silent count as they were."""
+    return terms.value(TERMS["silenthold"], ClassAd(Free=0, Pilots=0))
 
 
 def steady() -> Callable[[], float]:
@@ -140,11 +146,11 @@ def opened(
             ),
             lambda known: dead(known, now),
         )  # fmt: skip
-        means = FactoryContext(
-            settings=settings, rule=rule(terms), ledger=ledger, services=services,
+        context = FactoryContext(
+            settings=settings, rule=rule(terms), hold=hold(terms), ledger=ledger, services=services,
             delegator=delegator, clock=clock, new_key=new_key, serves=chosen(sites, queues),
         )  # fmt: skip
-        yield means, service
+        yield context, service
     finally:
         services.close()
         ledger.close()

@@ -1,9 +1,11 @@
-"""The tables of factories, beside the ledger's: ``servicelist``, a row a service, and ``pilots``.
+"""The tables of factories, beside the ledger's: services, pilots, requests to queues, and demand.
 
-A service has one process at a time, which holds the row by a token; what another process took over
-it can no longer write. A pilot is reserved in ``pilots`` before it is handed over, in the
-transaction that counts the others, so that caps hold at any moment and whatever crashes. What a
-service does is in :mod:`matchmaker.pilots.factory.cycle`.
+A service has one process at a time, which holds its row of ``servicelist`` by a token: after
+another process has taken the service over, it can write nothing any more. A pilot is reserved in
+``pilots`` in the transaction that counts the others, so that caps hold at any moment and whatever
+crashes. It is marked as handed over before it is handed over. ``requests`` keeps the rate of each
+queue, for all services and across their ends; ``demandlist`` has the jobs that a service saw last.
+A service's cycle is in :mod:`matchmaker.pilots.factory.cycle`.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class Service:
         ended: when it stopped or failed.
         reason: why it stopped or failed.
         cycles: how many decisions it made, of all its processes.
-        submitted: how many pilots it set out to submit, of all its processes: counted in the
-            transaction that reserves them, so that no kill loses any.
+        submitted: how many pilots it handed over, of all its processes: counted in the
+            transaction that marks them so, so that no kill loses any.
         facts: numbers and reasons of its last cycle, for people and monitoring.
         memory: what its next decision has to know.
     """
@@ -85,11 +87,13 @@ class PilotRow:
         service: who submitted it.
         queue: the key of its queue.
         cluster: the batch system, as the ledger calls it.
-        submitted: when it was reserved.
+        submitted: when it was reserved; from then on, when it was handed over.
+        handed: whether it was handed over, or is about to be; else it is only reserved.
         started: when it was first seen running; None if it was not.
         ended: when it was first seen ended, or was refused.
         live: whether it counts: it was reserved and has not ended.
         failed: whether its queue lost it.
+        refused: whether its batch system, or this machine, did not take it.
         reason: why it ended as it did.
     """
 
@@ -98,10 +102,12 @@ class PilotRow:
     queue: str
     cluster: str
     submitted: float
+    handed: bool = False
     started: float | None = None
     ended: float | None = None
     live: bool = True
     failed: bool = False
+    refused: bool = False
     reason: str = ""
 
 
@@ -116,9 +122,41 @@ class Reservation:
     most_queued: int | None = None
 
 
+@attrs.frozen(slots=True, kw_only=True)
+class SeenJob:
+    """A job of the demand that a service saw last: its kind, whether it runs, and since when."""
+
+    id: str
+    kind: str
+    runs: bool
+    since: float
+
+
+@attrs.frozen(slots=True)
+class QueueCounts:
+    """How many pilots of a queue are on record: handed over, started, ended, lost, refused."""
+
+    submitted: int = 0
+    started: int = 0
+    ended: int = 0
+    lost: int = 0
+    refused: int = 0
+
+
+MOST_JOBS: Final = 100_000
+"""Of so many jobs a service notes the kind: some ten megabytes, written once for each job."""
+
 metadata: Final = sql.MetaData()
 servicelist: Final = sql.Table("servicelist", metadata, *database.columns(Service, key="name"))
 pilots: Final = sql.Table("pilots", metadata, *database.columns(PilotRow, key="key"))
+requests: Final = sql.Table(
+    "requests", metadata,
+    sql.Column("queue", sql.Text, primary_key=True), sql.Column("due", sql.Float, nullable=False),
+)  # fmt: skip
+demandlist: Final = sql.Table(
+    "demandlist", metadata, sql.Column("service", sql.Text, primary_key=True),
+    *database.columns(SeenJob, key="id"),
+)  # fmt: skip
 sql.Index("pilots_live", pilots.c.live, pilots.c.queue)
 sql.Index("pilots_submitted", pilots.c.submitted)
 
@@ -143,9 +181,18 @@ class Services:
         self.sqlite = self._engine.dialect.name == "sqlite"
         try:
             with self._reading() as read:
-                known = sql.inspect(read).has_table(pilots.name)
+                known = sql.inspect(read).has_table(demandlist.name)
+                before = sql.inspect(read).has_table(pilots.name)
             if not known:
                 with self._writing() as write:
+                    for name, default in (
+                        (("handed", "TRUE"), ("refused", "FALSE")) if before else ()
+                    ):
+                        # Tables from before pilots were submitted at a rate.
+                        write.exec_driver_sql(
+                            f"ALTER TABLE pilots ADD COLUMN {name} BOOLEAN NOT NULL"
+                            f" DEFAULT {default}"
+                        )
                     metadata.create_all(write)
         except BaseException:
             self.close()
@@ -197,19 +244,21 @@ class Services:
             )
             return made
 
-    def save(self, service: Service) -> str:
-        """Writes a service's row; returns what a command wishes of it.
+    def save(self, service: Service) -> Service:
+        """Writes a service's row; returns it with a command's wish and the count of pilots.
 
-        Raises TakenOverError where another process has it.
+        Raises TakenOverError if another process has it.
         """
         values = _row(service)
-        del values["wish"]
+        # A command writes the wish; the count is written with each pilot.
+        del values["wish"], values["submitted"]
         with self._writing() as write:
             mine = (servicelist.c.name == service.name, servicelist.c.token == service.token)
             if write.execute(servicelist.update().where(*mine).values(values)).rowcount != 1:
                 raise TakenOverError(f"another process runs {service.name} now")
-            wish = write.scalar(sql.select(servicelist.c.wish).where(*mine))
-            return str(wish or "")
+            wanted = sql.select(servicelist.c.wish, servicelist.c.submitted).where(*mine)
+            wish, submitted = write.execute(wanted).one()
+            return attrs.evolve(service, wish=str(wish or ""), submitted=submitted)
 
     def wish(self, name: str, wish: str) -> Service:
         """Writes down what a command wants of a service. Raises ServiceError for an unknown one."""
@@ -248,6 +297,24 @@ class Services:
             found = read.execute(sql.select(pilots).where(*where).order_by(order).limit(most))
             return [PilotRow(**row) for row in found.mappings()][::-1]
 
+    def counts(self) -> dict[str, QueueCounts]:
+        """The counts of each queue, of the pilots that are on record."""
+
+        def number(condition: sql.ColumnElement[bool]) -> sql.ColumnElement[int]:
+            return sql.func.sum(sql.case((condition, 1), else_=0))
+
+        true = sql.true()
+        wanted = sql.select(
+            pilots.c.queue,
+            number(pilots.c.handed == true),
+            number(pilots.c.started.is_not(None)),
+            number((pilots.c.live == sql.false()) & (pilots.c.handed == true)),
+            number(pilots.c.failed == true),
+            number(pilots.c.refused == true),
+        ).group_by(pilots.c.queue)
+        with self._reading() as read:
+            return {row[0]: QueueCounts(*map(int, row[1:])) for row in read.execute(wanted)}
+
     def reserve(
         self, service: Service, wanted: Sequence[Reservation], now: float,
         new_key: Callable[[], str], *, most: int | None = None, most_queued: int | None = None,
@@ -268,11 +335,7 @@ class Services:
         with self._writing() as write:
             if not self.sqlite:
                 write.exec_driver_sql("LOCK TABLE pilots IN SHARE ROW EXCLUSIVE MODE")
-            token = write.scalar(
-                sql.select(servicelist.c.token).where(servicelist.c.name == service.name)
-            )
-            if token != service.token:
-                raise TakenOverError(f"another process runs {service.name} now")
+            _check_owner(write, service)
             waits = sql.func.sum(sql.case((pilots.c.started.is_(None), 1), else_=0))
             counts = {
                 row[0]: (int(row[1]), int(row[2]))
@@ -299,16 +362,62 @@ class Services:
                 counts[one.queue] = (there + number, queued + number)
             if made:
                 write.execute(pilots.insert(), [attrs.asdict(row) for row in made])
-                counted = servicelist.c.submitted + len(made)
-                mine = servicelist.c.name == service.name
-                write.execute(servicelist.update().where(mine).values(submitted=counted))
         return made
+
+    def release(self, service: Service) -> None:
+        """Removes the pilots that are only reserved. Raises TakenOverError."""
+        with self._writing() as write:
+            _check_owner(write, service)
+            mine = (pilots.c.service == service.name) & (pilots.c.live == sql.true())
+            write.execute(pilots.delete().where(mine & (pilots.c.handed == sql.false())))
+
+    def hand_over(self, service: Service, row: PilotRow, now: float) -> PilotRow:
+        """Marks a reserved pilot as handed over, and counts it. Raises TakenOverError."""
+        with self._writing() as write:
+            _check_owner(write, service)
+            _count(write, service.name, 1)
+            made = attrs.evolve(row, handed=True, submitted=now)
+            changes = {"handed": True, "submitted": now}
+            write.execute(pilots.update().where(pilots.c.key == row.key).values(changes))
+        return made
+
+    def refuse(self, row: PilotRow) -> None:
+        """Writes down a pilot that was marked as handed over, and never came into the ledger."""
+        with self._writing() as write:
+            _count(write, row.service, -1)
+            made = attrs.evolve(row, handed=False, live=False, refused=True)
+            write.execute(pilots.update().where(pilots.c.key == row.key).values(attrs.asdict(made)))
+
+    def grant(self, queue: str, rate: float, now: float) -> float:
+        """Allows a request to a queue's batch system: 0; or how many seconds it has to wait.
+
+        Args:
+            queue: the queue; all services that use the ledger count together.
+            rate: how many requests a second it takes. At most one second's go at once.
+            now: the time, in seconds since 1970.
+        """
+        with self._writing() as write:
+            if not self.sqlite:
+                write.exec_driver_sql("LOCK TABLE requests IN SHARE ROW EXCLUSIVE MODE")
+            mine = requests.c.queue == queue
+            due = write.scalar(sql.select(requests.c.due).where(mine))
+            # A clock that was set back must not close a queue for long.
+            if due is not None and now < due <= now + 1 / rate:
+                return float(due) - now
+            # Time in which nothing was asked for is not made up for, beyond that second.
+            since = now - max(0.0, 1 - 1 / rate)
+            values = {"due": max(since if due is None else min(due, now), since) + 1 / rate}
+            if due is None:
+                write.execute(requests.insert(), {"queue": queue, **values})
+            else:
+                write.execute(requests.update().where(mine).values(values))
+            return 0.0
 
     def update(self, rows: Sequence[PilotRow]) -> None:
         """Writes what became of pilots."""
         if not rows:
             return
-        names = ("started", "ended", "live", "failed", "reason")
+        names = ("started", "ended", "live", "failed", "refused", "reason")
         change = (
             pilots.update()
             .where(pilots.c.key == sql.bindparam("old_key"))
@@ -326,6 +435,36 @@ class Services:
             old = (pilots.c.live == sql.false()) & (pilots.c.submitted < before)
             write.execute(pilots.delete().where(old))
 
+    # --- demand -------------------------------------------------------------------------------
+
+    def jobs(self, service: str) -> dict[str, SeenJob]:
+        """The jobs that a service saw last, by their ids."""
+        mine = sql.select(demandlist).where(demandlist.c.service == service)
+        with self._reading() as read:
+            found = [
+                SeenJob(id=row.id, kind=row.kind, runs=row.runs, since=row.since)
+                for row in read.execute(mine)
+            ]
+        return {job.id: job for job in found}
+
+    def note_jobs(
+        self, service: str, before: Mapping[str, SeenJob], after: Mapping[str, SeenJob]
+    ) -> None:
+        """Writes down the demand that a service sees, by the difference to what it saw before."""
+        gone = [{"old_id": id_} for id_ in before if after.get(id_) != before[id_]]
+        new = [job for id_, job in after.items() if before.get(id_) != job]
+        if not gone and not new:
+            return
+        mine = demandlist.c.service == service
+        with self._writing() as write:
+            if gone:
+                old = demandlist.c.id == sql.bindparam("old_id")
+                write.execute(demandlist.delete().where(mine & old), gone)
+            if new:
+                write.execute(
+                    demandlist.insert(), [{"service": service, **attrs.asdict(job)} for job in new]
+                )
+
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         try:
@@ -333,6 +472,18 @@ class Services:
                 yield connection
         except TakenError:
             raise LedgerError(f"{self.place}: another process wrote the same; try again") from None
+
+
+def _check_owner(write: Connection, service: Service) -> None:
+    token = write.scalar(sql.select(servicelist.c.token).where(servicelist.c.name == service.name))
+    if token != service.token:
+        raise TakenOverError(f"another process runs {service.name} now")
+
+
+def _count(write: Connection, service: str, number: int) -> None:
+    counted = servicelist.c.submitted + number
+    mine = servicelist.c.name == service
+    write.execute(servicelist.update().where(mine).values(submitted=counted))
 
 
 def _least(cap: int | None, there: int) -> int:

@@ -289,16 +289,16 @@ def reports(folder: str | None) -> PilotReports:
             names = {entry.name for entry in entries}
     except OSError:
         return PilotReports()
-    words = {}
+    found = {}
     for name in names:
         if not name.endswith((_END, _LEND, _GIVEN)) and not name.startswith("."):
-            word = _word(Path(folder, name), asked=f"{name}{_END}" in names)
-            if word is not None:
-                words[name] = word
-    return PilotReports(words, kept=True)
+            report = _report(Path(folder, name), asked=f"{name}{_END}" in names)
+            if report is not None:
+                found[name] = report
+    return PilotReports(found, kept=True)
 
 
-def _word(path: Path, *, asked: bool) -> PilotReport | None:
+def _report(path: Path, *, asked: bool) -> PilotReport | None:
     try:
         with plain(path) as file:
             since = os.fstat(file.fileno()).st_mtime

@@ -63,8 +63,9 @@ FORGOTTEN: Final = 1e-7
 SURPLUS_GRACES, SURPLUS_USE = 10, 86_400.0
 """Pilots that have waited for ten times ``Grace`` are cancelled if the jobs that arrive in so many
 seconds would not use them."""
-SILENT_SHARE: Final = 0.1
-"""The share of free pilots that ends in each cycle of a long silence: half stay for seven."""
+SILENT_HALF: Final = 840.0
+"""Seconds of a long silence in which half of the free pilots end, whatever a cycle is: a source
+that comes back within the hour still finds some."""
 PROBE_FIRST, PROBE_STREAK, PROBE_DOUBLINGS = 600.0, 3, 6
 """A queue that loses pilots is probed after so many seconds, and after twice as many with each
 further loss: at most half a day."""
@@ -514,7 +515,9 @@ def _serve(
                 short[one] = max(short[one] - (upto[-1] if len(upto) else 0.0), 0.0)
         return short
 
-    unmet = serve(columns.jobs)
+    # Jobs of a silent source keep the pilots that are there, and ask for none.
+    silent = np.array([min(max(kind.silent, 0), kind.waiting) for kind in demand], np.float64)
+    unmet = np.minimum(serve(columns.jobs), columns.jobs - by_class(silent))
     ready = values.each("Ready", on, arrivals > 0)
     serve(by_class(ready))
     # Kinds that have no job now may come again; nobody knows what fits them. As many pilots are
@@ -652,7 +655,12 @@ def _silent(snapshot: PilotSnapshot, values: Values) -> Decision:
     silent = snapshot.now - since
     count = 0
     if silent >= hold:
-        count = min(math.ceil(len(free) * SILENT_SHARE), max(int(len(free) - minimum), 0))
+        # Parts of pilots are carried on: short cycles end as many in an hour as long ones.
+        last, due = _number(memory.get("ended")), _number(memory.get("due"))
+        passed = min(max(snapshot.now - last, 0.0), GAP) if last is not None else FIRST
+        due = (1.0 if due is None else due) + len(free) * (1 - 0.5 ** (passed / SILENT_HALF))
+        count = max(min(int(due), int(len(free) - minimum)), 0)
+        memory |= {"ended": snapshot.now, "due": min(due - count, 1.0)}
     values.notes[f"the demand is unknown for {silent:g} s: nothing is submitted"] = None
     reason = f"the demand is unknown for {silent:g} s, more than {hold:g}"
     return Decision(
@@ -777,7 +785,9 @@ def _waits(columns: _Columns, queues: _Queues, wanted: _Wanted, placed: Ints) ->
         if kind.waiting > 0:
             if number not in texts:
                 texts[number] = _why(columns, queues, wanted, placed, number)
-            found.append(Wait(kind.key, kind.waiting, texts[number]))
+            silent = kind.silent >= kind.waiting
+            why = "their source is silent: nothing is submitted for them"
+            found.append(Wait(kind.key, kind.waiting, why if silent else texts[number]))
     return tuple(found)
 
 

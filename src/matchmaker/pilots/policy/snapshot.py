@@ -46,6 +46,8 @@ class Demand:
         group: whose jobs they are (a VO): what fairness is measured between.
         wall: how much wall clock a pilot must have left for one of its jobs, in seconds. A queue
             or pilot fits a kind if the two ads match, and this many seconds are left.
+        silent: how many of the waiting jobs are those of a source that gives no answer now: pilots
+            that are there are kept for them, and none is submitted.
     """
 
     key: str
@@ -56,6 +58,7 @@ class Demand:
     arrived: int = 0
     group: str = ""
     wall: float = 0.0
+    silent: int = 0
 
 
 @attrs.frozen(slots=True, kw_only=True)
