@@ -67,7 +67,7 @@ def test_multiplicity_follows_the_schema() -> None:
         ("other", "2"),
     )
     assert found == {"GlueForeignKey": ["a=b"], "GlueCEName": "long", "other": ["1", "2"]}
-    assert issues == [("clean.several", "long; short")]
+    assert issues == [("typed.several", "long; short")]
 
 
 def test_what_is_not_known_leaves_a_list_and_stays_undefined_in_a_scalar() -> None:
@@ -86,7 +86,7 @@ def test_what_is_not_known_leaves_a_list_and_stays_undefined_in_a_scalar() -> No
     assert issues == [
         ("clean.placeholder", "unset"),
         ("clean.placeholder", "unset"),
-        ("clean.mismatch", "fast"),
+        ("typed.mismatch", "fast"),
     ]
 
 

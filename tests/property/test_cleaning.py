@@ -93,14 +93,14 @@ def applied(entry: Entry, rules: frozenset[str]) -> tuple[dict[str, Value], list
             if value is None:
                 kind = "string" if known is None else known.classad
                 said = f"not of type {kind}, taken as undefined"
-                findings.append(issue("clean.mismatch", said, attribute=name, raw=raw))
+                findings.append(issue("typed.mismatch", said, attribute=name, raw=raw))
                 value = UNDEFINED
             kept.append(value)
         if known is not None and known.multi:
             found[name] = [value for value in kept if value is not UNDEFINED]
         elif len(kept) > 1 and known is not None:
             said = "has one value by the schema; the first was taken"
-            findings.append(issue("clean.several", said, attribute=name, raw="; ".join(texts)))
+            findings.append(issue("typed.several", said, attribute=name, raw="; ".join(texts)))
             found[name] = kept[0]
         elif kept:
             found[name] = kept[0] if len(kept) == 1 else kept

@@ -181,6 +181,16 @@ def number_of(value: object) -> float | None:
     return value if value > 0 else None
 
 
+def numbers(item: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Value]:
+    """Return the numbers above 0 of an object, rounded, under GLUE's names.
+
+    >>> numbers({"cpus": "4", "memory": 0}, {"cpus": "Cpus", "memory": "Memory"})
+    {'Cpus': 4}
+    """
+    found = ((ours, positive(item.get(theirs))) for theirs, ours in names.items())
+    return {ours: number for ours, number in found if number is not None}
+
+
 def named(document: object, key: str) -> Iterator[tuple[str, Any]]:
     """Yield the members of an object, or of a list of objects by what each has under a key."""
     if isinstance(document, dict):
@@ -243,9 +253,9 @@ class Builder:
         self,
         endpoint: Endpoint,
         queue: str,
-        *,
         lrms: str,
         site: str,
+        *,
         view: str,
         values: Mapping[str, Value],
         hosts: Mapping[str, Value] | None = None,

@@ -24,7 +24,8 @@ a type in `FLAVOURS` is a computing element. A downtime of the severity ``OUTAGE
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, cast
 from xml.etree.ElementTree import Element
 
 import attrs
@@ -45,12 +46,181 @@ from matchmaker.glue.systems.building import (
     name,
     named,
     number_of,
+    numbers,
     positive,
     rules_of,
     text,
 )
 
+CRIC: Final = "CRIC"
 CRR: Final = "CRR"
+GOCDB: Final = "GOCDB"
+GOCDB_ROOTS: Final = frozenset({"results"})
+
+_PANDA: Final = frozenset({"panda_resource", "siteid", "vo_name", "maxrss", "pilot_manager"})
+_CE: Final = frozenset({"endpoint", "flavour"})
+_LOOKED_AT: Final = 100  # entries by which a document is recognised; real ones are all alike
+
+_STATUS: Final[Mapping[str, str]] = {
+    "online": "Production",
+    "test": "Draining",
+    "brokeroff": "Draining",
+    "offline": "Closed",
+}
+"""GLUE's state for each status of PanDA's brokerage; only an online queue takes jobs."""
+
+_CLOUDS: Final = frozenset({"kubernetes", "cloud", "cloudscheduler", "vac"})
+"""Flavours that take no jobs through a computing element."""
+
+_QUEUE_TIMES: Final[Mapping[str, str]] = {
+    "ce_queue_maxwctime": "GlueCEPolicyMaxWallClockTime",
+    "ce_queue_maxcputime": "GlueCEPolicyMaxCPUTime",
+}
+_CE_TIMES: Final[Mapping[str, str]] = {
+    "max_wallclocktime": "GlueCEPolicyMaxWallClockTime",
+    "max_cputime": "GlueCEPolicyMaxCPUTime",
+}
+_CE_HOSTS: Final[Mapping[str, str]] = {
+    "memory": "GlueHostMainMemoryRAMSize",
+    "cpus": "GlueHostArchitectureSMPSize",
+}
+_OF_HOSTS: Final[tuple[str, ...]] = (
+    *("GlueHostArchitectureSMPSize", "GlueHostMainMemoryRAMSize"),
+    *("GlueHostNetworkAdapterOutboundIP", "GPUs"),
+)
+
+
+def is_cric(document: object) -> bool:
+    """Whether a document is CRIC's: PanDA queues, or CEs by site or by name.
+
+    >>> is_cric({"T2": {"panda_resource": "T2", "queues": []}}), is_cric({"a": 1})
+    (True, False)
+    """
+    if isinstance(document, dict) and isinstance(document.get("ce_services"), dict):
+        return isinstance(document.get("queues"), dict)
+    first = (item for _, item in islice(named(document, "name"), _LOOKED_AT))
+    items = (one for item in first for one in (item[:10] if isinstance(item, list) else (item,)))
+    return any(_is_panda(item) or _is_ce(item) for item in items)
+
+
+def cric_records(document: object, report: Report) -> GlueRecords:
+    """Make records of CRIC's JSON; what cannot be read is reported and left out."""
+    builder = Builder(CRIC, report)
+    if isinstance(document, dict) and isinstance(document.get("ce_services"), dict):
+        for ce_name, ce in named(document["ce_services"], "name"):
+            by_name = document.get("queues")
+            its = by_name.get(ce_name) if isinstance(by_name, dict) else None
+            _add_ce(builder, "", {**ce, "queues": its} if isinstance(ce, dict) else ce, ce_name)
+        return builder.records()
+    for title, item in named(document, "name"):
+        if isinstance(item, list):
+            for number, ce in enumerate(item, 1):
+                _add_ce(builder, title, ce, f"{title} {number}")
+        elif _is_ce(item):
+            _add_ce(builder, "", item, title)
+        elif _is_panda(item):
+            _add_panda(builder, title, item)
+        else:
+            builder.leave("system.entry", "neither a PanDA queue nor a CE, skipped", title)
+    return builder.records()
+
+
+def _is_panda(item: object) -> bool:
+    listed = isinstance(item, dict) and isinstance(item.get("queues"), list)
+    return listed and not _PANDA.isdisjoint(cast("dict[str, object]", item))
+
+
+def _is_ce(item: object) -> bool:
+    return isinstance(item, dict) and item.keys() >= _CE
+
+
+def _is_active(state: object) -> bool:
+    return text(state).upper() in ("", "ACTIVE")
+
+
+def _panda_limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the limits of a PanDA queue, which hold for each batch queue behind it."""
+    found: dict[str, Value] = {"PandaQueue": title}
+    cores = positive(item.get("corecount"))
+    if cores is not None:
+        found["MaxCpusPerNode"] = found["GlueHostArchitectureSMPSize"] = cores
+    memory = positive(item.get("maxrss"))
+    # A site may say that its limits are those of a processor (Harvester).
+    each = cores if "per_core_attr" in text(item.get("catchall")).split(",") else None
+    if memory is not None and (memory := whole(memory * (each or 1))) is not None:
+        found["MaxMemoryPerNode"] = found["GlueHostMainMemoryRAMSize"] = memory
+    if resource := text(item.get("resource_type")):
+        found["ResourceType"] = resource
+        if resource.lower() == "gpu":
+            found["GPUs"] = 1
+    connected = text(item.get("wnconnectivity")).partition("#")[0].lower()
+    if connected in ("full", "none"):
+        found["GlueHostNetworkAdapterOutboundIP"] = connected == "full"
+    if (seconds := positive(item.get("maxtime"))) is not None:
+        found["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
+    if (vo := item.get("vo_name")) not in (None, ""):
+        found[RULES] = list[Value](rules_of([vo]))
+        if not found[RULES]:
+            said = "vo_name is no VO; it admits nobody"
+            builder.leave("clean.access-rule", said, f"{title}: {vo}")
+    return found
+
+
+def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
+    """Add the batch queues of a PanDA queue."""
+    if item.get("is_virtual") is True:
+        return
+    shared = _panda_limits(builder, title, item)
+    hosts = {key: shared[key] for key in _OF_HOSTS if key in shared}
+    status = _STATUS.get(text(item.get("status")).lower())
+    site = text(item.get("gocname")) or text(item.get("rc_site")) or text(item.get("atlas_site"))
+    if not item["queues"]:
+        builder.leave("system.no-endpoint", "a PanDA queue without a CE, left out", title)
+    for number, queue in enumerate(item["queues"], 1):
+        place = f"{title}: queue {number}"
+        if not isinstance(queue, dict):
+            builder.expected("a queue", place)
+            continue
+        url, flavour = queue.get("ce_endpoint"), queue.get("ce_flavour")
+        if (endpoint := builder.endpoint(url, flavour, place, "ce_endpoint")) is None:
+            continue
+        if endpoint.flavour in _CLOUDS:
+            builder.leave("system.entry", "a cloud, and no computing element, left out", place)
+            continue
+        # A batch queue's own limits count where the PanDA queue has none.
+        values = shared | numbers(queue, _QUEUE_TIMES) | shared
+        if not (_is_active(item.get("state")) and _is_active(queue.get("ce_state"))):
+            values["GlueCEStateStatus"] = "Closed"
+        elif status is not None:
+            values["GlueCEStateStatus"] = status
+        queue_name = name(queue.get("ce_queue_name")) or DEFAULT_QUEUE
+        lrms = name(queue.get("ce_jobmanager")).lower()
+        builder.add(endpoint, queue_name, lrms, site, view=title, values=values, hosts=hosts)
+
+
+def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
+    """Add the queues of a CE."""
+    if not isinstance(ce, dict):
+        builder.expected("a CE", place)
+        return
+    endpoint = builder.endpoint(ce.get("endpoint"), ce.get("flavour"), place, "endpoint")
+    if endpoint is None:
+        return
+    site = text(ce.get("site")) or text(ce.get("rcsite")) or site
+    lrms = name(ce.get("jobmanager")).lower()
+    for key, queue in [*named(ce.get("queues"), "name")] or [(DEFAULT_QUEUE, {})]:
+        if not isinstance(queue, dict):
+            builder.expected("a queue", place)
+            continue
+        values, hosts = numbers(queue, _CE_TIMES), numbers(queue, _CE_HOSTS)
+        if not _is_active(ce.get("state")):
+            values["GlueCEStateStatus"] = "Closed"
+        elif status := text(queue.get("status")) or text(ce.get("status")):
+            values["GlueCEStateStatus"] = status.capitalize()
+        view = name(key) or DEFAULT_QUEUE
+        queue_name = name(queue.get("name")) or view
+        builder.add(endpoint, queue_name, lrms, site, view=view, values=values, hosts=hosts)
+
 
 _LARGEST: Final = 1_000_000
 """The most GB for a processor that are a size; providers write 9999999 for no limit."""
@@ -63,13 +233,15 @@ _TIMES: Final[Mapping[str, str]] = {
     "max_cputime_minutes": "GlueCEPolicyMaxCPUTime",
 }
 _MEMORY: Final = ("memory_gb", "default_memory_gb", "max_main_memory_gb", "max_memory_gb")
-_PROCESSORS: Final = ("number_logical_cpus", "number_processors")
-
+_PROCESSORS: Final = dict.fromkeys(
+    ("number_logical_cpus", "number_processors"), "GlueCEInfoTotalCPUs"
+)
 _SERVICE: Final[Mapping[str, str]] = {
     "cs_queue_maxwalltime": "GlueCEPolicyMaxWallClockTime",
     "cs_queue_maxcputime": "GlueCEPolicyMaxCPUTime",
     "cs_queue_maxrunningjobs": "GlueCEPolicyMaxRunningJobs",
 }
+_SERVICE_HOSTS: Final = {"cs_queue_maxmainmemory": "GlueHostMainMemoryRAMSize"}
 
 
 def is_crr(document: object) -> bool:
@@ -109,8 +281,7 @@ class _Share:
 
 def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> None:
     """Add the shares of a resource at each of its access points."""
-    lrms = name(resource.get("jobmanager")).lower()
-    site = text(resource.get("site"))
+    lrms, site = name(resource.get("jobmanager")).lower(), text(resource.get("site"))
     by_name: dict[str, list[_Share]] = {}
     for share in _shares(builder, title, resource):
         by_name.setdefault(share.name, []).append(share)
@@ -133,14 +304,9 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
                     builder.leave("link.too-many", said, title)
                     return
                 room, found = room - 1, True
+                values, hosts = share.values, share.hosts
                 builder.add(
-                    endpoint,
-                    share.name,
-                    lrms=lrms,
-                    site=site,
-                    view=title,
-                    values=share.values,
-                    hosts=share.hosts,
+                    endpoint, share.name, lrms, site, view=title, values=values, hosts=hosts
                 )
     if not found:
         said = "a computing resource that no access point reaches, left out"
@@ -150,13 +316,9 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
 def _shares(builder: Builder, title: str, resource: Mapping[str, Any]) -> list[_Share]:
     """Return the shares of a resource; without any itself, with an empty name."""
     folded = {key.lower(): value for key, value in resource.items()}
-    common: dict[str, Value] = {"ComputingResource": title}
+    common: dict[str, Value] = {"ComputingResource": title, **numbers(folded, _PROCESSORS)}
     hosts: dict[str, Value] = {}
-    for key in _PROCESSORS:
-        if (processors := positive(folded.get(key))) is not None:
-            common["GlueCEInfoTotalCPUs"] = processors
-    quality = text(folded.get("status")).lower()
-    if quality:
+    if quality := text(folded.get("status")).lower():
         common["QualityLevel"] = quality
     if quality == "production":
         common["GlueCEStateStatus"] = "Production"
@@ -179,11 +341,7 @@ def _shares(builder: Builder, title: str, resource: Mapping[str, Any]) -> list[_
 
 def _share_limits(folded: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Value]]:
     """Return the limits in a resource or a share: those of a queue, and those of its hosts."""
-    values: dict[str, Value] = {}
-    hosts: dict[str, Value] = {}
-    for theirs, ours in _TIMES.items():
-        if (minutes := positive(folded.get(theirs))) is not None:
-            values[ours] = minutes
+    values, hosts = numbers(folded, _TIMES), dict[str, Value]()
     for key in _MEMORY:
         size = number_of(folded.get(key))
         if size is not None and size < _LARGEST and (memory := positive(size * 1000)) is not None:
@@ -220,226 +378,16 @@ def _add_service(builder: Builder, title: str, service: Mapping[str, Any]) -> No
         said = "no cs_endpointurl such as https://ce.site.org:9619, left out"
         builder.leave("system.no-endpoint", said, title)
         return
-    values: dict[str, Value] = {}
-    for theirs, ours in _SERVICE.items():
-        if (number := positive(service.get(theirs))) is not None:
-            values[ours] = number
-    hosts: dict[str, Value] = {}
-    if (memory := positive(service.get("cs_queue_maxmainmemory"))) is not None:
-        hosts["GlueHostMainMemoryRAMSize"] = memory
+    values, hosts = numbers(service, _SERVICE), numbers(service, _SERVICE_HOSTS)
     if state := text(service.get("cs_state")):
         values["GlueCEStateStatus"] = state.capitalize()
     vos = service.get("cs_assigned_vo")
     if isinstance(vos, list) and vos:
         values[RULES] = list[Value](rules_of(vos))
-    builder.add(
-        endpoint,
-        name(service.get("cs_queue_name")) or DEFAULT_QUEUE,
-        lrms=name(service.get("cs_jobmanager")).lower(),
-        site="",
-        view=title,
-        values=values,
-        hosts=hosts,
-    )
+    queue_name = name(service.get("cs_queue_name")) or DEFAULT_QUEUE
+    lrms = name(service.get("cs_jobmanager")).lower()
+    builder.add(endpoint, queue_name, lrms, "", view=title, values=values, hosts=hosts)
 
-
-CRIC: Final = "CRIC"
-
-_PANDA: Final = frozenset({"panda_resource", "siteid", "vo_name", "maxrss", "pilot_manager"})
-_CE: Final = frozenset({"endpoint", "flavour"})
-
-_STATUS: Final[Mapping[str, str]] = {
-    "online": "Production",
-    "test": "Draining",
-    "brokeroff": "Draining",
-    "offline": "Closed",
-}
-"""GLUE's state for each status of PanDA's brokerage; only an online queue takes jobs."""
-
-
-_CLOUDS: Final = frozenset({"kubernetes", "cloud", "cloudscheduler", "vac"})
-"""Flavours that take no jobs through a computing element."""
-
-_OF_HOSTS: Final[tuple[str, ...]] = (
-    "GlueHostArchitectureSMPSize",
-    "GlueHostMainMemoryRAMSize",
-    "GlueHostNetworkAdapterOutboundIP",
-    "GPUs",
-)
-
-
-def is_cric(document: object) -> bool:
-    """Whether a document is CRIC's: PanDA queues, or CEs by site or by name.
-
-    >>> is_cric({"T2": {"panda_resource": "T2", "queues": []}}), is_cric({"a": 1})
-    (True, False)
-    """
-    if isinstance(document, dict) and isinstance(document.get("ce_services"), dict):
-        return isinstance(document.get("queues"), dict)
-    return any(_is_panda(item) or _is_ce(item) for item in _items(document))
-
-
-def cric_records(document: object, report: Report) -> GlueRecords:
-    """Make records of CRIC's JSON; what cannot be read is reported and left out."""
-    builder = Builder(CRIC, report)
-    if isinstance(document, dict) and isinstance(document.get("ce_services"), dict):
-        for ce_name, ce in named(document["ce_services"], "name"):
-            by_name = document.get("queues")
-            its = by_name.get(ce_name) if isinstance(by_name, dict) else None
-            _add_ce(builder, "", {**ce, "queues": its} if isinstance(ce, dict) else ce, ce_name)
-        return builder.records()
-    for title, item in named(document, "name"):
-        if isinstance(item, list):
-            for number, ce in enumerate(item, 1):
-                _add_ce(builder, title, ce, f"{title} {number}")
-        elif _is_ce(item):
-            _add_ce(builder, "", item, title)
-        elif _is_panda(item):
-            _add_panda(builder, title, item)
-        else:
-            builder.leave("system.entry", "neither a PanDA queue nor a CE, skipped", title)
-    return builder.records()
-
-
-def _items(document: object) -> Iterator[object]:
-    """Yield the first entries of a document, out of the lists that they may be in."""
-    for number, (_, item) in enumerate(named(document, "name")):
-        if number >= 100:
-            return
-        yield from item[:10] if isinstance(item, list) else (item,)
-
-
-def _is_panda(item: object) -> bool:
-    return (
-        isinstance(item, dict)
-        and isinstance(item.get("queues"), list)
-        and not (_PANDA.isdisjoint(item))
-    )
-
-
-def _is_ce(item: object) -> bool:
-    return isinstance(item, dict) and item.keys() >= _CE
-
-
-def _panda_limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the limits of a PanDA queue, which hold for each batch queue behind it."""
-    found: dict[str, Value] = {"PandaQueue": title}
-    cores = positive(item.get("corecount"))
-    if cores is not None:
-        found["MaxCpusPerNode"] = found["GlueHostArchitectureSMPSize"] = cores
-    memory = positive(item.get("maxrss"))
-    # A site may say that its limits are those of a processor (Harvester).
-    each = cores if "per_core_attr" in text(item.get("catchall")).split(",") else None
-    if memory is not None and (memory := whole(memory * (each or 1))) is not None:
-        found["MaxMemoryPerNode"] = found["GlueHostMainMemoryRAMSize"] = memory
-    if resource := text(item.get("resource_type")):
-        found["ResourceType"] = resource
-        if resource.lower() == "gpu":
-            found["GPUs"] = 1
-    connected = text(item.get("wnconnectivity")).partition("#")[0].lower()
-    if connected in ("full", "none"):
-        found["GlueHostNetworkAdapterOutboundIP"] = connected == "full"
-    if (seconds := positive(item.get("maxtime"))) is not None:
-        found["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
-    if (vo := item.get("vo_name")) not in (None, ""):
-        found[RULES] = list[Value](rules_of([vo]))
-        if not found[RULES]:
-            said = "vo_name is no VO; it admits nobody"
-            builder.leave("clean.access-rule", said, f"{title}: {vo}")
-    return found
-
-
-def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
-    """Add the batch queues of a PanDA queue."""
-    if item.get("is_virtual") is True:
-        return
-    shared = _panda_limits(builder, title, item)
-    hosts = {key: shared[key] for key in _OF_HOSTS if key in shared}
-    active = text(item.get("state")).upper() in ("", "ACTIVE")
-    status = _STATUS.get(text(item.get("status")).lower())
-    site = text(item.get("gocname")) or text(item.get("rc_site")) or text(item.get("atlas_site"))
-    queues = item["queues"]
-    if not queues:
-        builder.leave("system.no-endpoint", "a PanDA queue without a CE, left out", title)
-    for number, queue in enumerate(queues, 1):
-        place = f"{title}: queue {number}"
-        if not isinstance(queue, dict):
-            builder.expected("a queue", place)
-            continue
-        url, flavour = queue.get("ce_endpoint"), queue.get("ce_flavour")
-        endpoint = builder.endpoint(url, flavour, place, "ce_endpoint")
-        if endpoint is None:
-            continue
-        if endpoint.flavour in _CLOUDS:
-            builder.leave("system.entry", "a cloud, and no computing element, left out", place)
-            continue
-        values = dict(shared)
-        for theirs, ours in (
-            ("ce_queue_maxwctime", "GlueCEPolicyMaxWallClockTime"),
-            ("ce_queue_maxcputime", "GlueCEPolicyMaxCPUTime"),
-        ):
-            if ours not in values and (minutes := positive(queue.get(theirs))) is not None:
-                values[ours] = minutes
-        here = active and text(queue.get("ce_state")).upper() in ("", "ACTIVE")
-        if not here:
-            values["GlueCEStateStatus"] = "Closed"
-        elif status is not None:
-            values["GlueCEStateStatus"] = status
-        builder.add(
-            endpoint,
-            name(queue.get("ce_queue_name")) or DEFAULT_QUEUE,
-            lrms=name(queue.get("ce_jobmanager")).lower(),
-            site=site,
-            view=title,
-            values=values,
-            hosts=hosts,
-        )
-
-
-def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
-    """Add the queues of a CE."""
-    if not isinstance(ce, dict):
-        builder.expected("a CE", place)
-        return
-    endpoint = builder.endpoint(ce.get("endpoint"), ce.get("flavour"), place, "endpoint")
-    if endpoint is None:
-        return
-    site = text(ce.get("site")) or text(ce.get("rcsite")) or site
-    active = text(ce.get("state")).upper() in ("", "ACTIVE")
-    lrms = name(ce.get("jobmanager")).lower()
-    found = [*named(ce.get("queues"), "name")] or [(DEFAULT_QUEUE, {})]
-    for key, queue in found:
-        if not isinstance(queue, dict):
-            builder.expected("a queue", place)
-            continue
-        values: dict[str, Value] = {}
-        hosts: dict[str, Value] = {}
-        for theirs, ours, into in (
-            ("max_wallclocktime", "GlueCEPolicyMaxWallClockTime", values),
-            ("max_cputime", "GlueCEPolicyMaxCPUTime", values),
-            ("memory", "GlueHostMainMemoryRAMSize", hosts),
-            ("cpus", "GlueHostArchitectureSMPSize", hosts),
-        ):
-            if (number := positive(queue.get(theirs))) is not None:
-                into[ours] = number
-        status = text(queue.get("status")) or text(ce.get("status"))
-        if not active:
-            values["GlueCEStateStatus"] = "Closed"
-        elif status:
-            values["GlueCEStateStatus"] = status.capitalize()
-        builder.add(
-            endpoint,
-            name(queue.get("name")) or name(key) or DEFAULT_QUEUE,
-            lrms=lrms,
-            site=site,
-            view=name(key) or DEFAULT_QUEUE,
-            values=values,
-            hosts=hosts,
-        )
-
-
-GOCDB: Final = "GOCDB"
-GOCDB_ROOTS: Final = frozenset({"results"})
 
 FLAVOURS: Final[Mapping[str, str]] = {
     "arc-ce": "arc-ce",
@@ -451,16 +399,13 @@ FLAVOURS: Final[Mapping[str, str]] = {
 }
 """The types of services, in lower case, that are computing elements, and their flavours."""
 
-_ENTRIES: Final = ("SITE", "SERVICE_ENDPOINT", "DOWNTIME")
+_ENTRIES: Final = ("SITE", "SERVICE_ENDPOINT", "DOWNTIME", "meta")
 
 
 def is_gocdb(document: object) -> bool:
     """Whether a document is GOCDB's: results that are sites, endpoints or downtimes, or none."""
-    return (
-        isinstance(document, Element)
-        and document.tag == "results"
-        and all(child.tag in (*_ENTRIES, "meta") for child in document)
-    )
+    results = isinstance(document, Element) and document.tag == "results"
+    return results and all(child.tag in _ENTRIES for child in cast("Element", document))
 
 
 def gocdb_records(document: object, report: Report) -> GlueRecords:
@@ -492,18 +437,11 @@ def _add_site(registry: Registry, site: Element, certified: dict[str, bool]) -> 
     if not ident:
         registry.leave("system.entry", "a SITE without a NAME, skipped", text(site.get("ID")))
         return
-    status = inner(site, "CERTIFICATION_STATUS")
-    if status:
+    if status := inner(site, "CERTIFICATION_STATUS"):
         certified[ident] = status.lower() == "certified"
-    registry.add_site(
-        ident,
-        {
-            "GlueSiteName": ident,
-            "GlueSiteDescription": inner(site, "OFFICIAL_NAME"),
-            "GlueSiteWeb": inner(site, "HOME_URL"),
-            "CertificationStatus": status,
-        },
-    )
+    named = (("GlueSiteDescription", "OFFICIAL_NAME"), ("GlueSiteWeb", "HOME_URL"))
+    values = {"GlueSiteName": ident, **{ours: inner(site, theirs) for ours, theirs in named}}
+    registry.add_site(ident, {**values, "CertificationStatus": status})
 
 
 def _add_endpoint(registry: Registry, service: Element, certified: Mapping[str, bool]) -> None:
@@ -525,9 +463,8 @@ def _add_endpoint(registry: Registry, service: Element, certified: Mapping[str, 
             break
     site = inner(service, "SITENAME")
     values: dict[str, Value] = {"ServiceType": kind}
-    scopes: list[Value] = [text(scope.text) for scope in service.iter("SCOPE")]
-    if scopes:
-        values["Scopes"] = scopes
+    if scopes := [text(scope.text) for scope in service.iter("SCOPE")]:
+        values["Scopes"] = list[Value](scopes)
     closed = inner(service, "IN_PRODUCTION").upper() == "N" or not certified.get(site, True)
     registry.add_ce(endpoint, site, values, closed=closed)
 
@@ -535,21 +472,14 @@ def _add_endpoint(registry: Registry, service: Element, certified: Mapping[str, 
 def _add_downtime(registry: Registry, downtime: Element) -> None:
     """Add a downtime for each computing element that it affects."""
     services = downtime.find("SERVICES")
-    affected = [downtime] if services is None else list(children(services, "SERVICE"))
-    for host, kind in _computing(affected):
-        registry.add_downtime(
-            host,
-            kind,
-            (inner(downtime, "START_DATE"), inner(downtime, "END_DATE")),
-            severity=inner(downtime, "SEVERITY").upper(),
-            why=(text(downtime.get("CLASSIFICATION")).lower(), inner(downtime, "DESCRIPTION")),
-            url=inner(downtime, "GOCDB_PORTAL_URL"),
-        )
-
-
-def _computing(affected: list[Element]) -> Iterator[tuple[str, str]]:
-    """Yield the host and the type of each service that is a computing element."""
-    for service in affected:
+    for service in [downtime] if services is None else children(services, "SERVICE"):
         kind = inner(service, "SERVICE_TYPE")
         if kind.lower() in FLAVOURS:
-            yield inner(service, "HOSTNAME"), kind
+            registry.add_downtime(
+                inner(service, "HOSTNAME"),
+                kind,
+                (inner(downtime, "START_DATE"), inner(downtime, "END_DATE")),
+                severity=inner(downtime, "SEVERITY").upper(),
+                why=(text(downtime.get("CLASSIFICATION")).lower(), inner(downtime, "DESCRIPTION")),
+                url=inner(downtime, "GOCDB_PORTAL_URL"),
+            )
