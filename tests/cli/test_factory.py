@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import urllib.request
 from pathlib import Path
 
@@ -193,7 +194,9 @@ def test_pilots_of_a_stopped_service_are_ended_or_it_is_said_why_not(
     with contextlib.closing(Services(ledger)) as services:
         (known,) = services.all()
         taken = services.begin(attrs.evolve(known, state="running"), lambda _: True)
-        services.reserve(taken, [Reservation("main", "slurm", 2)], 1.0, iter(["p1", "p2"]).__next__)
+        keys = iter(["p1", "p2"])
+        for row in services.reserve(taken, [Reservation("main", "slurm", 2)], 1.0, keys.__next__):
+            services.hand_over(taken, row, 1.0)
         services.save(attrs.evolve(taken, state="stopped"))
     done = classad("factory", "stop", "--end-pilots", "--ledger", ledger)
     assert done.status == 0, done.err
@@ -204,3 +207,54 @@ def test_pilots_of_a_stopped_service_are_ended_or_it_is_said_why_not(
     done = classad("factory", "stop", "--end-pilots", "--ledger", ledger)
     assert done.status == 1
     assert "were not ended: its settings cannot be read" in done.err
+
+
+JOBS = """
+[ Id = "j1"; JobStatus = 1; Owner = "ann" ]
+[ Id = "j2"; JobStatus = 1; Owner = "ann" ]
+[ Id = "j3"; JobStatus = 2; Owner = "ann" ]
+"""
+
+
+def test_why_says_it_with_numbers_and_after_the_factory_has_ended(classad: Run, file: Path) -> None:
+    ledger = str(file.parent / "jobs.db")
+    (file.parent / "jobs.ads").write_text(JOBS)
+    # The site is one of another service, so that nothing is submitted, whatever is installed.
+    file.write_text(GOOD + '[[queue]]\nname = "other"\nsite = "there"\nlrms = "slurm"\n')
+    done = classad("factory", "run", str(file), "--cycles", "1", "--site", "nowhere")
+    assert done.status == 0, done.err
+    done = classad("factory", "why", "main", "--ledger", ledger)
+    assert (done.status, done.err) == (0, "")
+    assert re.fullmatch(
+        r"main: no pilot to submit in cycle 1 of grid, \d+ s ago: this service does not submit"
+        r" there; no pilots there, at most 1 submitted a second; on record: 0 submitted, 0 started,"
+        r" 0 ended, 0 lost, 0 refused; grid has stopped: it made as many cycles as it should\n",
+        done.out,
+    ), done.out
+    (found,) = json.loads(classad("factory", "why", "j1", "--ledger", ledger, "--json").out)
+    assert (found["subject"], found["name"], found["submitted"]) == ("job", "j1", 0)
+    assert (
+        "one of 2 waiting jobs of its kind, for 0 s: all queues that match are left out, 2 in n"
+        in (found["sentence"])
+    )
+    assert "it runs, and needs no pilot" in classad("factory", "why", "j3", "--ledger", ledger).out
+    done = classad("factory", "why", "j4", "--ledger", ledger)
+    assert (done.status, done.out) == (1, "")
+    assert "no service knows a queue or a job 'j4'; queues are: main, other" in done.err
+    assert classad("factory", "why", "--ledger", ledger).status == 2
+    # A job that is gone is known no more.
+    (file.parent / "jobs.ads").write_text(JOBS.replace("j1", "j5"))
+    classad("factory", "run", str(file), "--cycles", "1", "--site", "nowhere")
+    assert classad("factory", "why", "j1", "--ledger", ledger).status == 1
+
+
+def test_events_of_a_factory_are_logged_by_option(classad: Run, file: Path) -> None:
+    run = ("factory", "run", str(file), "--cycles", "1", "--site", "nowhere")
+    assert " info pilots" not in classad(*run).err
+    log = file.parent / "log"
+    classad(*run, "--log-file", str(log), "--log-json")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [event["event"] for event in events] == [
+        "service started", "queue held", "cycle", "service ended",
+    ]  # fmt: skip
+    assert (events[1]["queue"], events[2]["waiting"]) == ("main", 0)

@@ -214,6 +214,37 @@ def _show(services: list[Service], now: float) -> None:
                 print(printable(f"{one.name}: {transfers.short(line)}"))
 
 
+@factory_command.command("why")
+@click.argument("name", metavar="QUEUE|JOB")
+@_LEDGER
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def why(*, name: str, ledger: str | None, as_json: bool) -> int:
+    """Say why pilots were submitted or not, to a queue or for a job, in the last cycle.
+
+    The answer is from the ledger, while the factory runs and after. Exit status 1 if no service
+    knows a queue or a job of this name.
+    """
+    from matchmaker.pilots.factory.metrics import reasons
+    from matchmaker.pilots.factory.running import listed
+
+    with _services(ledger) as services:
+        now = time.time()
+        known = listed(services, now)
+        found = reasons(known, services.counts(), lambda one: services.job(one, name), name, now)
+    if as_json:
+        import attrs
+
+        print_json([attrs.asdict(one) for one in found])
+    else:
+        for one in found:
+            print(printable(one.sentence))
+    if not found:
+        queues = [q["queue"] for one in known for q in one.facts.get("queues", ())]
+        there = ", ".join(dict.fromkeys(queues[:10])) or "none"
+        warn(f"no service knows a queue or a job {name!r}; queues are: {there}")
+    return 0 if found else 1
+
+
 @factory_command.command("stop")
 @click.argument("name", required=False)
 @_LEDGER

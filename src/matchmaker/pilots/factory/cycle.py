@@ -192,12 +192,12 @@ def _noted(
 ) -> FactoryState:
     """Add to the facts of the cycle; the next heartbeat writes them."""
     facts = dict(state.service.facts)
-    said = [*facts.get("troubles", ()), *troubles]
-    facts |= {
-        "troubles": said[: metrics.MOST], "submitted": facts.get("submitted", 0) + submitted,
-        "ended": facts.get("ended", 0) + ended,
-        "pending": len(state.submissions) + len(state.cancels),
-    }  # fmt: skip
+    facts["troubles"] = [*facts.get("troubles", ()), *troubles][: metrics.MOST]
+    # Before the first cycle there is nothing else to tell.
+    if "at" in facts:
+        facts["submitted"] += submitted
+        facts["ended"] += ended
+        facts["pending"] = len(state.submissions) + len(state.cancels)
     for trouble in troubles:
         _LOG.warning("trouble", extra={"service": state.service.name, "reason": trouble})
     return attrs.evolve(state, service=attrs.evolve(state.service, facts=facts))

@@ -447,6 +447,15 @@ class Services:
             ]
         return {job.id: job for job in found}
 
+    def job(self, service: str, id_: str) -> SeenJob | None:
+        """Return a job as a service saw it last, or None."""
+        mine = (demandlist.c.service == service) & (demandlist.c.id == id_)
+        with self._reading() as read:
+            row = read.execute(sql.select(demandlist).where(mine)).first()
+        if row is None:
+            return None
+        return SeenJob(id=row.id, kind=row.kind, runs=row.runs, since=row.since)
+
     def note_jobs(
         self, service: str, before: Mapping[str, SeenJob], after: Mapping[str, SeenJob]
     ) -> None:
