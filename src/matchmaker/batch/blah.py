@@ -54,7 +54,7 @@ class BlahRequirements:
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
 ) -> FlagPlan:
-    """A plan that carries what BLAH reads. Raises errors as ``expression.plan`` does."""
+    """Plan the clauses that BLAH reads; raise errors as ``expression.plan`` does."""
     if len(conjuncts(reduction.residual)) > 1:
         # Of a single clause its own bounds say whether it is possible.
         check_possible(reduction.residual)
@@ -64,7 +64,7 @@ def plan(
 
 
 def ce_requirements(condition: Expr) -> BlahRequirements:
-    """A condition on hosts as a ``CERequirements`` that BLAH reads as it is meant.
+    """Write a condition on hosts as a ``CERequirements`` that BLAH reads as it is meant.
 
     Raises NoHostError if nothing satisfies the condition.
 
@@ -109,7 +109,7 @@ def ce_requirements(condition: Expr) -> BlahRequirements:
 
 
 def _reason(clause: HostClause, names: dict[str, str]) -> str:
-    """Why BLAH does not carry a clause."""
+    """Explain why BLAH does not carry a clause."""
     if len(clause.boxes) > 1:
         return "BLAH has no alternatives"
     box = clause.boxes[0]
@@ -129,7 +129,7 @@ def _reason(clause: HostClause, names: dict[str, str]) -> str:
 
 
 def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
-    """Return the bounds that BLAH reads from a constraint."""
+    """Yield the comparisons that BLAH reads from a constraint."""
     if not has_variable(each.attribute):
         return
     subject = Attr(_OTHER, each.attribute, False)
@@ -148,12 +148,12 @@ def _leaves(each: Constraint, spelled: dict[str, str]) -> Iterator[Expr]:
 
 
 def lines(plan: FlagPlan) -> list[str]:
-    """The line of a BLAH submission, if there is anything to require."""
+    """Write the line of a BLAH submission, if there is anything to require."""
     return [] if plan.carried is TRUE else [submit_text(plan.carried)]
 
 
 def submit_text(requirements: Expr) -> str:
-    r"""The line of a BLAH submission for a ``CERequirements``: an expression within a string.
+    r"""Write the line of a BLAH submission for a ``CERequirements``: an expression in a string.
 
     >>> from matchmaker import parse_expr
     >>> submit_text(parse_expr('other.Os == "SL"'))
@@ -184,10 +184,10 @@ Value: TypeAlias = str | UnreadValue
 
 
 def read_variables(text: str) -> dict[str, Value | list[Value]]:
-    r"""The shell variables in what bash's ``declare -p`` prints; arrays as lists.
+    r"""Read the shell variables that bash's ``declare -p`` prints; arrays as lists.
 
-    A value with control characters is ``UnreadValue``: no bound has any.
-    Raises ValueError for a text that is too long.
+    A value with control characters is an ``UnreadValue``: no bound has any. Raises ValueError for a
+    text that is too long.
 
     >>> read_variables('declare -- SI00_Min="500"\ndeclare -a L=([0]="\\"X\\"")')
     {'SI00_Min': '500', 'L': ['"X"']}
@@ -204,7 +204,7 @@ def read_variables(text: str) -> dict[str, Value | list[Value]]:
 
 
 def plain_variables(text: str) -> set[str]:
-    r"""The names of variables without any flag, as BLAH's are, that bash does not have of itself.
+    r"""Return the names of variables without any flag, as BLAH's are, except those of bash itself.
 
     >>> plain_variables('declare -- OPTERR="1"\ndeclare -x HOME="/"\ndeclare -- Cpus="4"')
     {'Cpus'}
@@ -213,7 +213,7 @@ def plain_variables(text: str) -> set[str]:
 
 
 def _declared(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each variable: its flags, its name, and its value as it is printed."""
+    """Yield each variable: its flags, its name, and its value as it is printed."""
     starts = [match.start() for match in _START.finditer(text)]
     for start, end in pairwise([*starts, len(text)]):
         match = _VARIABLE.fullmatch(text[start:end].rstrip("\n"))
@@ -255,7 +255,7 @@ def demands(
     requests: Iterable[str] = (),
     ignore: Collection[str] = (),
 ) -> BlahDemands:
-    """The condition and the requests that BLAH's variables stand for.
+    """Return the condition and the requests that BLAH's variables stand for.
 
     A whole number of an unknown name looks like any of a shell's variables: without ``_Min`` or
     ``_Max`` it is a bound only if its name is ``plain``.
@@ -320,7 +320,7 @@ def demands(
 
 
 def _is_bound(value: Value, numeric: object) -> bool:
-    """Whether the value of a variable, by its looks, is one that BLAH has written."""
+    """Tell whether the value of a variable looks like one that BLAH has written."""
     if isinstance(value, UnreadValue):
         return value.quoted
     if numeric and _NUMBER.fullmatch(value):

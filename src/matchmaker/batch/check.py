@@ -36,7 +36,7 @@ CARRIED = "Features"
 def with_attributes(
     nodes: Iterable[ClassAd], mapping: Mapping
 ) -> tuple[list[ClassAd], list[Diagnostic]]:
-    """Copies of ads of nodes with the attributes that their features stand for, and findings.
+    """Copy ads of nodes with the attributes that their features stand for; return findings, too.
 
     An attribute that an ad has already is kept. Of several texts with one feature, the first in the
     mapping is taken; of a bucket, its lowest number. A node with features for two values of one
@@ -80,7 +80,7 @@ def with_attributes(
 
 
 def features_of(rule: Rule) -> dict[str, tuple[str, ...]]:
-    """The spellings of each name of a rule in a list of features: plain, or as its term has it.
+    """Return the spellings of each name of a rule among features: plain, or as its term has it.
 
     >>> features_of(Rule("Os", "eq", features={"9": "el9"}, term="os={value}"))
     {'el9': ('el9', 'os=el9')}
@@ -89,14 +89,13 @@ def features_of(rule: Rule) -> dict[str, tuple[str, ...]]:
 
 
 def _found(rule: Rule, carried: set[str]) -> set[str]:
-    """The names of a rule that are among the features of a node."""
     return {
         name for name, spellings in features_of(rule).items() if not carried.isdisjoint(spellings)
     }
 
 
 def _values(rule: Rule, carried: set[str]) -> Iterator[Value]:
-    """The values of the attribute that a node with such features may have."""
+    """Yield the values of the attribute that a node with such features may have."""
     found = _found(rule, carried)
     texts = [text for text, name in rule.features.items() if name in found]
     if rule.kind == "member":
@@ -127,12 +126,10 @@ def check(
     inventory: Iterable[ClassAd] = (),
     is_host: Callable[[str], bool] | None = None,
 ) -> list[Diagnostic]:
-    """The mistakes in a mapping, attribute by attribute.
+    """Find the mistakes in a mapping, attribute by attribute.
 
-    Args:
-        mapping: the mapping.
-        inventory: ads of nodes; their values are compared with the rules.
-        is_host: whether an attribute with a name may be of hosts. A rule for another is useless.
+    The values of the nodes of an ``inventory`` are compared with the rules. ``is_host`` tells
+    whether an attribute may be of hosts; a rule for another is useless.
 
     >>> from matchmaker.batch import load_mapping
     >>> check(load_mapping("slurm"), [ClassAd({"Name": "n1"})])[0].message
@@ -154,7 +151,7 @@ def check(
 
 
 def _repeated(mapping: Mapping) -> Iterable[Diagnostic]:
-    """Requests that write one option: a job that has values for both gets one of them."""
+    """Find requests that write one option: a job that has values for both gets one of them."""
     written: dict[str, str] = {}
     for request in mapping.requests.values():
         option = assigned(request.flag) if request.flag.startswith("-") else ""
@@ -165,7 +162,7 @@ def _repeated(mapping: Mapping) -> Iterable[Diagnostic]:
 
 
 def _spelled(rule: Rule, mapping: Mapping, spelled: dict[str, set[str]]) -> Iterable[str]:
-    """How nodes, or the package's table, spell an attribute, if in another way."""
+    """Yield other spellings of an attribute, by nodes or the package's table."""
     folded = ascii_fold(rule.attribute)
     others = set(spelled.get(folded, ()))
     packaged = load_mapping(mapping.lrms).rules.get(folded)
@@ -202,7 +199,7 @@ _UNDEFINED: Final = {"bool": "an undefined value, which is not false: no such at
 
 
 def _against(rule: Rule, mapping: Mapping, nodes: list[ClassAd]) -> Iterable[str]:
-    """The mistakes in a rule by the values and the features of nodes."""
+    """Find mistakes in a rule by the values and the features of nodes."""
     wrong: dict[str, list[str]] = {}
     seen: set[str] = set()
     listed: dict[str, None] = {}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 class MappingError(ValueError):
-    """A mapping file is invalid; the message names the file, the entry and what was expected."""
+    """An invalid mapping file; the message names the file, the entry and the expected values."""
 
 
 class NoFlagsError(ValueError):
-    """There are no flags of the wanted kind; the message names the clause that prevents them."""
+    """No flags of the wanted kind exist; the message names the clause that prevents them."""
 
 
 class NoHostError(NoFlagsError):
@@ -19,7 +19,7 @@ class NoHostError(NoFlagsError):
 
 
 class NotTakenError(NoHostError):
-    """The queue takes no such job, whatever its hosts are; another queue may."""
+    """The queue takes no such job, on any host; another queue may."""
 
 
 class TooManyError(NoFlagsError):

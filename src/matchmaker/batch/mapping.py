@@ -72,7 +72,7 @@ class Form:
 
 
 def form(text: str, beside: Iterable[str] = ()) -> Form:
-    """A form of a template that also needs the slots ``beside``.
+    """Make a form of a template that also needs the slots ``beside``.
 
     >>> sorted(form("--gres=gpu:{type}:{gpus}").needs)
     ['gpus', 'type']
@@ -81,7 +81,7 @@ def form(text: str, beside: Iterable[str] = ()) -> Form:
 
 
 def chosen(several: MappingType[str, tuple[Form, ...]], filled: Collection[str]) -> list[Form]:
-    """For each name the first form whose slots are all filled, if there is one.
+    """Return, for each name, the first form whose slots are all filled, if there is one.
 
     >>> gpu = (form("--gres=gpu:{type}:{gpus}"), form("--gres=gpu:{gpus}"))
     >>> [each.text for each in chosen({"gpu": gpu}, {"gpus"})]
@@ -94,7 +94,7 @@ def chosen(several: MappingType[str, tuple[Form, ...]], filled: Collection[str])
 
 
 def flag_forms(section: TomlTable, style: str) -> dict[str, tuple[Form, ...]]:
-    """The forms in ``[flags]``: options, or for HTCondor lines of its submit file."""
+    """Read the forms in ``[flags]``: options, or for HTCondor lines of its submit file."""
     kind = "an option" if style == "flags" else "a line such as ['+Project', '=', 'x']"
     expected = f"{kind}, a list of such forms, or {{ with = SLOT, flag = FORM }}"
 
@@ -111,7 +111,7 @@ def flag_forms(section: TomlTable, style: str) -> dict[str, tuple[Form, ...]]:
 
 
 def line_forms(section: TomlTable) -> dict[str, tuple[Form, ...]]:
-    """The forms in ``[lines]``: whole lines of a job script."""
+    """Read the forms in ``[lines]``: whole lines of a job script."""
     expected = "a line of ASCII characters, a list of such, or { with = SLOT, line = LINE }"
 
     def read(key: str, found: Any) -> str:
@@ -147,7 +147,7 @@ def check_slots(
     numbers: Collection[str],
     flags: MappingType[str, str],
 ) -> None:
-    """Raises MappingError for a slot that nothing fills, or a format of what is no number.
+    """Raise MappingError for a slot that nothing fills, or a numeric format of a text.
 
     ``flags`` are those of requests, by name, which fill a slot of their name without them.
     """
@@ -174,7 +174,7 @@ FEATURES: Final = "features"
 class TermSyntax:
     """How terms are joined: the signs for and, or, not, and whether parentheses nest.
 
-    A batch system has no connective whose sign is empty. ``group`` encloses a conjunction within
+    A batch system without a connective has no sign for it. ``group`` encloses a conjunction within
     alternatives. If ``flat``, the whole is always one disjunction of such groups.
     """
 
@@ -191,25 +191,23 @@ class Mapping:
     """The table of one batch system. docs/batch.md explains the entries of the TOML file.
 
     Attributes:
-        lrms: the name of the batch system.
-        submit: its command for submitting, with the words that come first; empty if there is none.
+        submit: the command for submitting, with the words that come first; empty without one.
         directive: the template of a line of a job script.
         exclude, include: templates of the flags that exclude nodes, or name those to use. One that
-            is no option is a term.
+            is not an option is a term.
         rules: the rules by folded name of the attribute.
         flags: the flags with several slots or none, each with its forms.
-        lines: the lines of a job script that are no directives, each with its forms.
+        lines: other lines of a job script, each with its forms.
         ignore: the folded names of attributes in conditions that mean nothing here.
         letters: the long options that one letter stands for, by the letter with its dash.
-        host_join: what stands between names of nodes.
-        terms: how terms are joined.
+        host_join: the sign between names of nodes.
         requests: how resources are requested, by name of the resource.
         style: ``flags``, ``classad`` (an expression in ``requirements``), or ``blah``.
         quotes: characters that make a word of a directive be quoted; empty without quotes.
         others: ``same`` if a pool has attributes without a rule under the same names.
         shell: the path of the site's own program.
-        metadata, room: where a policy travels with the job, and how many characters it may have.
-        signs: what names of features may hold beside letters and digits.
+        metadata, room: the place of a policy in the job, and how many characters it may have.
+        signs: the signs that names of features may hold beside letters and digits.
         term, negate: how a feature is asked for, or its absence, if its rule says nothing else.
         no_names, no_hosts: words that mean something else than a feature, or a host, of that name.
         domains: name hosts with and without their domains.
@@ -273,7 +271,7 @@ _REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
 
 
 def known_lrms() -> tuple[str, ...]:
-    """The batch systems that have a table: one for each file in ``systems``.
+    """Return the batch systems that have a table: one for each file in ``systems``.
 
     >>> known_lrms()[:3]
     ('blah', 'flux', 'htcondor')
@@ -285,11 +283,7 @@ def known_lrms() -> tuple[str, ...]:
 
 
 def load_mapping(lrms: str, site: str | os.PathLike[str] | None = None) -> Mapping:
-    """The mapping for a batch system, with a site's own file laid over it.
-
-    Args:
-        lrms: the name of the batch system.
-        site: the path of the site's TOML file.
+    """Load the mapping for a batch system, with the TOML file of a site laid over it.
 
     Raises:
         ValueError: the batch system is unknown.
@@ -325,7 +319,7 @@ def _packaged(lrms: str) -> Mapping:
 
 
 def unknown(lrms: str, known: Sequence[str]) -> ValueError:
-    """The error for a batch system that is none of those known, with the ones probably meant.
+    """Make the error for an unknown batch system, with the ones probably meant.
 
     >>> print(unknown("pbs", ("lsf", "pbspro", "torque")))
     unknown batch system 'pbs': is it pbspro or torque? known: lsf, pbspro, torque
@@ -339,7 +333,7 @@ def unknown(lrms: str, known: Sequence[str]) -> ValueError:
 
 
 def same_system(published: str, lrms: str) -> bool:
-    """Whether a queue that is published with a type may run on a batch system.
+    """Tell whether a queue that is published with a type may run on a batch system.
 
     >>> same_system("PBS", "torque"), same_system("slurm", "slurm"), same_system("lsf", "slurm")
     (True, True, False)
@@ -366,7 +360,7 @@ _OWN_ENTRIES: Final = ("published", "query", "job_name", "letters")
 
 
 def _merged(base: Mapping | None, table: MappingType[str, Any], where: str) -> Mapping:
-    """A table laid over a mapping, or the package's table of a batch system itself."""
+    """Lay a table over a mapping, or read the package's table of a batch system itself."""
     before = base or _EMPTY
     file = TomlTable(where, "", table)
     lrms = table.get("lrms", before.lrms)
@@ -413,7 +407,7 @@ def _flags(file: TomlTable, before: Mapping, style: str) -> dict[str, tuple[Form
 
 
 def _check(table: Mapping, file: TomlTable) -> None:
-    """Raises MappingError if parts of a mapping do not fit together."""
+    """Raise MappingError if parts of a mapping do not fit together."""
     check_names(table.rules.values(), file.where, table.lrms, table.signs, table.no_names)
     if table.style == "flags" and not (table.features and table.directive):
         file.fail("" if table.features else FEATURES, "features and directive")
@@ -458,7 +452,7 @@ def _every(table: Mapping, own: MappingType[str, tuple[str, ...]]) -> list[str]:
 
 
 def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file: TomlTable) -> None:
-    """Raises MappingError if an option is set in different ways: one would undo the other.
+    """Raise MappingError if an option is set in different ways: one would undo the other.
 
     A request and a condition may do so: the request is kept then, and the condition dropped.
     """
@@ -495,7 +489,7 @@ def _check_options(table: Mapping, own: MappingType[str, tuple[str, ...]], file:
 
 
 def _replacing(entries: tuple[str, str], table: Mapping) -> str:
-    """How a site's file replaces that of some entries that the package's table has; else empty."""
+    """Advise how a site's file replaces that of some entries that the package has; else empty."""
     packaged, merged = replaceable(load_mapping(table.lrms)), replaceable(table)
     name = next((e for e in entries if packaged.get(e, ()) == merged.get(e)), "")
     kind, _, entry = name.partition(".")
@@ -525,13 +519,13 @@ def replaceable(table: Mapping) -> dict[str, tuple[str, ...]]:
 
 
 def packaged_text(lrms: str) -> str:
-    """The package's table of a batch system, as its file has it. Raises ValueError as above."""
+    """Return the text of the package's table of a batch system, or raise ValueError."""
     load_mapping(lrms)
     return files("matchmaker.batch").joinpath("systems", f"{lrms}.toml").read_text("utf-8")
 
 
 def _check_share(table: Mapping, name: str, text: str, where: str) -> None:
-    """Raises MappingError for an amount of the whole host in an option that counts by processor."""
+    """Raise MappingError for an amount of the whole host in an option that counts by processor."""
     kind, _, entry = name.partition(".")
     shares = {r.flag: r.name for r in table.requests.values() if r.per_cpu}
     request = table.requests.get(entry) if kind == "requests" else None
@@ -547,7 +541,7 @@ def _check_share(table: Mapping, name: str, text: str, where: str) -> None:
 
 
 def _first(text: str) -> str:
-    """The option of a template; empty if it may be repeated with another value."""
+    """Return the option of a template; empty if it may be repeated with another value."""
     if text.startswith("--"):
         return re.split(r"[={<> ]", text, maxsplit=1)[0]
     option, _, value = text.partition(" ")
@@ -576,7 +570,7 @@ def _directive(file: TomlTable, name: str, default: str) -> str:
 
 
 def _flag(file: TomlTable, name: str, slot: str, default: str) -> str:
-    """A template with a slot."""
+    """Read a template with a slot."""
     if name not in file.facts:
         return default
     found = template(file.facts[name])
@@ -600,7 +594,7 @@ def _choice(*choices: object) -> _Read:
 
 
 def _metadata(file: TomlTable, name: str, default: str) -> str:
-    """The place of a policy in a job's metadata: a flag, or a line of HTCondor's submit file."""
+    """Read the place of a policy: a flag, or a line of HTCondor's submit file."""
     found = file.facts.get(name, default)
     if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
         return found

@@ -50,7 +50,7 @@ def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
     """Derive a job's condition on queues: true of every queue that can satisfy the job.
 
     Keeps clauses that name only attributes of the policy (by ``scope``). Other clauses are
-    projected on the policy: the policies for which hosts can exist at all.
+    projected on the policy: the condition that some host can satisfy them.
 
     >>> from matchmaker import parse_ad
     >>> wanted = "other.SI00 > 500 ? other.MaxCPU > 1000 : other.MaxCPU > 2000"
@@ -70,10 +70,10 @@ def required_policy(job: ClassAd, scope: Callable[[str], str]) -> Expr:
 
 
 def _kinds(condition: Expr, scope: Callable[[str], str]) -> set[bool]:
-    """Whether what a condition names is policy: some, all or none of it.
+    """Tell whether the names in a condition are of the policy: some, all or none.
 
-    What stands behind a path or an index may be an attribute of the host: a name that an ad within
-    the policy lacks is looked up around it.
+    A name behind a path or an index may be an attribute of the host: a name that an ad within the
+    policy lacks is looked up around it.
     """
     paths = names_of(condition).paths
     kinds = {scope(path.names[1]) == POLICY for path in paths if path.scope}
@@ -89,7 +89,7 @@ def _looks_around(node: Expr) -> bool:
 
 
 def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
-    """For which policies a clause can be true of some host."""
+    """Return the condition on policies that a clause can be true of some host."""
     found = bounds(clause)
     merged: list[Box] = []
     for box in found.boxes:
@@ -111,7 +111,6 @@ def _projected(clause: Expr, scope: Callable[[str], str]) -> Expr:
 
 
 def _policy_of(box: Box, names: MappingType[str, str], scope: Callable[[str], str]) -> Box:
-    """Return the bounds of a box on attributes of the policy."""
     domains = {n: d for n, d in box.domains.items() if scope(names.get(n, n)) == POLICY}
     others = [part for part in box.others if _kinds(part, scope) == {True}]
     return Box(domains, others=tuple(others))
@@ -123,7 +122,7 @@ def _written(box: Box, names: MappingType[str, str]) -> Expr:
 
 
 def within(name: str, domain: Domain) -> Expr:
-    """A condition on an attribute that is true of every value in a domain of numbers or texts.
+    """Make a condition that is true of every value in a domain of numbers or texts.
 
     >>> from matchmaker.reduction.domains import numbers
     >>> print(within("A", numbers(">", 5) & numbers("<=", 9)))
@@ -154,7 +153,7 @@ def within(name: str, domain: Domain) -> Expr:
 
 
 def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
-    """A policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
+    """Write a policy as one word of letters, digits, ``-`` and ``_`` behind its mark.
 
     Raises NoFlagsError if the word is longer than ``room``, or if the policy cannot be written as
     text, such as a text with the character 0.
@@ -179,9 +178,9 @@ def encoded(policy: Expr, room: int = LIMITS.policy) -> str:
 
 
 def decoded(text: str) -> Expr | None:
-    """The policy in a batch system's description of a job; None if the job carries no policy.
+    """Read the policy from a batch system's description of a job; None if it carries none.
 
-    Raises ValueError if the word is no expression.
+    Raises ValueError if the word is not an expression.
     """
     # qstat breaks long values across lines, with a tab before the rest; blanks begin another value.
     match = _MARK.search(re.sub(r"\r?\n\t", "", text))
@@ -196,7 +195,7 @@ def decoded(text: str) -> Expr | None:
 
 
 def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
-    """A submission with the policy that the job requires in its metadata.
+    """Put the policy that the job requires into the metadata of a submission.
 
     Raises NoFlagsError if the batch system's table names no place for it, or too small a place.
     """
@@ -221,7 +220,7 @@ def carry(submission: Submission, policy: Expr, table: Mapping) -> Submission:
 
 
 def of_queued(lrms: str, job: str) -> Expr:
-    """The policy that a queued job carries, from the batch system's own command.
+    """Ask the batch system's own command for the policy that a queued job carries.
 
     Raises NoPolicyError if the job carries no policy or does not exist, and ValueError for an
     unknown batch system, or a name that no job can have.

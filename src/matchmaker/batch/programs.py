@@ -1,4 +1,4 @@
-"""Runs a program without a shell, for a bounded time and output.
+"""Run a program without a shell, for a bounded time and output.
 
 A program that takes too long, prints too much, or is abandoned is ended, together with everything
 that it has started.
@@ -46,7 +46,7 @@ def run(
     cwd: Path | None = None,
     umask: int = -1,
 ) -> ProgramResult:
-    """Runs a program to its end.
+    """Run a program to its end.
 
     Args:
         argv: the program and its words.
@@ -93,7 +93,7 @@ def run(
 
 
 def _both(process: subprocess.Popen[bytes], end: float, most: int) -> tuple[bytes, bytes]:
-    """Standard output and error, read together so that neither waits for the other."""
+    """Read standard output and error together, so that neither waits for the other."""
     assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - pipes
     said: dict[object, list[bytes]] = {process.stdout: [], process.stderr: []}
     size = 0
@@ -121,6 +121,6 @@ def _size(number: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a program with all that it has started, which may hold the pipes open."""
+    """End a program with all that it has started, which may hold the pipes open."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,8 +1,7 @@
 """The rules of a mapping: how to ask for an attribute of hosts, and for a request of a job.
 
-``TomlTable`` reads one table of a TOML file; every error names file, table, key and what was found.
-``read_rule`` and ``read_requests`` make rules of such tables; docs/mappings.md explains the
-entries.
+``read_rule`` and ``read_requests`` make rules of a ``TomlTable``; every error names the file, the
+table, the key, the expected values and the found one. docs/mappings.md explains the entries.
 """
 
 from __future__ import annotations
@@ -41,20 +40,14 @@ _MISSING: Final = object()
 
 @attrs.frozen(slots=True)
 class TomlTable:
-    """A table of a mapping file.
-
-    Attributes:
-        where: the name of the file.
-        name: the name of the table; empty for the file itself.
-        facts: its keys and values.
-    """
+    """A table of a mapping file: the name of the file, of the table (or empty), and its facts."""
 
     where: str
     name: str
     facts: MappingType[str, Any]
 
     def fail(self, key: str, expected: str, found: object = _MISSING) -> NoReturn:
-        """Raises MappingError for a key of the table, or for the table if ``key`` is empty."""
+        """Raise MappingError for a key of the table, or for the table if ``key`` is empty."""
         if found is _MISSING:
             found = self.facts.get(key, _MISSING)
         table = f"[{self.name}]" if self.name else ""
@@ -63,14 +56,14 @@ class TomlTable:
         raise MappingError(f"{self.where}: {place}: expected {expected}, found {text}")
 
     def only(self, known: Collection[str]) -> None:
-        """Raises MappingError for a key that is not known, or differs from one in case."""
+        """Raise MappingError for an unknown key."""
         for key in self.facts:
             if key not in known:
                 near = alike(key, known)
                 self.fail(key, f"{one_of(known)}{near}", self.facts[key])
 
     def section(self, key: str) -> TomlTable:
-        """The table under a key; an empty one without the key."""
+        """Return the table under a key; an empty one without the key."""
         facts = self.facts.get(key, {})
         name = f"{self.name}.{key}" if self.name else key
         if not isinstance(facts, dict):
@@ -78,7 +71,7 @@ class TomlTable:
         return TomlTable(self.where, name, facts)
 
     def choice(self, key: str, choices: Iterable[Any], default: Any) -> Any:
-        """A value that must be one of some."""
+        """Read a value that must be one of some."""
         found = self.facts.get(key, default)
         choices = tuple(choices)
         if not any(found is each or (found == each and type(found) is type(each))
@@ -87,28 +80,28 @@ class TomlTable:
         return found
 
     def text(self, key: str, default: str) -> str:
-        """A text of ASCII characters on one line."""
+        """Read a text of ASCII characters on one line."""
         found = self.facts.get(key, default)
         if not isinstance(found, str) or not (found.isascii() and (found + "x").isprintable()):
             self.fail(key, "a text of ASCII characters")
         return found
 
     def words(self, key: str, default: Iterable[str] = ()) -> tuple[str, ...]:
-        """A list of texts."""
+        """Read a list of texts."""
         found = self.facts.get(key, list(default))
         if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
             self.fail(key, "a list of words")
         return tuple(found)
 
     def most(self, key: str, default: int) -> int:
-        """The largest number that is allowed."""
+        """Read the largest number that is allowed."""
         found = self.facts.get(key, default)
         if not is_integer(found) or not 0 < found <= MAX_INT:
             self.fail(key, "a positive integer")
         return found
 
     def unit(self) -> Fraction:
-        """The size of a unit: exactly the decimal that the file has."""
+        """Read the size of a unit: exactly the decimal that the file has."""
         found = self.facts.get("unit", 1)
         number = is_number(found)
         if not number or not LEAST_UNIT <= found < MAX_INT:
@@ -117,7 +110,7 @@ class TomlTable:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Names as alternatives, for a message.
+    """Join names as alternatives, for a message.
 
     >>> one_of(["min", "max", "eq"])
     'min, max or eq'
@@ -127,7 +120,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def alike(name: str, known: Iterable[str]) -> str:
-    """A question whether another name was meant; empty if none is similar.
+    """Ask whether another name was meant; empty if none is similar.
 
     >>> alike("el99", ["el8", "el9", "gpu"]), alike("x", ["el8"])
     ('; did you mean el9?', '')
@@ -144,10 +137,9 @@ _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 @attrs.frozen(slots=True)
 class Rule:
-    """How to ask for one host attribute. docs/mappings.md explains the entries of the TOML table.
+    """How to ask for one host attribute.
 
     Attributes:
-        attribute: the name of the attribute.
         kind: one of ``KINDS``.
         flag, greatest: templates for a minimum and a maximum. One that begins with a dash is a
             separate option, one of a slot alone fills that slot of ``[flags]``, any other is a term
@@ -159,8 +151,8 @@ class Rule:
         term: the template for names.
         buckets: the batch system's names with the least and the greatest number of each; the
             greatest of an open bucket is infinite.
-        join: what joins several names in one term.
-        negate: what stands before names to negate them, or the template for names to be without.
+        join: the sign between several names in one term.
+        negate: the sign before names to negate them, or the template for hosts without them.
         complete: ``features`` lists every text that hosts have, or ``buckets`` every number.
         name: HTCondor's name of the attribute.
         call: the function of kind ``python``.
@@ -198,7 +190,7 @@ class Rule:
 def check_names(
     rules: Iterable[Rule], where: str, lrms: str, signs: str, no_names: Iterable[str]
 ) -> None:
-    """Raises MappingError for a feature whose name has another meaning to the batch system."""
+    """Raise MappingError for a feature whose name has another meaning to the batch system."""
     taken = {word.lower() for word in no_names}
     for rule in rules:
         for name in rule.named:
@@ -211,10 +203,7 @@ def check_names(
 
 
 def read_rule(name: str, section: TomlTable, term: str = "{value}", negate: str = "") -> Rule:
-    """The rule for an attribute from its table.
-
-    Raises MappingError for an invalid table.
-    """
+    """Read the rule for an attribute from its table."""
     kind = section.choice("kind", KINDS, None)
     keys, read = _READERS[kind]
     made = attrs.evolve(read(section), attribute=name, kind=kind)
@@ -228,7 +217,7 @@ def read_rule(name: str, section: TomlTable, term: str = "{value}", negate: str 
 
 
 def _template(section: TomlTable, keys: tuple[str, ...], *, needed: bool = True) -> str:
-    """The template in the only one of several entries that the table has."""
+    """Read the template in the only one of several entries that the table has."""
     given = [key for key in keys if key in section.facts]
     if not given and not needed:
         return ""
@@ -309,7 +298,7 @@ def _names(section: TomlTable) -> dict[str, Any]:
 
 
 def term_of(section: TomlTable, key: str) -> str:
-    """The template for names, which must not be an option."""
+    """Read the template for names, which must not be an option."""
     found = template(section.facts[key])
     if not found or found.startswith("-") or len(slots(found)) != 1:
         section.fail(key, "a word like arch={value}, or a slot of [flags]")
@@ -319,7 +308,7 @@ def term_of(section: TomlTable, key: str) -> str:
 
 
 def negate_of(section: TomlTable, default: str) -> str:
-    """The sign that negates names, or the template to be without them."""
+    """Read the sign that negates names, or the template for hosts without them."""
     found = section.facts.get("negate", default)
     if found in ("", "!"):
         return str(found)
@@ -334,7 +323,7 @@ def _buckets(section: TomlTable) -> Rule:
 
 
 def read_buckets(section: TomlTable) -> dict[str, tuple[int, float]]:
-    """The buckets of a table: the least and the greatest number of each name."""
+    """Read the buckets of a table: the least and the greatest number of each name."""
     found: dict[str, tuple[int, float]] = {}
     buckets = section.facts.get("buckets")
     for name, bound in buckets.items() if isinstance(buckets, dict) else [("", None)]:
@@ -401,20 +390,23 @@ TEXT_SIGNS: Final = "._@/-"
 
 @attrs.frozen(slots=True)
 class Request:
-    """How a request is written. docs/mappings.md explains the entries of the TOML table.
+    """How a request of a job becomes a value in a flag.
+
+    It is an amount of a resource, another attribute of the job's ad, who submits it to which queue,
+    or an expression on these.
 
     Attributes:
         name: a name of ``RESOURCES``, or of an attribute of the job.
         flag: the template of a flag or term; a template of one slot fills that slot of ``[flags]``.
         kind: one of ``REQUEST_KINDS``.
-        origin: where the value comes from, one of ``ORIGINS``.
+        origin: the source of the value, one of ``ORIGINS``.
         unit: how much of the request is one unit of the flag.
         per_cpu: whether the flag counts for each slot.
         most: the largest number, or the largest number of characters.
         pattern: the regular expression that a text must match as a whole; empty for any.
         values: the batch system's words by the texts of jobs.
         buckets: the batch system's words with the least and the greatest number of each.
-        expression: what the value is, in place of the attribute of that name; None without one.
+        expression: the value, in place of the attribute of that name; None without one.
     """
 
     name: str
@@ -430,7 +422,7 @@ class Request:
     expression: Expr | None = None
 
     def attributes(self, name: str) -> tuple[str, ...]:
-        """The attributes of the job that the value depends on; ``name`` is the usual one."""
+        """Return the attributes of the job that the value depends on; ``name`` is the usual one."""
         if self.expression is None:
             return (name,)
         named = self.expression.references()
@@ -447,7 +439,7 @@ _KEYS: Final = {
 
 
 def read_requests(section: TomlTable, before: MappingType[str, Request]) -> dict[str, Request]:
-    """The requests of a table, over those of another mapping."""
+    """Read the requests of a table, over those of another mapping."""
     found = dict(before)
     for name in section.facts:
         found[name] = _read_request(name, section.section(name), before.get(name))
@@ -492,7 +484,7 @@ def _read_request(name: str, section: TomlTable, before: Request | None) -> Requ
 
 
 def _value(section: TomlTable) -> Expr | None:
-    """The expression of a value, if the table has one."""
+    """Read the expression of a value, if the table has one."""
     if "value" not in section.facts:
         return None
     text = section.facts["value"]

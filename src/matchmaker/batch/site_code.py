@@ -41,7 +41,7 @@ _TAKEN: Final = re.compile(
 
 
 def has_variable(name: str) -> bool:
-    """Whether BLAH's variables for an attribute stand for nothing else.
+    """Tell whether BLAH's variables for an attribute stand for nothing else.
 
     ``A_Min`` is the least value of ``A``; and a name such as ``PATH`` is a shell's.
 
@@ -54,15 +54,13 @@ def has_variable(name: str) -> bool:
 
 @attrs.frozen(slots=True)
 class Constraint:
-    """What is demanded of one attribute of a host.
+    """The demand on one attribute of a host.
 
     Attributes:
         attribute: the name of the attribute, as the mapping spells it.
-        least: the least integer, or None.
-        greatest: the greatest integer, or None.
+        least, greatest: integers, or None.
         texts: the folded texts that it may equal, or None for any.
-        has: texts that its list must hold.
-        lacks: texts that its list must not hold.
+        has, lacks: texts that its list must hold, or must not hold.
         exact: whether nothing else is demanded.
     """
 
@@ -76,7 +74,7 @@ class Constraint:
 
 
 def constraint(attribute: str, name: str, box: Box) -> Constraint:
-    """What a box demands of the attribute with a folded name.
+    """Return the demand of a box on the attribute with a folded name.
 
     >>> from matchmaker import parse_expr
     >>> from matchmaker.reduction import bounds
@@ -100,7 +98,7 @@ def constraint(attribute: str, name: str, box: Box) -> Constraint:
 
 
 def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
-    """The least and the greatest integer, and whether the domain is exactly these and all between.
+    """Return the least and the greatest integer, and whether the domain is exactly their range.
 
     A domain that also allows a missing attribute, a text or a list has no bounds.
     """
@@ -114,7 +112,7 @@ def _ends(domain: Domain) -> tuple[int | None, int | None, bool]:
 
 
 def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
-    """BLAH's variables for constraints: ``A_Min``, ``A_Max``, ``A`` and ``A_0``, ``A_1`` and so on.
+    """Write constraints as BLAH's variables: ``A_Min``, ``A_Max``, ``A``, ``A_0`` and so on.
 
     An environment has no arrays, so the texts of a list are numbered. Raises ValueError for a
     constraint that is not exact, or whose names or values are not plain.
@@ -151,7 +149,7 @@ _WORD: Final = re.compile(r"[\x20-\x7e]+")
 
 @attrs.frozen(slots=True)
 class SiteAnswers:
-    """What the code returned.
+    """The answers of the code.
 
     Attributes:
         options: the options.
@@ -165,7 +163,7 @@ class SiteAnswers:
 
 
 def answers(common: Box, called: Collection[str], table: Table) -> SiteAnswers:
-    """Calls the site's own code for those attributes of ``common`` bounds that are ``called`` for.
+    """Call the site's own code for those attributes of ``common`` bounds that are ``called`` for.
 
     Raises MappingError if the code fails, and NoFlagsError if the mapping names no program.
     """
@@ -205,10 +203,10 @@ def answers(common: Box, called: Collection[str], table: Table) -> SiteAnswers:
 
 
 def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:
-    """The words that ``module:function`` returns for a constraint, or None.
+    """Return the words of ``module:function`` for a constraint, or None.
 
-    The words are trusted to be exact. Raises MappingError if there is no such function, if it
-    fails, or if it returns anything but plain words.
+    The words are trusted to be exact. Raises MappingError if the function does not exist, fails, or
+    returns anything but plain words.
     """
     module, _, name = entry.partition(":")
     try:
@@ -232,7 +230,7 @@ def call(entry: str, demanded: Constraint) -> tuple[str, ...] | None:
 
 
 def run(program: str, demanded: Iterable[Constraint], table: Table) -> list[Flag]:
-    """The flags in the directives that a program prints for constraints.
+    """Return the flags in the directives that a program prints for constraints.
 
     Its environment is ``PATH`` and BLAH's variables. Raises ValueError for constraints without
     variables, and MappingError if the program fails, takes too long or prints anything else.
@@ -255,7 +253,6 @@ def run(program: str, demanded: Iterable[Constraint], table: Table) -> list[Flag
 
 
 def _printed(program: str, environment: dict[str, str]) -> bytes:
-    """What an administrator's own program prints."""
     try:
         ended = programs.run(
             [program],

@@ -51,7 +51,7 @@ more."""
 
 
 def safe(text: str, signs: str = NAME_SIGNS) -> bool:
-    """Whether a text may be part of a flag: letters and digits, and signs after the first.
+    """Tell whether a text may be part of a flag: letters and digits, and signs after the first.
 
     >>> safe("wn001.cnaf.grid"), safe("--wrap=rm"), safe("a b"), safe("x;y")
     (True, False, False, False)
@@ -63,7 +63,7 @@ def safe(text: str, signs: str = NAME_SIGNS) -> bool:
 
 
 def fill(text: str, values: Values) -> str:
-    """A template with values in its slots.
+    """Put values into the slots of a template.
 
     >>> fill("walltime={wall:hms}", {"wall": 5400})
     'walltime=01:30:00'
@@ -77,7 +77,7 @@ def fill(text: str, values: Values) -> str:
 
 
 def filled(template: str, value: int | str) -> tuple[str, ...]:
-    """A template as words, with a value in its slot.
+    """Write a template as words, with a value in its slot.
 
     >>> filled("-l mem={value}mb", 5)
     ('-l', 'mem=5mb')
@@ -87,7 +87,7 @@ def filled(template: str, value: int | str) -> tuple[str, ...]:
 
 
 def slots(template: str) -> dict[str, None]:
-    """The names of the slots of a template.
+    """Return the names of the slots of a template.
 
     >>> list(slots("--gres=gpu:{type}:{gpus}"))
     ['type', 'gpus']
@@ -96,12 +96,12 @@ def slots(template: str) -> dict[str, None]:
 
 
 def formatted(template: str) -> dict[str, str]:
-    """The slots of a template that have a format, with its name."""
+    """Return the slots of a template that have a format, with its name."""
     return {slot[1]: slot[2] for slot in _SLOT.finditer(template) if slot[2]}
 
 
 def slot_of(template: str) -> str:
-    """The name of the slot that a template consists of; empty for a template with other words.
+    """Return the slot that a template consists of; empty for one with other words.
 
     >>> slot_of("{gpus}"), slot_of("--mem={value}M"), slot_of("{value}")
     ('gpus', '', '')
@@ -111,7 +111,7 @@ def slot_of(template: str) -> str:
 
 
 def template(found: Any) -> str | None:
-    """A template as text: one word, or a list of words; None for anything else."""
+    """Read a template: one word, or a list of words; None for anything else."""
     words = [found] if isinstance(found, str) else found
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
         return None
@@ -134,7 +134,7 @@ _ASSIGNED: Final = re.compile(r"(--[^={<> ]*)|([A-Za-z_][\w.]*)=(?!=)|(\{[A-Za-z
 
 
 def assigned(template: str) -> str:
-    """The option, resource or slot that a template sets, so that a second value would undo it.
+    """Return the option, resource or slot that a template sets, so that a second would undo it.
 
     Empty if it sets none.
 

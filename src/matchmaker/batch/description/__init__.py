@@ -1,7 +1,8 @@
-"""Descriptions of batch systems: their worker nodes and queues as ads, and the changes between two.
+"""Describe a batch system: its worker nodes and queues as ads, and the changes between two times.
 
 ``describe`` runs the batch system's own commands, ``read_description`` reads saved output. Each
-batch system has a module that reads its output; ``records`` has what they share.
+batch system has a module that reads its output; ``records`` has the nodes and queues that all of
+them make.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SYSTEMS: Final = {reader.lrms: reader for reader in _READERS}
 
 @attrs.frozen(slots=True)
 class Description:
-    """A batch system at one moment: ads of worker nodes and of queues, and what was skipped."""
+    """A batch system at one moment: the ads of its nodes and queues, and findings on its output."""
 
     lrms: str
     nodes: tuple[ClassAd, ...]
@@ -41,7 +42,7 @@ class Description:
 
 
 def describable() -> tuple[str, ...]:
-    """The batch systems whose descriptions can be read.
+    """Return the names of the batch systems whose descriptions can be read.
 
     >>> "slurm" in describable()
     True
@@ -50,7 +51,7 @@ def describable() -> tuple[str, ...]:
 
 
 def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
-    """The commands whose outputs describe a batch system. Raises ValueError for an unknown one.
+    """Return the commands that describe a batch system; raise ValueError for an unknown one.
 
     >>> commands("torque")
     (('pbsnodes', '-x'), ('qstat', '-Q', '-f'))
@@ -59,7 +60,7 @@ def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
 
 
 def spoken(lrms: str) -> str:
-    """The commands of `commands` in a line, as a shell takes them.
+    """Join the commands that describe a batch system to a line for a shell.
 
     >>> spoken("torque")
     'pbsnodes -x; qstat -Q -f'
@@ -68,9 +69,7 @@ def spoken(lrms: str) -> str:
 
 
 def formats(lrms: str) -> tuple[OutputFormat, ...]:
-    """The outputs that the reader of a batch system was tested with, and their versions.
-
-    Raises ValueError for an unknown batch system.
+    """Return the outputs that the reader of a batch system was tested with, and their versions.
 
     >>> [known.versions for known in formats("torque") if known.output == "pbsnodes -x"]
     [('2.5', '4.2', '6.1')]
@@ -79,7 +78,7 @@ def formats(lrms: str) -> tuple[OutputFormat, ...]:
 
 
 def ask(argv: Sequence[str]) -> str:
-    """Return the output of a command of a batch system, in the C locale.
+    """Run a command of a batch system in the C locale, and return its output.
 
     Raises DescriptionError if it is not installed, fails, prints too much or takes too long.
 
@@ -111,7 +110,7 @@ def ask(argv: Sequence[str]) -> str:
 
 
 def describe(lrms: str, ask: Ask = ask) -> Description:
-    """Describes the batch system that is installed here.
+    """Describe the batch system that is installed here.
 
     ``ask`` runs a command, a list of words, and returns its output. Raises ValueError for an
     unknown batch system, and DescriptionError if a command fails or its output cannot be read.
@@ -134,11 +133,10 @@ def describe(lrms: str, ask: Ask = ask) -> Description:
 
 
 def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Description:
-    """Describes a batch system from the output of its commands, in any order.
+    """Describe a batch system by the named outputs of its commands, in any order.
 
-    Each output comes with a name for messages. Raises ValueError for an unknown batch system, and
-    DescriptionError for output of something else, and for nodes or queues that have no name that
-    can be read, or share one.
+    Raises ValueError for an unknown batch system, and DescriptionError for output of something
+    else, and for nodes or queues with the same name or an unreadable one.
     """
     texts = [Output(content, source) for source, content in outputs]
     for text in texts:
@@ -204,7 +202,7 @@ class Change:
     after: ClassAd | None
 
     def attributes(self) -> list[str]:
-        """The attributes that changed, in the order of the ads, without nested ads.
+        """List the attributes that changed, in the order of the ads, without nested ads.
 
         >>> before, after = ClassAd({"Name": "n", "FreeCpus": 4}), ClassAd({"Name": "n", "Free": 4})
         >>> Change("n", before, after).attributes()
@@ -222,7 +220,7 @@ class Change:
 
 
 def changes(before: Iterable[ClassAd], after: Iterable[ClassAd]) -> Iterator[Change]:
-    """The changes from one set of ads to another; ads are compared by their ``Name``.
+    """Compare two sets of ads by ``Name``; yield each ad that is new, gone or changed.
 
     >>> from matchmaker import Pool
     >>> old = [ClassAd({"Name": "a"}), ClassAd({"Name": "b"})]

@@ -1,7 +1,7 @@
 """Grid Engine: ``qhost``, ``qstat`` (both in XML) and ``qconf``.
 
 The shapes are those of Grid Engine 8.1.9 (qhost(1), qstat(1), queue_conf(5), complex(5)). Each
-output is read alone too; what it does not say is unknown.
+output can be read alone; facts of the others are unknown then.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ Facts = Mapping[str, str]
 
 @attrs.frozen(slots=True)
 class _HostLimits:
-    """A limit of a queue, by host: ``01:30:00,[node2=01:00:00]``; None where it is unknown.
+    """A limit of a queue, by host: ``01:30:00,[node2=01:00:00]``; None if it is unknown.
 
-    Which hosts a group such as ``@big`` has is unknown: hosts that are not named have the lowest of
+    Nobody tells the hosts of a group such as ``@big``: hosts that are not named have the lowest of
     the general limit and those of groups.
     """
 
@@ -109,7 +109,7 @@ class _HostLimits:
 
     @classmethod
     def of(cls, queue: FactReader, name: str) -> _HostLimits:
-        """Read a limit of a queue's configuration; a part that cannot be read is noted."""
+        """Read a limit of a queue's configuration; note a part that cannot be read."""
         parts = {
             "": queue.facts[name].partition(",")[0],
             **dict(_OVERRIDE.findall(queue.facts[name])),
@@ -125,7 +125,7 @@ class _HostLimits:
 
 @attrs.frozen(slots=True)
 class _Outputs:
-    """The values in the outputs, by host and by queue."""
+    """The values of all outputs, by host and by queue."""
 
     hosts: dict[str, dict[str, str]] = attrs.Factory(dict)
     instances: dict[str, dict[str, dict[str, str]]] = attrs.Factory(dict)
@@ -137,23 +137,20 @@ class _Outputs:
     texts: dict[str, Output] = attrs.Factory(dict)
 
     def host(self, name: str, facts: Mapping[str, str]) -> FactReader:
-        """Facts about a host, to be read."""
         return FactReader(f"host {name}", facts, self.texts[name])
 
     def of_instance(self, queue: str, host: str) -> FactReader:
-        """Facts about a queue on a host, to be read."""
         facts = self.instances.get(host, {}).get(queue, {})
         return FactReader(f"queue {queue}@{host}", facts, self.texts[host])
 
     def instance(self, queue: str, host: str) -> dict[str, str]:
-        """The facts of a queue on a host."""
         return self.instances.setdefault(host, {}).setdefault(queue, {})
 
 
 def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
-    """The execution hosts and cluster queues in some outputs, in any order.
+    """Read the execution hosts and cluster queues from outputs in any order.
 
-    A host has what its queues have: complex values are as often theirs as the host's.
+    A host has the resources of its queues: complex values are as often theirs as the host's.
     """
     said = _Outputs()
     configured: list[Output] = []
@@ -185,7 +182,6 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
 
 
 def _take(root: Element, said: _Outputs, text: Output) -> None:
-    """Takes up the output of ``qhost`` or ``qstat``."""
     if root.tag not in ("qhost", "job_info"):
         raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
     for host in root.iter("host"):
@@ -207,12 +203,11 @@ def _take(root: Element, said: _Outputs, text: Output) -> None:
 
 
 def _values(element: Element, kind: str) -> dict[str, str]:
-    """The texts of elements of a kind inside one, by the names that they carry."""
+    """Return the texts of elements of a kind inside one, by their ``name``."""
     return {value.get("name", ""): (value.text or "").strip() for value in element.iter(kind)}
 
 
 def _parts(element: Element) -> dict[str, str]:
-    """The texts of the elements inside one, by their tags."""
     return {part.tag: (part.text or "").strip() for part in element if part.get("name") is None}
 
 
@@ -275,7 +270,7 @@ def _taken(instance: FactReader) -> int:
 
 
 def _count(text: str | None) -> int | None:
-    """A resource that is counted: ``1.000000`` is 1, as is ``TRUE``."""
+    """Read a counted resource: ``1.000000`` is 1, as is ``TRUE``."""
     if text is not None and text.lower() in ("true", "false"):
         return int(text.lower() == "true")
     number = real(text)
@@ -283,7 +278,7 @@ def _count(text: str | None) -> int | None:
 
 
 def _configured(text: Output) -> dict[str, dict[str, str]]:
-    """The attributes of each queue of ``qconf -sq``; a backslash at the end continues a line."""
+    """Read the attributes of each queue of ``qconf -sq``; a backslash continues a line."""
     found: dict[str, dict[str, str]] = {}
     facts: dict[str, str] | None = None
     before = ""
@@ -308,7 +303,7 @@ def _configured(text: Output) -> dict[str, dict[str, str]]:
 
 
 def _access(queue: str, facts: Facts, text: Output) -> Access:
-    """Whom a queue admits. Lists that are lost, or differ between hosts, admit nobody."""
+    """Read the access of a queue. Lists that are lost, or differ between hosts, admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     for name, kind in _LISTS.items():
         value = facts.get(name, "(missing)")
@@ -353,7 +348,7 @@ def _queue(name: str, said: _Outputs, mine: Sequence[NodeRecord]) -> QueueRecord
 
 
 def _own(said: _Outputs, queue: str, host: str, names: tuple[str, ...]) -> int | None:
-    """The limit of a queue on jobs on a host, the least of some; None if unknown."""
+    """Return the least of some limits of a queue on jobs on a host; None if unknown."""
     found = []
     for name in names:
         if name in said.instances.get(host, {}).get(queue, {}):
@@ -367,7 +362,6 @@ def _own(said: _Outputs, queue: str, host: str, names: tuple[str, ...]) -> int |
 def _lowest(
     queue: str, said: _Outputs, mine: Iterable[NodeRecord], names: tuple[str, ...]
 ) -> int | None:
-    """The lowest limit of a queue on any of its hosts."""
     limits = [said.limits[queue, name] for name in names if (queue, name) in said.limits]
     configured = [each for one in limits for each in (one.others, *one.hosts.values())]
     return _least([*configured, *(_own(said, queue, node.name, names) for node in mine)])

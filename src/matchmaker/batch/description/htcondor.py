@@ -1,6 +1,6 @@
 """HTCondor: ``condor_status`` and ``condor_status -schedd``, ``-json`` or ``-long``: ads already.
 
-Slots keep their ads and get the names by which GLUE 1.3 knows hosts; each schedd is a queue. The
+Slots keep their ads and get the names that GLUE 1.3 has for hosts; each schedd is a queue. The
 schedd of an HTCondor-CE has the routes that ``condor_ce_job_router_info -config`` lists.
 """
 
@@ -57,9 +57,9 @@ _QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*+=?\s*+"([^"\s]+
 
 
 def read(texts: Iterable[Output]) -> tuple[list[ClassAd], list[QueueRecord]]:
-    """The slots and schedds in some outputs, in any order.
+    """Read the slots and schedds from outputs in any order; of two with one name the first is kept.
 
-    Of two that have one name the first is kept. Raises DescriptionError for what is no list of ads.
+    Raises DescriptionError for output that has no ads.
     """
     slots: dict[str, ClassAd] = {}
     schedds: dict[str, ClassAd] = {}
@@ -91,7 +91,7 @@ def read(texts: Iterable[Output]) -> tuple[list[ClassAd], list[QueueRecord]]:
 
 
 def _ads(text: Output) -> Iterator[ClassAd]:
-    """The ads of ``-json`` or ``-long``; one that cannot be read is left out and noted."""
+    """Yield the ads of ``-json`` or ``-long``; leave out and note one that cannot be read."""
     content = text.content.strip()
     blocks: Iterable[tuple[str, str]]
     if content[:1] in ("[", "{"):
@@ -121,7 +121,7 @@ def _slot(ad: ClassAd) -> ClassAd:
 
 
 def _routes(text: Output) -> list[ClassAd]:
-    """The routes of a job router, as ads: what each demands of jobs, and where it sends them."""
+    """Read the routes of a job router, as ads: their demands on jobs, and their destinations."""
     found = []
     for block in _ROUTE.split(text.content)[1:]:
         facts = dict(_OF_ROUTE.findall(block))
@@ -161,9 +161,9 @@ def _queue(
 
 
 def _cpus(slots: Sequence[ClassAd]) -> tuple[int | None, int | None]:
-    """The CPUs of a pool, and those that nobody claimed; None where no slot is known.
+    """Count the CPUs of a pool, and those that nobody claimed; None if no slot is known.
 
-    A dynamic slot has its CPUs from a partitionable one, which says how many it had.
+    A dynamic slot has its CPUs from a partitionable one, whose ad has their first number.
     """
     if not slots:
         return None, None

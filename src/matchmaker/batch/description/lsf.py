@@ -78,7 +78,7 @@ Facts = Mapping[str, str]
 
 
 def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
-    """The hosts and queues in some outputs, in any order."""
+    """Read the hosts and queues from outputs in any order."""
     by_command: dict[str, list[dict[str, str]]] = {"lshosts": [], "bhosts": [], "bqueues": []}
     of_hosts: dict[str, Output] = {}
     groups: dict[str, str] = {}
@@ -136,7 +136,7 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, str]:
-    """A record by names in lower case; users that are null, or an object, are an empty text.
+    """Return a record by names in lower case; users that are null, or an object, are an empty text.
 
     >>> _facts({"USERS": None, "MAX": "-"}), _facts({"USERS": "ada", "users": "all"})
     ({'max': '-', 'users': ''}, {'users': 'ada=all'})
@@ -154,7 +154,7 @@ def _host(record: Facts) -> str:
 
 
 def _check_names(records: Iterable[Facts], text: Output) -> None:
-    """Raises DescriptionError where two hosts of an output have one name.
+    """Raise DescriptionError if two hosts of an output have one name.
 
     A width of a column cuts names: two hosts become one then.
     """
@@ -168,7 +168,7 @@ def _check_names(records: Iterable[Facts], text: Output) -> None:
 
 
 def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Adds empty users to a queue that lost its own: another has some, or a name is like theirs.
+    """Add empty users to a queue that lost its own: another has some, or a name is like theirs.
 
     >>> _with_users([{"usrs": "ada"}]), _with_users([{"ususp": "0"}])
     ([{'users': '', 'usrs': 'ada'}], [{'ususp': '0'}])
@@ -186,7 +186,7 @@ def _with_users(records: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _groups(text: Output) -> dict[str, str]:
-    """The members of each group, as ``bmgroup`` lists them; administrators are in parentheses."""
+    """Read the members of each group; ``bmgroup`` has administrators in parentheses."""
     _, *lines = text.content.strip().split("\n")
     rows = (re.sub(r"\([^()]*\)", "", line).split(None, 1) for line in lines)
     return {row[0]: row[1] for row in rows if len(row) == 2}
@@ -201,7 +201,7 @@ class _Hosts:
     known: dict[str, frozenset[str]] = attrs.Factory(dict)
 
     def of(self, listing: str, text: Output, above: tuple[str, ...] = ()) -> frozenset[str]:
-        """The hosts of a queue or a group: names, ``all``, ``others``, and ``~name`` for not.
+        """Return the hosts of a queue or group: names, ``all``, ``others``, and ``~name`` for not.
 
         A name may be followed by a preference, ``wn1+2``, that of a group by a slash. A name that
         is neither of a host nor of a group is noted.
@@ -256,7 +256,7 @@ def _node(host: FactReader, name: str, queues: tuple[str, ...]) -> NodeRecord:
 
 
 def _access(facts: Facts, text: Output) -> Access:
-    """Whom a queue admits: users and groups of them; those that cannot be read admit nobody."""
+    """Read the access of a queue: users and groups of them; unreadable ones admit nobody."""
     users = re.sub(r"[\s,]+", ",", facts.get("users", "all").strip())
     if users in ("all", "-"):
         return ()
@@ -293,7 +293,7 @@ def _queue(queue: FactReader, mine: Sequence[NodeRecord], access: Access) -> Que
 
 
 def _seconds(minutes: str) -> int | None:
-    """Minutes, as ``60.0`` or ``60.0 min of wn1``, in whole seconds; a dash is no limit.
+    """Read minutes, ``60.0`` or ``60.0 min of wn1``, as whole seconds; a dash means unlimited.
 
     >>> _seconds("60.0 min of wn1"), _seconds("0.5"), _seconds("-"), _seconds("long")
     (3600, 30, 999999999, None)

@@ -91,7 +91,7 @@ _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
 def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
-    """The vnodes with CPUs, and the queues that jobs are submitted to, in any order."""
+    """Read the vnodes with CPUs, and the queues that jobs are submitted to, in any order."""
     nodes: dict[str, dict[str, str]] = {}
     told_by: dict[str, Output] = {}
     found = PbsQueues()
@@ -132,9 +132,9 @@ _NUMBER: Final = re.compile(
 
 
 def _quoted(content: str) -> str:
-    """Return JSON with quotes around what is no number of it.
+    """Put quotes around values that C reads as a number and JSON does not: ``007``, ``inf``.
 
-    Versions 19 to 23 print without quotes what C reads as a number: ``007``, ``0x1f``, ``inf``.
+    Versions 19 to 23 print them without quotes.
 
     >>> _quoted('"a":007,'), _quoted('"a":7')
     ('"a":"007",', '"a":7')
@@ -148,7 +148,7 @@ def _quoted(content: str) -> str:
 
 
 def _is_node(name: str, facts: Facts, text: Output) -> bool:
-    """Whether an entry is a node: it has a state; of an error, the message is noted."""
+    """Tell whether an entry is a node: it has a state; note the message of an error."""
     if "state" in facts:
         return True
     error = facts.get("Error", facts.get(name, ""))
@@ -160,7 +160,7 @@ def _is_node(name: str, facts: Facts, text: Output) -> bool:
 
 
 def listed_nodes(text: Output, queues: PbsQueues) -> dict[str, dict[str, str]]:
-    """The nodes of an output in text, by name; its queues join ``queues``."""
+    """Return the nodes of an output in text, by name; add its queues to ``queues``."""
     nodes: dict[str, dict[str, str]] = {}
     found = blocks(text)
     for block, after in zip_longest(found, found[1:]):
@@ -246,14 +246,14 @@ def _chunk(queue: Facts) -> list[tuple[str, str]]:
 
 @attrs.frozen(slots=True)
 class PbsQueues:
-    """The queues of PBS or Torque: their attributes, and whom each of them admits."""
+    """The queues of PBS or Torque, by name: their attributes, access and outputs."""
 
     facts: dict[str, Facts] = attrs.Factory(dict)
     access: dict[str, Access] = attrs.Factory(dict)
     texts: dict[str, Output] = attrs.Factory(dict)
 
     def add(self, name: str, facts: Facts, text: Output, damage: str = "") -> None:
-        """Adds a queue of an output, with a line of it that cannot be read, if there is one."""
+        """Add a queue of an output; ``damage`` is a line of it that cannot be read."""
         self.facts[name] = facts
         wrong = f"its record is damaged: {damage[:80]}" if damage else ""
         # A queue that is listed twice admits whom both lists admit.
@@ -264,11 +264,10 @@ class PbsQueues:
     def described(
         self, lrms: str, nodes: Iterable[NodeRecord], takes: Callable[[str, str], bool]
     ) -> tuple[list[NodeRecord], list[QueueRecord]]:
-        """The nodes that have CPUs, with their queues, and the queues that take jobs from users.
+        """Return the nodes that have CPUs, with their queues, and the queues that users submit to.
 
-        A routing queue stands for the queues that it hands its jobs to.
-
-        `takes` says by their names whether an execution queue sends jobs to a node.
+        A routing queue stands for the queues that it hands its jobs to. `takes` says by their names
+        whether an execution queue sends jobs to a node.
         """
         kept = [node for node in nodes if node.cpus != 0]
         offered = {name: facts for name, facts in self.facts.items() if not _is_inner(facts)}
@@ -294,7 +293,7 @@ class PbsQueues:
         ]
 
     def _name_inner(self, ends: Mapping[str, Sequence[str]]) -> None:
-        """Note the queues that no user submits to, and which feed them."""
+        """Note the queues that no user submits to, and the queues that feed them."""
         inner: dict[tuple[str, ...], list[str]] = {}
         for name in self.facts:
             if _is_inner(self.facts[name]):
@@ -307,7 +306,7 @@ class PbsQueues:
             )
 
     def _ends(self, name: str, onward: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-        """The execution queues that jobs of a queue run in, of this server."""
+        """Return the execution queues of this server that jobs of a queue run in."""
         reached = {name}
         waiting = [name]
         while waiting:
@@ -352,7 +351,7 @@ class PbsQueues:
         return FactReader(f"queue {name}", self.facts[name], self.texts[name])
 
     def _longest(self, name: str, ends: Sequence[str], limit: str) -> int | None:
-        """The limit of a queue, or else the greatest of the queues that it hands its jobs to."""
+        """Return the limit of a queue, or else the greatest of its destinations."""
 
         def of(queue: str) -> int | None:
             return self._record(queue).value((limit,), seconds, "a time such as 24:00:00")
@@ -365,9 +364,9 @@ class PbsQueues:
 
 
 def _access(name: str, facts: Facts, text: Output, wrong: str = "") -> Access:
-    """Whom a queue admits, by its lists of users and groups; one that is empty names nobody.
+    """Read the access of a queue: lists of users and groups; an empty one names nobody.
 
-    Nobody where something is ``wrong``, or a fact on access is.
+    The queue admits nobody if a fact on access is ``wrong``.
     """
     alternatives: list[Lists] = []
     wrong = wrong or _damage(facts)
@@ -397,7 +396,6 @@ def _access(name: str, facts: Facts, text: Output, wrong: str = "") -> Access:
 
 
 def _is_inner(queue: Facts) -> bool:
-    """Whether only other queues send jobs to a queue."""
     return (queue.get("from_route_only") or "false").lower() not in _FALSE
 
 
@@ -467,10 +465,10 @@ _TORQUE_FORMATS: Final = (
 
 
 def read_torque(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
-    """The nodes, and the queues that jobs are submitted to, in some outputs, in any order.
+    """Read the nodes and queues of Torque from outputs in any order.
 
-    A property that a queue's ``resources_default.neednodes`` names binds the nodes that have it to
-    the queue; where a queue names none, it has all.
+    ``resources_default.neednodes`` of a queue names a property, and binds the nodes that have it to
+    the queue; a queue that names none has all nodes.
     """
     nodes: list[NodeRecord] = []
     queues = PbsQueues()
@@ -531,7 +529,7 @@ def _torque_node(facts: Mapping[str, str], text: Output) -> NodeRecord:
 
 
 def _processors(places: str) -> int:
-    """How many processors a part of a list of jobs stands for.
+    """Count the processors of a part of a list of jobs.
 
     >>> _processors("0"), _processors("0-3"), _processors("x")
     (1, 4, 1)

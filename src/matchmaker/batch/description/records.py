@@ -1,11 +1,12 @@
 """Worker nodes and queues as records, the same for all batch systems, and their ads.
 
 The reader of each batch system fills these records. Unknown values are None, and undefined in the
-ad. Whom a queue admits is in the batch system's own names: lists of users, groups and accounts. An
-access is alternatives, one of which must admit a job. An alternative is names by list:
-``AllowedGroups``, ``DeniedAccounts``. It admits whoever each ``Allowed…`` list names and no
-``Denied…`` list does. Without alternatives the queue admits everybody. Names that cannot be read
-might be anybody's, so that they admit nobody.
+ad.
+
+The access of a queue is in the batch system's own names. It is a tuple of alternatives, one must
+admit a job. An alternative is names by list, ``AllowedGroups`` or ``DeniedAccounts``: it admits
+whoever each ``Allowed…`` list names and no ``Denied…`` list does. Without alternatives the queue
+admits everybody. Names that cannot be read might be anybody's, so they admit nobody.
 """
 
 from __future__ import annotations
@@ -35,12 +36,10 @@ _SPACED: Final = re.compile(f"{_WORD}(?: {_WORD})*")
 
 
 def names_in(text: str, *, spaced: bool = False) -> tuple[str, ...] | None:
-    """The names of a list, ``cms,ops``; None where one of them cannot be read.
+    """Read the names of a list, ``cms,ops``; None if one of them cannot be read.
 
-    Args:
-        text: the list.
-        spaced: whether a name may have spaces within, as groups of Windows do. Elsewhere a space
-            is what is left of a comma.
+    Names of Windows' groups may have spaces within (``spaced``). Elsewhere a space is the rest of a
+    comma.
 
     >>> names_in("cms,ops"), names_in("cms,(null)"), names_in("")
     (('cms', 'ops'), None, None)
@@ -53,7 +52,7 @@ def names_in(text: str, *, spaced: bool = False) -> tuple[str, ...] | None:
 
 
 def both(first: Access, second: Access) -> Access:
-    """The access where both must admit.
+    """Return the access of jobs that both admit.
 
     >>> both(({"AllowedGroups": ("cms", "ops")},), ({"AllowedGroups": ("ops", "lhcb")},))
     ({'AllowedGroups': ('ops',)},)
@@ -76,7 +75,7 @@ def _merged(one: Lists, other: Lists) -> Lists:
 
 
 def either(accesses: Iterable[Access]) -> Access:
-    """The access where one of several must admit; nobody where there are none.
+    """Return the access of jobs that one of several admits; nobody without any.
 
     >>> either([({"AllowedGroups": ("cms",)},), ({"AllowedUsers": ("ada",)},)])
     ({'AllowedGroups': ('cms',)}, {'AllowedUsers': ('ada',)})
@@ -107,19 +106,18 @@ _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 
 @attrs.frozen(slots=True, kw_only=True)
 class NodeRecord:
-    """A worker node.
+    """A worker node. Sizes are in MiB, times in seconds.
 
     Attributes:
         state: the state as the batch system prints it.
         available: whether the node takes jobs, now or when it has room.
         cpus: those that jobs can have.
-        memory, free_memory, disk: megabytes of 2**20 bytes.
-        gpu_models: how many GPUs of each model, as the batch system calls it.
+        gpu_models: how many GPUs of each model, by the batch system's names.
         load: the mean load of one minute.
-        max_wall, max_cpu: seconds; the greatest limits of its queues on jobs there.
+        max_wall, max_cpu: the greatest limits of its queues on jobs there.
         features: the names that jobs may ask for.
         queues: the queues that may send jobs to the node.
-        native: everything that the batch system printed.
+        native: all facts that the batch system printed.
     """
 
     name: str
@@ -144,7 +142,7 @@ class NodeRecord:
     native: Mapping[str, str] = attrs.Factory(dict)
 
     def ad(self, of_queues: Mapping[str, QueueRecord] = MappingProxyType({})) -> ClassAd:
-        """The node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
+        """Return the node as an ad, under the names of HTCondor's slots and of GLUE 1.3's hosts.
 
         ``Disk`` is in kibibytes, as in HTCondor; ``GlueHostProcessorLoadLast1Min`` in hundredths.
         ``GPUModel`` is a text, or a list on a node with several models; ``GPUModels`` counts each.
@@ -193,16 +191,16 @@ class NodeRecord:
 
 @attrs.frozen(slots=True, kw_only=True)
 class QueueRecord:
-    """A queue, or what the batch system calls so: a partition, a cluster queue, a schedd.
+    """A queue, partition, cluster queue or schedd. Sizes are in MiB, times in seconds.
 
     Attributes:
         status: one of GLUE 1.3's four.
-        max_wall, max_cpu: seconds; `UNLIMITED` where the batch system says that there is no limit.
-        access: whom it admits; by default everybody.
+        max_wall, max_cpu: limits; `UNLIMITED` if the batch system prints so.
+        access: by default everybody's.
         max_node_cpus, max_node_memory: the most that one job may have on a node.
         max_cpu_memory: the most memory for each processor of a job.
-        routes: what a queue of HTCondor-CE does with its jobs, an ad for each route.
-        native: everything that the batch system printed.
+        routes: for a queue of HTCondor-CE, an ad for each route of its jobs.
+        native: all facts that the batch system printed.
     """
 
     name: str
@@ -226,10 +224,11 @@ class QueueRecord:
     native: Mapping[str, str] = attrs.Factory(dict)
 
     def ad(self) -> ClassAd:
-        """The queue as an ad, under the names of a GLUE 1.3 computing element; times in minutes.
+        """Return the queue as an ad, under the names of a GLUE 1.3 computing element.
 
-        A queue that does not admit everybody has ``LocalAccess``, and the rule of GLUE that denies
-        everybody, until somebody says which organisations its names stand for.
+        Times are in minutes. A queue that does not admit everybody has ``LocalAccess``, and the
+        rule of GLUE that denies everybody, until somebody says which organisations its names stand
+        for.
 
         >>> queue = QueueRecord(name="q", lrms="x", status=PRODUCTION, max_wall=7200, running=3)
         >>> ad = queue.ad()
@@ -302,7 +301,7 @@ POLICY: Final = (
 
 
 def greatest(limits: Iterable[int | None]) -> int | None:
-    """The greatest of several limits; None if one is unknown.
+    """Return the greatest of several limits; None if one is unknown.
 
     >>> greatest([60, 90]), greatest([60, None]), greatest([])
     (90, None, None)
@@ -312,7 +311,7 @@ def greatest(limits: Iterable[int | None]) -> int | None:
 
 
 def by_queue(nodes: Iterable[NodeRecord]) -> dict[str, list[NodeRecord]]:
-    """Nodes by the queues that may send jobs to them.
+    """Sort nodes by the queues that may send jobs to them.
 
     >>> node = NodeRecord(name="n", lrms="x", state="", available=True, queues=("a", "b", "a"))
     >>> {queue: len(nodes) for queue, nodes in by_queue([node]).items()}
@@ -326,9 +325,7 @@ def by_queue(nodes: Iterable[NodeRecord]) -> dict[str, list[NodeRecord]]:
 
 
 def cpus(mine: Sequence[NodeRecord]) -> tuple[int | None, int | None]:
-    """The CPUs of a queue's nodes: all, and the free ones of those that take jobs.
-
-    None where it has no nodes.
+    """Sum up the CPUs of a queue's nodes, and the free ones of those that take jobs.
 
     >>> nodes = [NodeRecord(name=n, lrms="x", state="", available=n == "p", cpus=4, free_cpus=3)
     ...          for n in "pq"]
@@ -342,7 +339,7 @@ def cpus(mine: Sequence[NodeRecord]) -> tuple[int | None, int | None]:
 
 
 def status(takes: bool, runs: bool) -> str:
-    """GLUE's word for a queue that takes jobs or not, and runs them or not.
+    """Return GLUE's word for a queue that takes jobs or not, and runs them or not.
 
     >>> status(True, True), status(True, False), status(False, True), status(False, False)
     ('Production', 'Queueing', 'Draining', 'Closed')
@@ -362,7 +359,7 @@ def _counts(numbers: Mapping[str, int | None]) -> ClassAd | None:
 
 
 def model(name: str | None, gpus: int | None) -> dict[str, int | None]:
-    """The GPUs of a node of which one fact names the model.
+    """Return the GPUs of a node whose model is one fact.
 
     >>> model("a100", 2), model("NONE", 2), model(None, 2)
     ({'a100': 2}, {}, {})
@@ -382,7 +379,7 @@ def _ad(facts: Mapping[str, object], native: Mapping[str, str]) -> ClassAd:
 
 
 def attribute_name(text: str) -> str:
-    """A name for an attribute from another's word, so that no quotes are needed to name it.
+    """Make a name for an attribute that needs no quotes.
 
     >>> attribute_name("resources_available.mem"), attribute_name("1min-load"), attribute_name("")
     ('resources_available_mem', '_1min_load', '_')

@@ -80,9 +80,9 @@ _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the
 
 
 def records(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
-    """The nodes, partitions and jobs of an output; an empty job where there are none.
+    """Yield the nodes, partitions and jobs of an output; an empty job if it lists no jobs.
 
-    Nodes and partitions of ``sinfo`` are called so: other outputs say more of them.
+    Nodes and partitions of ``sinfo`` have kinds of their own: other outputs say more of them.
     """
     if text.content.lstrip()[:1] in ("{", "["):
         yield from _of_json(text)
@@ -140,7 +140,7 @@ def _of_json(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _kind(entry: Any) -> str | None:
-    """Tell what an entry of a list is.
+    """Tell nodes, partitions and jobs apart.
 
     >>> _kind({"name": "n", "cpus": 4}), _kind({"name": "p", "node_sets": ""}), _kind({"x": 1})
     ('node', 'partition', None)
@@ -168,10 +168,10 @@ def _entry(
 def _of_sinfo(
     entries: Iterable[Mapping[str, Any]], text: Output
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The nodes and partitions of ``sinfo --json``: an entry for nodes that are in one state.
+    """Yield the nodes and partitions of ``sinfo --json``: an entry for nodes that are in one state.
 
-    Of several nodes in an entry only what they share is read: their sizes where the least is the
-    greatest. ``sinfo --Node --json`` has an entry for each node.
+    Of an entry with several nodes only the facts that they share are read, such as a size whose
+    least is the greatest. ``sinfo --Node --json`` has an entry for each node.
     """
     nodes: dict[str, dict[str, str]] = {}
     queues: dict[str, list[str]] = {}
@@ -209,7 +209,7 @@ _ALONE: Final = {"memory.allocated": "alloc_memory", "features.total": "features
 
 
 def _shared(facts: Mapping[str, str], *, alone: bool) -> dict[str, str]:
-    """The facts that hold of each node of an entry of ``sinfo``, under a node's own names.
+    """Return the facts of each node of an entry of ``sinfo``, under a node's own names.
 
     >>> _shared({"node.state": "IDLE", "cpus.minimum": "8", "cpus.maximum": "8",
     ...          "memory.minimum": "1", "memory.maximum": "2", "cpus.allocated": "0"}, alone=False)
@@ -235,9 +235,9 @@ def _shared(facts: Mapping[str, str], *, alone: bool) -> dict[str, str]:
 
 
 def _partition(entry: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of a partition; what is null is said, if only as nothing.
+    """Return the facts of a partition; null is an empty text.
 
-    A list of access that is not set is an empty text. What else has no names in it is no list.
+    A list of access that is not set is an empty text; any other value without names is unreadable.
 
     >>> _partition({"name": "p", "alternative": None, "denied_qos": [], "qos": {"allowed": ""}})
     {'denied_qos': '(null)', 'alternative': '', 'name': 'p', 'qos.allowed': ''}
@@ -258,7 +258,7 @@ def _partition(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _entries(content: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each entry with its first line: a line each, or several with an empty line between."""
+    """Yield each entry with its first line: a line each, or several with an empty line between."""
     lines: list[str] = []
     for line in (*content.split("\n"), ""):
         begins = bool(line) and not line[0].isspace()
@@ -403,9 +403,9 @@ Facts = Mapping[str, str]
 
 
 def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
-    """The nodes and partitions in some outputs, in any order.
+    """Read the nodes and partitions from outputs in any order.
 
-    Those of ``sinfo --json`` count where no other output has them.
+    Those of ``sinfo --json`` count if no other output has them.
     """
     found: dict[str, list[tuple[Facts, Output]]] = {}
     jobs: list[Facts] | None = None
@@ -441,7 +441,7 @@ def _joined(found: Mapping[str, _Records], kind: str) -> tuple[_Records, _Record
 
 
 def _note_sinfo(nodes: _Records) -> None:
-    """Note what ``sinfo`` does not say of nodes."""
+    """Note the facts of nodes that ``sinfo`` does not print."""
     for text in {id(text): text for _, text in nodes}.values():
         mine = [facts for facts, its in nodes if its is text]
         grouped = [facts for facts in mine if "features" not in facts]
@@ -537,10 +537,10 @@ def _has(facts: Facts, name: str) -> bool:
 
 
 def _offered_cpus(node: FactReader) -> int | None:
-    """Return the CPUs that jobs can have: all but those of cores that the system keeps.
+    """Count the CPUs that jobs can have: all but those of cores that the system keeps.
 
-    Slurm says so itself since version 22.05. A core has as many CPUs as threads, or one where the
-    node has no more CPUs than cores.
+    Slurm prints them since version 22.05. A core has as many CPUs as threads, or one if the node
+    has no more CPUs than cores.
 
     >>> facts = {"CPUTot": "16", "Sockets": "2", "CoresPerSocket": "4", "ThreadsPerCore": "2"}
     >>> for more in ({"CoreSpecCount": "2"}, {"CPUSpecList": "0,8-9"}, {"CPUTot": "8",
@@ -572,7 +572,7 @@ def _known(number: int | None, other: int | None) -> int | None:
 
 
 def _states(text: str | None) -> list[str]:
-    """The states of ``MIXED+PLANNED``, ``idle*`` or a list in JSON.
+    """Split the states of ``MIXED+PLANNED``, ``idle*`` or a list in JSON.
 
     >>> _states("idle*"), _states("IDLE,DRAIN"), _states(None)
     (['IDLE', 'NOT_RESPONDING'], ['IDLE', 'DRAIN'], [])
@@ -585,7 +585,6 @@ def _states(text: str | None) -> list[str]:
 
 
 def _available(states: Iterable[str]) -> bool:
-    """Whether a node takes jobs: a state that does, and no flag that may hinder it."""
     known = set(states)
     return bool(known & _TAKES_JOBS) and known <= _TAKES_JOBS | _HARMLESS
 
@@ -599,7 +598,7 @@ def _tres(node: FactReader, fact: str) -> tuple[FactReader, dict[str, str]]:
 
 
 def _gpus(gres: str | None) -> int | None:
-    """How many GPUs a list of generic resources has: ``gpu:a100:2(S:0),tmp:1`` has two.
+    """Count the GPUs of generic resources: ``gpu:a100:2(S:0),tmp:1`` has two.
 
     >>> _gpus("gpu:a100:2(S:0-1),gpu:h100:1"), _gpus("gpu"), _gpus("(null)"), _gpus(None)
     (3, 1, 0, None)
@@ -611,7 +610,7 @@ def _gpus(gres: str | None) -> int | None:
 
 
 def _models(gres: str | None) -> dict[str, int]:
-    """How many GPUs of each type such a list has; those without a type are left out.
+    """Count the GPUs of each type of such a list, without those that have no type.
 
     >>> _models("gpu:a100:2(S:0-1),gpu:h100:no_consume:1,gpu:a100:1"), _models("gpu:2")
     ({'a100': 3, 'h100': 1}, {})
@@ -624,7 +623,6 @@ def _models(gres: str | None) -> dict[str, int]:
 
 
 def _devices(gres: str) -> Iterator[tuple[str, int]]:
-    """The type and the number of each entry for GPUs."""
     for one in words(re.sub(r"\([^()]*\)", "", gres)):
         kind, *rest = one.removeprefix("gres/").removeprefix("gres:").split(":")
         if kind == "gpu":
@@ -639,25 +637,25 @@ _NO_CONSUME: Final = "no_consume"
 
 
 def _typed(tres: Mapping[str, str]) -> str:
-    """The typed GPUs of trackable resources, as a list of generic resources has them."""
+    """Return the typed GPUs of trackable resources, as a list of generic resources."""
     kinds = [name for name in tres if name.startswith("gres/gpu:")]
     return ",".join(f"{name}:{tres[name]}" for name in kinds)
 
 
 def _gpus_of(tres: FactReader) -> int | None:
-    """The GPUs of trackable resources: all, or those that are counted by type alone."""
+    """Count the GPUs of trackable resources: all, or those that have only a type."""
     return _known(tres.number("gres/gpu"), _gpus(_typed(tres.facts) or None))
 
 
 def _partitions(node: str, said: str | None, partitions: Iterable[Facts]) -> tuple[str, ...]:
-    """The partitions of a node; before version 16.05 only they say which nodes they have."""
+    """Return the partitions of a node; before version 16.05 only they list their nodes."""
     if said is not None:
         return words(said)
     return tuple(_name(one) for one in partitions if has(first(one, _PARTITION["nodes"]), node))
 
 
 def _access(facts: Facts, text: Output) -> Access:
-    """Whom a partition admits. Lists that are lost, unreadable or not known admit nobody."""
+    """Read the access of a partition. Lists that are lost, unreadable or unknown admit nobody."""
     lists: dict[str, tuple[str, ...]] = {}
     wrong = ""
     for name, value in facts.items():
@@ -706,7 +704,7 @@ _Counts = Mapping[tuple[str, str], int | None]
 
 
 def _counted(jobs: Iterable[Facts]) -> _Counts:
-    """How many jobs run and wait, by partition and `_COUNTED`; None where that is unknown."""
+    """Count the jobs that run and wait, by partition and `_COUNTED`; None if that is unknown."""
     found: dict[tuple[str, str], int | None] = {}
     for facts in jobs:
         states = set(words(first(facts, _JOB_STATE)))
@@ -743,7 +741,7 @@ _TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASC
 
 
 def _tasks(text: str) -> int | None:
-    """How many tasks a list has; None if it cannot be read.
+    """Count the tasks of a list; None if it cannot be read.
 
     >>> _tasks("1-9:2,20%3"), _tasks("7"), _tasks("1,2,...")
     (6, 1, None)
@@ -771,7 +769,7 @@ def _queue(
         return None if counts is None else counts.get((name, kind), 0)
 
     def most(fact: str) -> int | None:
-        """A limit on a job; None where there is none, which JSON writes as 0 or -1."""
+        """Read a limit on a job; JSON has 0 or -1 for none."""
         return partition.value(_PARTITION[fact], _limit_of_job, "a whole number, or UNLIMITED")
 
     _, free = cpus(mine)
@@ -813,7 +811,7 @@ _OF_EITHER: Final = re.compile(r"-\d{19}", re.ASCII)
 
 
 def _limit_of_job(text: str) -> int | None:
-    """A limit on a job; 0 where this number is none, None where it cannot be read.
+    """Read a limit on a job; 0 if it is unlimited or of the other kind, None if unreadable.
 
     >>> _limit_of_job("4"), _limit_of_job("UNLIMITED"), _limit_of_job("-9223372036854775308")
     (4, 0, 0)
@@ -822,7 +820,7 @@ def _limit_of_job(text: str) -> int | None:
 
 
 def _most_of_either(text: str) -> tuple[int, int] | None:
-    """The limits of memory on a node and for each processor, of which a number is one; 0 is none.
+    """Read a limit of memory: on a node, and for each processor; 0 is none.
 
     >>> _most_of_either("3000"), _most_of_either("-9223372036854775308"), _most_of_either("-4")
     ((3000, 0), (0, 500), None)

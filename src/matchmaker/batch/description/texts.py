@@ -46,7 +46,7 @@ _LARGEST: Final = 1e15
 
 
 def whole(text: str | None) -> int | None:
-    """A whole number.
+    """Read a whole number.
 
     >>> whole("12"), whole("-1"), whole("N/A"), whole("1" * 30)
     (12, -1, None, None)
@@ -58,7 +58,7 @@ def whole(text: str | None) -> int | None:
 
 
 def count(text: str | None) -> int | None:
-    """A whole number from 0.
+    """Read a whole number from 0.
 
     >>> count("12"), count("-4"), count("abc")
     (12, None, None)
@@ -68,7 +68,7 @@ def count(text: str | None) -> int | None:
 
 
 def real(text: str | None) -> float | None:
-    """A finite number that is not too large.
+    """Read a finite number that is not too large.
 
     >>> real("0.25"), real("nan"), real("1e300")
     (0.25, None, None)
@@ -81,7 +81,7 @@ def real(text: str | None) -> float | None:
 
 
 def megabytes(text: str | None, unit: str = "b") -> int | None:
-    """A size in whole megabytes of 2**20 bytes, rounded down; ``unit`` is that of a bare number.
+    """Read a size in whole MiB, rounded down; ``unit`` is that of a bare number.
 
     >>> megabytes("8009628kb"), megabytes("7.5G"), megabytes("4000", "m"), megabytes("-")
     (7821, 7680, 4000, None)
@@ -95,7 +95,7 @@ def megabytes(text: str | None, unit: str = "b") -> int | None:
 
 
 def seconds(text: str | None, unit: int = 1) -> int | None:
-    """A time limit: ``1-02:00:00``, ``24:00:00``, ``30:00``, or a bare number of units of seconds.
+    """Read a time: ``1-02:00:00``, ``24:00:00``, ``30:00``, or a bare number of units of seconds.
 
     Two parts without days are minutes and seconds; with days, hours and minutes (Slurm).
 
@@ -119,7 +119,7 @@ def seconds(text: str | None, unit: int = 1) -> int | None:
 
 
 def limit(text: str | None, unit: int = 1) -> int | None:
-    """A time limit in seconds, as `seconds` reads it; `UNLIMITED` for a word that says so.
+    """Read a time limit in seconds, as `seconds` does; `UNLIMITED` for a word such as INFINITY.
 
     >>> limit("60", 60), limit("UNLIMITED"), limit("INFINITY"), limit("NONE"), limit(None)
     (3600, 999999999, 999999999, None, None)
@@ -128,9 +128,9 @@ def limit(text: str | None, unit: int = 1) -> int | None:
 
 
 def platform(text: str | None) -> str | None:
-    """The architecture that a text names, as ``uname -m`` does; None for one that is not known.
+    """Return the architecture that a text names, as ``uname -m`` does; None for an unknown one.
 
-    An operating system alone is no architecture.
+    An operating system alone is unknown.
 
     >>> platform("lx-amd64"), platform("X86_64"), platform("LINUX_ARM64"), platform("LINUX86")
     ('x86_64', 'x86_64', 'aarch64', 'i686')
@@ -141,7 +141,7 @@ def platform(text: str | None) -> str | None:
 
 
 def operating_system(text: str | None) -> str | None:
-    """The operating system that stands before an architecture; None where none does.
+    """Return the operating system in front of an architecture, if there is one.
 
     >>> operating_system("lx-amd64"), operating_system("LINUX86"), operating_system("X86_64")
     ('linux', 'linux', None)
@@ -152,7 +152,7 @@ def operating_system(text: str | None) -> str | None:
 
 
 def first(facts: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """The fact of the first of some names that has one.
+    """Return the fact of the first of some names that has one.
 
     >>> first({"cpus": "4", "CPUTot": "8"}, ("CPUEfctv", "CPUTot", "cpus")), first({}, ("x",))
     ('8', None)
@@ -161,7 +161,7 @@ def first(facts: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
-    """The parts of a list, without empty ones; none for a word such as ``NONE``.
+    """Split a list, without empty parts; a word such as ``NONE`` is an empty list.
 
     >>> words("el8,si600"), words("(null)"), words(None)
     (('el8', 'si600'), (), ())
@@ -172,7 +172,7 @@ def words(text: str | None, separator: str = ",") -> tuple[str, ...]:
 
 
 def less(total: int | None, used: int | None) -> int | None:
-    """The unused part of a number, at least 0; None if either number is unknown.
+    """Return the unused part of a number, at least 0; None if either number is unknown.
 
     >>> less(8, 2), less(8, 9), less(8, None), less(None, 2)
     (6, 0, None, None)
@@ -187,7 +187,7 @@ _RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
 
 def terms(hosts: str) -> list[str]:
-    """The parts of a list, between which are commas and blanks.
+    """Split a list of hosts at commas and blanks.
 
     >>> terms("n[1-3,07]x, login")
     ['n[1-3,07]x', 'login']
@@ -196,7 +196,7 @@ def terms(hosts: str) -> list[str]:
 
 
 def has(hosts: str | None, name: str) -> bool:
-    """Whether a list of hosts, ``n[1-3,07],login``, has a name.
+    """Tell whether a list of hosts, ``n[1-3,07],login``, has a name.
 
     >>> [has("n[1-3,07]x,login", name) for name in ("n2x", "n07x", "n7x", "login", "n2")]
     [True, True, False, True, False]
@@ -234,12 +234,12 @@ _FACT: Final = re.compile(r"[\w.:-]+")
 
 
 class DescriptionError(ValueError):
-    """A batch system that cannot be asked, or an answer that cannot be read; the message is why."""
+    """A batch system that cannot be asked, or output that cannot be read; the message is why."""
 
 
 @attrs.frozen(slots=True)
 class OutputFormat:
-    """An output of a batch system that a reader was tested with.
+    """An output that a reader was tested with.
 
     Attributes:
         output: the command, or the contents of the output.
@@ -263,7 +263,7 @@ class _Oddity:
 
 @attrs.frozen(slots=True)
 class Output:
-    """An output, the name of its file or command, and notes on the parts left out."""
+    """The output of a command, the name of its file or command, and findings on parts left out."""
 
     content: str
     source: str
@@ -271,21 +271,21 @@ class Output:
     _odd: dict[str, _Oddity] = attrs.Factory(dict)
 
     def skip(self, line: str, expected: str) -> None:
-        """Notes a line that is left out."""
+        """Note a line that is left out."""
         message = f"expected {expected}, left out {line.strip()[:80]!r}"
         self.skipped.append(Diagnostic(LINE, message, source=self.source))
 
     def note(self, message: str, severity: str = WARNING) -> None:
-        """Notes a fault of the output for an administrator."""
+        """Note a fault of the output for an administrator."""
         found = Diagnostic("describe.output", message, source=self.source, severity=severity)
         self.skipped.append(found)
 
     def inform(self, message: str) -> None:
-        """Notes a fact that is no fault and may surprise."""
+        """Note a surprising fact that needs no repair."""
         self.note(message, NOTE)
 
     def odd(self, place: str, name: str, value: str, expected: str) -> None:
-        """Notes a value that cannot be read: the first of a name, and how many more there are."""
+        """Note a value that cannot be read: the first of a name, and the number of others."""
         if name not in self._odd:
             said = f"{place}: {name}={value[:80]!r}: expected {expected}; it counts as unknown"
             self._odd[name] = _Oddity(len(self.skipped), said, {place})
@@ -300,9 +300,9 @@ class Output:
         self.skipped[known.index] = attrs.evolve(found, message=said, count=many)
 
     def check_end(self, kind: str, records: Mapping[str, Collection[str]], least: int = 3) -> None:
-        """Notes that the output is cut, where its last record lacks what all others have.
+        """Note that the output is cut, if its last record lacks a fact that all others have.
 
-        An output that ends with a line is whole; of fewer records than ``least`` nothing is known.
+        An output that ends with a line is whole; fewer records than ``least`` prove nothing.
         """
         if self.content.endswith("\n") or len(records) < least:
             return
@@ -314,7 +314,7 @@ class Output:
             self.note(f"the output ends within {place}: {lost} was expected, as the others have it")
 
     def wrong(self, why: str) -> DescriptionError:
-        """The error for an output that cannot be read."""
+        """Make the error for an output that cannot be read."""
         return DescriptionError(f"{self.source}: {why}")
 
 
@@ -333,7 +333,7 @@ class FactReader:
         expected: str,
         unset: Collection[str] = (),
     ) -> _Value | None:
-        """Read the fact of the first of some names that has one; ``unset`` mean that none has."""
+        """Read the fact of the first of some names that has one; ``unset`` are words for none."""
         name = next((each for each in names if each in self.facts), None)
         if name is None:
             return None
@@ -370,11 +370,11 @@ class FactBlock:
 
 
 def blocks(text: Output) -> list[FactBlock]:
-    r"""Blocks of ``name = value`` below a head, as PBS and Torque print nodes and queues.
+    r"""Split output into blocks of ``name = value`` below a head, as PBS and Torque print them.
 
-    A tab begins a line that continues a value. A line that is neither is left out and noted. It
-    damages its block, as does a name that comes again, of which the first one counts, a line with
-    two facts, and one whose name is no word.
+    A tab begins a line that continues a value. Any other line is left out and noted. It damages its
+    block, as does a name that comes again (the first one counts), a line with two facts, and one
+    whose name is not a word.
 
     >>> blocks(Output("Queue: q\n  a = 1,\n\t2\nn1\n  b = 2\n  b = 3", "x"))
     [FactBlock(head='Queue: q', facts={'a': '1,2'}, damage=[]),
@@ -415,7 +415,7 @@ _EARLY_ENDS: Final = (3, 5)
 
 
 def as_object(text: Output) -> dict[str, Any]:
-    """The JSON object that an output is. Raises DescriptionError for anything else.
+    """Read an output as a JSON object; raise DescriptionError for anything else.
 
     >>> as_object(Output('{"a": 1}', "x"))
     {'a': 1}
@@ -427,11 +427,11 @@ def as_object(text: Output) -> dict[str, Any]:
 
 
 def as_json(text: Output, constant: Callable[[str], Any] = str) -> Any:
-    """The JSON that an output is. Raises DescriptionError for anything else.
+    """Read an output as JSON; raise DescriptionError for anything else.
 
-    Also for an object with two different values of one name: either may be a restriction. ``NaN``
-    and ``Infinity``, which JSON lacks, are what ``constant`` makes of them: texts, so that they are
-    noted where a number should be.
+    Also for an object with two different values of one name: either may be a restriction.
+    ``constant`` replaces ``NaN`` and ``Infinity``, which JSON lacks; as texts, they are noted as
+    unreadable numbers.
 
     >>> as_json(Output('{"a": 1, "b": 2, "a": 1}', "x"))
     {'a': 1, 'b': 2}
@@ -461,7 +461,7 @@ def as_json(text: Output, constant: Callable[[str], Any] = str) -> Any:
 
 
 def listed(text: Output, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    """The objects in the list of a name, of which there may be none; other things are left out."""
+    """Yield the objects in the list of a name, which may be missing; note other things."""
     found = data.get(name, [])
     if isinstance(found, dict):
         found = found.get(name, [])
@@ -475,10 +475,10 @@ def listed(text: Output, data: Mapping[str, Any], name: str) -> Iterator[Mapping
 
 
 def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A JSON object as names and texts; what stands inside another is named ``outer.inner``.
+    """Flatten a JSON object to names and texts; a name within another is ``outer.inner``.
 
-    A number of Slurm, ``{"set": true, "infinite": false, "number": 7}``, is its text; one that is
-    not set is left out. Different values of one name stand together, so that neither is believed.
+    A number of Slurm, ``{"set": true, "infinite": false, "number": 7}``, is its text, or left out
+    if it is not set. Different values of one name stand together, so that neither is believed.
 
     >>> flat({"a": 1, "b": {"c": True}, "d": ["x", "y"], "e": None})
     {'a': '1', 'b.c': 'true', 'd': 'x,y'}
@@ -499,20 +499,19 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def join(found: dict[str, str], more: Mapping[str, str]) -> None:
-    """Adds facts to others; different values of one name stand together, as no list does."""
+    """Add facts to others; different values of one name stand together, unlike any list."""
     for name, value in more.items():
         put(found, name, value)
 
 
 def put(found: dict[str, str], name: str, value: str) -> None:
-    """Adds a fact to others; different values stand together, up to a length that is enough."""
+    """Add a fact to others; different values stand together, up to a length that is enough."""
     known = found.setdefault(name, value)
     if known != value and ("=" not in known or len(known) < LIMITS.name):
         found[name] += f"={value}"
 
 
 def _number(value: Mapping[str, Any]) -> Any:
-    """A number that may be infinite or not set; other objects as they are."""
     if not value.keys() <= {"set", "infinite", "number"}:
         return value
     return "UNLIMITED" if value.get("infinite") else value.get("number") if value["set"] else None
@@ -533,7 +532,7 @@ def _plain(value: Any, depth: int = 0) -> str:
 
 
 def as_xml(text: Output) -> Element:
-    """The root element of an output in XML. Raises DescriptionError for anything else.
+    """Read an output as XML, and return its root; raise DescriptionError for anything else.
 
     A document type is refused, and with it every entity that could swell or fetch.
     """

@@ -1,4 +1,4 @@
-"""Chooses terms of a batch system for a condition on hosts.
+"""Choose terms of a batch system for a condition on hosts.
 
 The condition is split into clauses with bounds; flags read the bounds of a requirement here and
 nowhere else. Clauses of one alternative are met with each other first: contradictions show, and the
@@ -50,7 +50,7 @@ from matchmaker.reduction.domains import (
 
 @attrs.frozen(slots=True)
 class HostClause:
-    """A clause of a condition, and its bounds: it is true of the hosts in one of their boxes."""
+    """A clause of a condition on hosts; it is true of the hosts in a box of its bounds."""
 
     expression: Expr
     bounds: Bounds
@@ -72,7 +72,7 @@ class Dropped:
 def clauses_of(
     condition: Expr, universe: Callable[[str], Domain] = everything
 ) -> tuple[HostClause, ...]:
-    """The clauses of a condition, with bounds among the values that hosts may have.
+    """Split a condition into clauses, with bounds among the values that hosts may have.
 
     ``universe`` gives these values for the folded name of an attribute.
 
@@ -88,7 +88,7 @@ def clauses_of(
 
 
 def is_possible(condition: Expr) -> bool:
-    """Whether the bounds of a condition allow any values of attributes at all."""
+    """Tell whether the bounds of a condition allow any values of attributes at all."""
     return bool(bounds(condition).boxes)
 
 
@@ -97,16 +97,12 @@ def unproven(
     certain: Iterable[Box],
     chosen: MappingType[Expr, Sequence[Sequence[Box]]],
 ) -> list[HostClause]:
-    """The clauses that may be untrue of a host that flags admit.
+    """Return the clauses that may be untrue of a host that flags admit.
 
     A clause counts as carried only if the meaning of the flags implies it, no matter how they were
-    chosen. So nothing is lost if a reason to drop a clause goes unnoticed.
-
-    Args:
-        clauses: the clauses of the condition.
-        certain: boxes that every admitted host is in.
-        chosen: for a clause, groups of boxes; every admitted host is in one box of each group. Any
-            such groups are correct; those that were chosen for the clause can prove it.
+    chosen. So nothing is lost if a reason to drop a clause goes unnoticed. Every admitted host is
+    in each of the ``certain`` boxes, and for a clause in one box of each group that ``chosen`` has
+    for it. Any such groups are correct; those that were chosen for the clause can prove it.
 
     >>> from matchmaker import parse_expr
     >>> from matchmaker.reduction.domains import numbers
@@ -142,7 +138,7 @@ _OTHER_NAMES: Final = {
 
 
 def other_name(name: str) -> str:
-    """GLUE's name, which rules for flags have, for an attribute of slots; empty if it has none.
+    """Return GLUE's name, which rules for flags have, for an attribute of slots, or nothing.
 
     >>> other_name("Memory"), other_name("Scratch")
     ('GlueHostMainMemoryRAMSize', '')
@@ -151,7 +147,7 @@ def other_name(name: str) -> str:
 
 
 def as_host_attribute(name: str) -> str:
-    """How a requirement on an attribute that nobody knows to be of hosts is written instead.
+    """Advise on a requirement on an attribute that may not be of hosts.
 
     >>> as_host_attribute("Scratch")
     '--host-attribute Scratch (attributes= of Hosts) says that hosts have it'
@@ -164,7 +160,7 @@ def as_host_attribute(name: str) -> str:
 
 
 def shown(clause: Expr) -> str:
-    """A clause in a message, shortened."""
+    """Shorten a clause for a message."""
     return brief(clause, LIMITS.shown)
 
 
@@ -180,7 +176,7 @@ OPEN: Final = "only a comparison of one host attribute with a constant has a fla
 
 @attrs.frozen(slots=True)
 class ChosenTerms:
-    """The terms for a condition, and what is known about them.
+    """The terms for a condition, with the proof of the clauses that they carry.
 
     Attributes:
         clauses: the clauses of the condition.
@@ -188,7 +184,7 @@ class ChosenTerms:
         common: the bounds that every host must keep.
         sources: for each clause of several alternatives, the groups chosen for it.
         reasons: why a clause may not be carried; ``dropped`` decides whether it is.
-        narrowed: what terms that must be sure exclude beyond the condition.
+        narrowed: clauses that sure terms make narrower than the condition.
         trusted: the bounds that the site's own code takes care of.
     """
 
@@ -201,7 +197,7 @@ class ChosenTerms:
     trusted: Box = attrs.Factory(Box)
 
     def dropped(self) -> list[Dropped]:
-        """Every clause that the terms and the trusted bounds do not prove."""
+        """Return every clause that the terms and the trusted bounds do not prove."""
         meant = {group: meaning(group) for group in self.groups}
         certain = [boxes[0] for boxes in meant.values() if len(boxes) == 1]
         several = {
@@ -222,18 +218,14 @@ def choose(
     called: Collection[str] = (),
     taken: Options | None = None,
 ) -> ChosenTerms:
-    """Chooses terms for a condition.
+    """Choose terms for a condition.
 
-    Args:
-        condition: the condition on hosts.
-        table: the mapping of the batch system.
-        sure: the terms must imply the condition; otherwise the condition implies the terms.
-        called: folded names of attributes that the site's own code takes care of.
-        taken: options and resources that have a value already.
+    If ``sure``, the terms must imply the condition; otherwise the condition implies the terms. The
+    site's own code takes care of the attributes that are ``called``, by folded names; options and
+    resources that are ``taken`` have a value already.
 
-    Raises:
-        NoHostError: no host can satisfy the condition.
-        NoFlagsError: ``sure`` terms are wanted, and there are none for a clause.
+    Raises NoHostError if no host can satisfy the condition, and NoFlagsError if ``sure`` terms are
+    wanted and there are none for a clause.
     """
     clauses = clauses_of(condition, partial(_universe, table))
     parts = [Alternatives(clause.expression, list(clause.boxes)) for clause in clauses]
@@ -285,7 +277,7 @@ class _Found:
 
 
 def _lost(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
-    """Notes why no term stands for a clause. Raises NoFlagsError if terms must be sure."""
+    """Note why no term stands for a clause; raise NoFlagsError if terms must be sure."""
     if task.sure:
         raise NoFlagsError(
             f"{task.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
@@ -294,14 +286,14 @@ def _lost(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
 
 
 def _blurred(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
-    """Notes why terms are wider than a clause or, if they must be sure, narrower."""
+    """Note why terms are wider than a clause or, if they must be sure, narrower."""
     if task.sure:
         return attrs.evolve(found, narrowed=(*found.narrowed, Dropped(clause, reason)))
     return attrs.evolve(found, reasons={clause: reason, **found.reasons})
 
 
 def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
-    """Adds groups. Raises NoTermError if they set an option that has another value."""
+    """Add groups; raise NoTermError if they set an option that has another value."""
     groups = list(groups)
     twice = clash(groups, found.taken)
     if twice:
@@ -317,7 +309,7 @@ def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
 
 
 def _with_common(task: _Task, found: _Found, common: Box, parts: list[Alternatives]) -> _Found:
-    """Adds terms for the common bounds of clauses of one alternative."""
+    """Add terms for the common bounds of clauses of one alternative."""
     concerned: dict[_Demand, list[Expr]] = {}
     for part in parts:
         box = part.boxes[0]
@@ -343,7 +335,7 @@ def _with_common(task: _Task, found: _Found, common: Box, parts: list[Alternativ
 
 
 def _with_alternatives(task: _Task, found: _Found, part: Alternatives) -> _Found:
-    """Adds terms for a clause of several alternatives."""
+    """Add terms for a clause of several alternatives."""
     try:
         groups, loss = _joined(task, part.boxes)
         found = _added(task, found, groups)
@@ -360,7 +352,7 @@ def _with_alternatives(task: _Task, found: _Found, part: Alternatives) -> _Found
 
 
 def _open(task: _Task, clause: Expr) -> str:
-    """Why a clause that bounds cannot express has no flag."""
+    """Explain why a clause that bounds cannot express has no flag."""
     if isinstance(clause, Binary) and clause.operator in ("is", "isnt"):
         subject = clause.left
         rule = task.table.rules.get(subject.folded) if isinstance(subject, Attr) else None
@@ -377,7 +369,7 @@ def _open(task: _Task, clause: Expr) -> str:
 
 
 def _demands(box: Box, tags: Iterable[Tag] | None = None) -> Iterator[tuple[_Demand, Domain]]:
-    """Each demand of a box, an attribute with its domain or a tag."""
+    """Yield each demand of a box: an attribute with its domain, or a tag."""
     listed = {tag.attribute for tag in box.tags if tag.has}
     for name, domain in box.domains.items():
         if not (name in listed and domain >= LISTS):
@@ -387,7 +379,7 @@ def _demands(box: Box, tags: Iterable[Tag] | None = None) -> Iterator[tuple[_Dem
 
 
 def _demanded(task: _Task, demand: _Demand, domain: Domain) -> _Translation:
-    """Terms for a demand. The site's own code is given what every host must keep, nothing else."""
+    """Return terms for a demand; the site's own code is left the bounds of every host alone."""
     name = _subject(demand)
     if name in task.called:
         raise NoTermError(
@@ -404,7 +396,7 @@ def _demanded(task: _Task, demand: _Demand, domain: Domain) -> _Translation:
 
 
 def _translated(task: _Task, box: Box) -> _Translation:
-    """Terms for a box, and what is lost of it; sure terms lose nothing."""
+    """Return terms for a box, and the reason why they are wider; sure terms are not."""
     groups: list[Group] = []
     lost = OPEN if box.others else ""
     if lost and task.sure:
@@ -425,7 +417,7 @@ def _translated(task: _Task, box: Box) -> _Translation:
 
 
 def _joined(task: _Task, boxes: list[Box]) -> _Translation:
-    """All alternatives as one group, after the terms that all have in common."""
+    """Return all alternatives as one group, after the terms that all have in common."""
     several: list[tuple[FlagTerm, ...]] = []
     lost = ""
     for box in boxes:
@@ -459,7 +451,7 @@ def _joined(task: _Task, boxes: list[Box]) -> _Translation:
 
 
 def _with_one(task: _Task, found: _Found, part: Alternatives, reason: str) -> _Found:
-    """Adds terms for the alternatives that can be joined, or else for one of them."""
+    """Add terms for the alternatives that can be joined, or else for one of them."""
 
     def can_add(boxes: list[Box]) -> bool:
         try:
@@ -503,7 +495,7 @@ class Alternatives:
 
 
 def settle(parts: list[Alternatives]) -> tuple[Box, list[Alternatives]]:
-    """The bounds of all clauses of one alternative together, and these clauses.
+    """Meet the bounds of all clauses of one alternative; return them, and these clauses.
 
     Removes alternatives that those bounds rule out. A clause left without any is true of no host
     whose values are as in the mapping; other hosts may still satisfy the requirement.
@@ -531,7 +523,7 @@ def settle(parts: list[Alternatives]) -> tuple[Box, list[Alternatives]]:
 
 
 def _check_possible(parts: list[Alternatives], contrary: Alternatives) -> None:
-    """Raises NoHostError if no values satisfy all clauses, not even values beyond the mapping."""
+    """Raise NoHostError if no values satisfy all clauses, not even values beyond the mapping."""
     if not is_possible(conjunction([part.clause for part in parts])):
         raise NoHostError(
             f"the requirement is true of no host: its bounds contradict each other at "
@@ -540,7 +532,7 @@ def _check_possible(parts: list[Alternatives], contrary: Alternatives) -> None:
 
 
 def _possible(boxes: list[Box], common: Box) -> list[Box]:
-    """The alternatives that the common bounds allow, without those within others."""
+    """Return the alternatives that the common bounds allow, without those within others."""
     near = common.on(boxes)
     left = [(box, met) for box in boxes if (met := box.meet(near)) is not None]
     return [

@@ -33,7 +33,7 @@ _TARGET = Attr(None, "TARGET", False)
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
 ) -> FlagPlan:
-    """A plan whose ``carried`` clauses the pool has attributes for, and a submit file can carry.
+    """Plan the clauses that the pool has attributes for, and that a submit file can carry.
 
     Raises NoHostError if no host can satisfy the residual, and NoFlagsError if a clause is dropped
     and the plan must be ``sure``.
@@ -64,7 +64,7 @@ def of_clauses(
     *,
     sure: bool,
 ) -> FlagPlan:
-    """A plan that carries clauses as an expression."""
+    """Make a plan that carries clauses as an expression."""
     for each in dropped if sure else ():
         raise NoFlagsError(
             f"{table.lrms} has no flags that make sure of {shown(each.clause)}: {each.reason}"
@@ -82,7 +82,7 @@ def of_clauses(
 
 
 def check_possible(residual: Expr) -> None:
-    """Raises NoHostError if the bounds of a residual contradict each other."""
+    """Raise NoHostError if the bounds of a residual contradict each other."""
     if not is_possible(residual):
         raise NoHostError(
             f"the requirement is true of no host: nothing satisfies {shown(residual)}"
@@ -90,7 +90,7 @@ def check_possible(residual: Expr) -> None:
 
 
 def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
-    """The plan with an inventory: what some accepted node does not satisfy is not carried."""
+    """Drop the clauses that some accepted node of the inventory does not satisfy."""
     by_system = plan.table.style != "blah"
     # BLAH looks at nodes alone, and its requirements know no job whose attributes may hide theirs.
     job = plan.job if by_system else ClassAd()
@@ -113,7 +113,7 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
 
 
 def lines(plan: FlagPlan) -> list[str]:
-    """The lines of a submit file: the requirements, and the job's requests."""
+    """Write the lines of a submit file: the requirements, and the job's requests."""
     table = plan.table
     carried = [] if plan.carried is TRUE else [submit_text(_renamed(plan.carried, table))]
     return [
@@ -123,15 +123,13 @@ def lines(plan: FlagPlan) -> list[str]:
 
 
 def submit_text(node: Expr) -> str:
-    r"""An expression as the value of a line in a submit file.
+    r"""Write an expression as the value of a line in a submit file, or raise ValueError.
 
-    ``condor_submit`` reads texts in the manner of old ClassAds, where a backslash is one but for
-    that before a quote. It replaces what looks like a macro, so ``$`` is written as ``$(DOLLAR)``.
-    Some texts are refused. It reads what it has put in once more, so that a function such as
-    ``$INT(`` hides any ``$(DOLLAR)`` up to its closing parenthesis; ``$$(...)`` is replaced when a
-    machine is found; and ``$(DOLLAR)`` itself cannot be written.
-
-    Raises ValueError for what cannot be written.
+    ``condor_submit`` reads texts in the manner of old ClassAds: a backslash stands for itself,
+    except before a quote. It replaces macros, so ``$`` is written as ``$(DOLLAR)``, and reads the
+    result once more, so that a function such as ``$INT(`` hides any ``$(DOLLAR)`` up to its closing
+    parenthesis. ``$$(...)`` is replaced when a machine is found, and ``$(DOLLAR)`` itself cannot be
+    written.
 
     >>> from matchmaker import parse_expr
     >>> submit_text(parse_expr('TARGET.Os == "$(HOME)"'))
@@ -151,7 +149,7 @@ _MACRO: Final = re.compile(r"\$[^\s\"()$]*\(|[()$]")
 
 
 def _plain_text(node: Expr) -> str:
-    """An expression as old text that a submit file can carry once each ``$`` is quoted."""
+    """Write an expression as old text that a submit file can carry once each ``$`` is quoted."""
     for part in postorder(node):
         if isinstance(part, Attr) and unparse_name(part.name) != part.name:
             raise ValueError("a submit file cannot carry a name that is no plain word")
@@ -166,13 +164,12 @@ def _plain_text(node: Expr) -> str:
 
 
 def _check_macro_is_closed(text: str, *, open_macro: bool) -> None:
-    """Raises ValueError for a ``$`` behind a clause that left what looks like a macro open."""
     if open_macro and "$" in text:
         raise ValueError(_WITHIN_MACRO)
 
 
 def _ends_in_macro(text: str) -> bool:
-    """Whether a text ends within what looks like a macro. Raises ValueError for a ``$`` in one."""
+    """Tell whether a text ends within an open macro; raise ValueError for a ``$`` in one."""
     depth = 0
     for match in _MACRO.finditer(text):
         sign = match.group()
@@ -186,7 +183,7 @@ def _ends_in_macro(text: str) -> bool:
 
 
 def _renamed(clause: Expr, table: Mapping) -> Expr:
-    """A clause with the pool's names of its attributes. Raises ValueError if the pool has none."""
+    """Put the pool's names of attributes in a clause; raise ValueError if the pool has none."""
     made: dict[Expr, Expr] = {}
     for node in postorder(clause):
         if isinstance(node, Attr) and scope_of(node) in TARGET_SCOPES:

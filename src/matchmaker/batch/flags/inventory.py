@@ -34,7 +34,7 @@ class NodeClass:
     accepted: bool
 
     def value(self, attribute: str) -> Value:
-        """An attribute of each of the nodes."""
+        """Return the value of an attribute of each of the nodes."""
         return self.ad.eval(attribute)
 
 
@@ -80,7 +80,7 @@ class Inventory:
 
     @property
     def waiting(self) -> str:
-        """Why a job has to wait, if none of the accepted nodes takes jobs; empty if one does."""
+        """Explain why a job has to wait if no accepted node takes jobs; empty if one does."""
         if any(each.value("Available") is not False for each in self.accepted):
             return ""
         first = self.accepted[0]
@@ -89,18 +89,18 @@ class Inventory:
         return f"no node that will do takes jobs now: {self.labels(first.numbers)[0]}{said}"
 
     def names(self, classes: Iterable[NodeClass]) -> list[str | None]:
-        """The names of the nodes of classes, in the inventory's order."""
+        """Return the names of the nodes of classes, in the inventory's order."""
         numbers = sorted(number for each in classes for number in each.numbers)
         return [self.named[number] for number in numbers]
 
     def labels(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Names for people: those of the nodes, or their numbers in the inventory."""
+        """Return names for people: those of the nodes, or their numbers in the inventory."""
         return tuple(self.named[n] or f"node {n + 1}" for n in sorted(numbers))
 
     def certificate(
         self, admitted: Callable[[NodeClass], bool | None], by_name: Callable[[str | None], bool]
     ) -> Certificate:
-        """Compares nodes ``admitted``, as a class and ``by_name``, with the accepted ones."""
+        """Compare nodes ``admitted``, as a class and ``by_name``, with the accepted ones."""
         wrong_in: list[int] = []
         wrong_out: list[int] = []
         for each in self.classes:
@@ -121,7 +121,7 @@ class Inventory:
 
 
 def node_name(ad: ClassAd) -> str | None:
-    """The name of a node."""
+    """Return the name of a node."""
     found = ad._held.get("name")
     return found if isinstance(found, str) and found else first_text(ad, HOST_NAMES)
 
@@ -129,7 +129,7 @@ def node_name(ad: ClassAd) -> str | None:
 def survey(
     ads: Iterable[ClassAd], condition: Expr, job: ClassAd, attributes: Iterable[str]
 ) -> Inventory:
-    """The nodes in classes, each evaluated once.
+    """Sort nodes into classes, and evaluate each class once.
 
     A node is accepted if the condition is true of it, and its own requirements are true of the
     ``job``. ``attributes`` matter beside those that the condition reaches, because flags use them.
@@ -152,7 +152,7 @@ def survey(
 
 
 def _why(found: Inventory, condition: Expr, job: ClassAd) -> str:
-    """Why no node is accepted, by the clause that most of them fail."""
+    """Explain why no node is accepted, by the clause that most of them fail."""
     if not found.ads:
         return "the inventory has no nodes"
     failed: Counter[Expr | None] = Counter()
@@ -171,5 +171,5 @@ def _will_do(ad: ClassAd, condition: Expr, job: ClassAd) -> bool:
 
 
 def is_willing(ad: ClassAd, job: ClassAd) -> bool:
-    """Whether a node's own requirements, if it has any, are true of a job."""
+    """Tell whether a node's own requirements, if it has any, are true of a job."""
     return "Requirements" not in ad or truth(ad.eval("Requirements", target=job)) is True

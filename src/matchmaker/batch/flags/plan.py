@@ -1,7 +1,7 @@
-"""The plan: everything decided about one job's flags, by terms and then by an inventory.
+"""Plan one job's flags: choose terms for the residual, and change them for an inventory.
 
-A plan is made from a residual (``plan``), changed by an inventory (``select``: terms that all
-accepted nodes have, and nodes by name), and written as words (``render``). Each step returns a new
+``plan`` makes a plan from a residual, ``select`` changes it for an inventory (to terms that all
+accepted nodes have, and nodes by name), and ``render`` writes it as words. Each step returns a new
 plan. A node is named only if its name is plain and means nothing else to the batch system.
 """
 
@@ -35,11 +35,8 @@ class FlagPlan:
     """The terms that a batch system is asked for, and the clauses that they leave out.
 
     Attributes:
-        table: the mapping of the batch system.
-        job: the job's ad.
-        condition: what a host must satisfy: the residual, and room for the job's requests.
-        requested: the job's requests.
-        dropped: the clauses of the residual that are not carried; if ``sure``, what is excluded.
+        condition: the demand on hosts: the residual, and room for the job's requests.
+        dropped: the clauses of the residual that are not carried; if ``sure``, the excluded ones.
         sure: the flags imply the condition, instead of the other way round.
         groups: terms, for a batch system with flags.
         options: options of the site's own code.
@@ -68,7 +65,7 @@ SHARES: Final = "as many as there are shares"
 
 
 def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
-    """The options that requests, and nodes ``by_name``, set already."""
+    """Return the options that requests, and nodes ``by_name``, set already."""
     found: dict[str, object] = {
         assigned(item.template) or item.template: (item.template, *item.setting)
         for item in requested.items
@@ -90,7 +87,7 @@ def taken(table: Mapping, requested: Requested, *, by_name: bool) -> Options:
 def plan(
     reduction: Reduction, table: Mapping, requested: Requested, *, sure: bool, by_name: bool
 ) -> FlagPlan:
-    """A plan by terms: exact if possible, else wider than the residual or, if ``sure``, narrower.
+    """Plan by terms: exact if possible, else wider than the residual or, if ``sure``, narrower.
 
     Raises NoHostError if no host can satisfy the residual, and NoFlagsError if ``sure`` terms are
     wanted and there are none.
@@ -126,7 +123,7 @@ def plan(
 def _expressed(
     chosen: ChosenTerms, requested: Requested, table: Mapping
 ) -> tuple[ChosenTerms, Requested]:
-    """Drops terms and requests in slots of ``[flags]`` for which no form is complete."""
+    """Drop terms and requests in slots of ``[flags]`` without a complete form."""
     groups, carried = expressed(chosen.groups, requested, table)
     lost = {
         ascii_fold(term.rule.attribute): unwritten(term.slot or FEATURES)
@@ -145,7 +142,7 @@ def _expressed(
 
 
 def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
-    """Trusts the site's own code for the attributes that it carries."""
+    """Trust the site's own code for the attributes that it carries."""
     if not (answered.carried or answered.refused):
         return chosen
     by_subject = chosen.common.by_subject()
@@ -163,7 +160,7 @@ def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
 
 
 def _writable(chosen: ChosenTerms, table: Mapping, requested: Requested) -> ChosenTerms:
-    """Drops alternatives that the language of the batch system cannot write."""
+    """Drop alternatives that the language of the batch system cannot write."""
     if all(len(group) == 1 for group in chosen.groups):
         return chosen
     try:
@@ -180,7 +177,7 @@ def _writable(chosen: ChosenTerms, table: Mapping, requested: Requested) -> Chos
 
 
 def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
-    """The plan with an inventory: terms that all accepted nodes have, nodes by name, and the proof.
+    """Change a plan for an inventory: terms that all accepted nodes have, nodes by name, the proof.
 
     Options of the site's own code are kept only if the plan is not exact without them. Raises
     ValueError for nodes that must be named and have no plain name, or share it with others.
@@ -234,7 +231,7 @@ def _is_long(words: tuple[str, ...]) -> bool:
 
 
 def _narrowed(groups: list[Group], nodes: Inventory, plan: FlagPlan) -> list[Group]:
-    """Adds terms that every accepted node has and some other node has not."""
+    """Add terms that every accepted node has and some other node has not."""
     found = list(groups)
     busy = taken(plan.table, plan.requested, by_name=False)
     for term in _shared(nodes.accepted, plan.table):
@@ -249,7 +246,7 @@ def _narrowed(groups: list[Group], nodes: Inventory, plan: FlagPlan) -> list[Gro
 
 
 def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[FlagTerm]:
-    """All terms that every node of some classes has."""
+    """Yield all terms that every node of some classes has."""
     for rule in table.rules.values():
         values = [each.value(rule.attribute) for each in accepted]
         if rule.kind in ("min", "range", "max"):
@@ -275,7 +272,7 @@ def _shared(accepted: list[NodeClass], table: Mapping) -> Iterable[FlagTerm]:
 def _plain_names(
     nodes: Inventory, classes: list[NodeClass], table: Mapping
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the nodes of some classes, and the words that stand for them on a command line.
+    """Return the names of the nodes of classes, and their words on a command line.
 
     The names must be plain, and no other node may have one of them.
     """
@@ -300,7 +297,7 @@ def _plain_names(
 
 
 def _with_domains(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
-    """Names with and without their domains, for a batch system that compares them as text.
+    """Return names with and without their domains, for a batch system that compares them as text.
 
     Only the batch system knows which form it uses; the other form excludes nothing.
     """

@@ -1,4 +1,4 @@
-"""Renders terms as words of an argument vector and as lines of a job script."""
+"""Write terms and requests as words of an argument vector and as lines of a job script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIVIDED: Final = "it is a share of each processor, and no flag asks for the pro
 
 @attrs.frozen(slots=True)
 class WrittenFlags:
-    """The flags for terms and requests, and lines of the job script that are no directives."""
+    """The flags for terms and requests, and other lines of the job script."""
 
     flags: list[Flag]
     lines: list[str]
@@ -41,7 +41,7 @@ class _Filled:
 
 
 def _filled(groups: Iterable[Group], requested: Requested) -> _Filled:
-    """Of several minima with the same template the largest counts, of maxima the smallest."""
+    """Fill templates: of several minima the largest counts, of maxima the smallest."""
     least, greatest, names = requested.numbers, dict[str, int](), list[Group]()
     texts: dict[str, int | str] = {**requested.texts}
     for group in groups:
@@ -69,11 +69,11 @@ def _filled(groups: Iterable[Group], requested: Requested) -> _Filled:
 def expressed(
     groups: Iterable[Group], requested: Requested, table: Mapping, *, by_name: bool = False
 ) -> tuple[list[Group], Requested]:
-    """The groups and requests that flags carry: those in a slot need a form that writes it.
+    """Return the groups and requests that flags carry: those in a slot need a form that writes it.
 
-    What is dropped fills no slot, so that other forms are chosen: this goes on until the chosen
-    forms carry all that is left. Requests that no flag carries are among the lacking ones.
-    ``by_name``: nodes are named beside the terms.
+    A dropped one fills no slot, so that other forms are chosen: this goes on until the chosen forms
+    carry all that is left. Requests that no flag carries are among the lacking ones. ``by_name``:
+    nodes are named beside the terms.
     """
     left, items, lost = list(groups), requested.items, list(requested.lacking)
     while True:
@@ -98,7 +98,7 @@ def expressed(
 def _carriers(
     groups: list[Group], requested: Requested, table: Mapping, *, by_name: bool
 ) -> tuple[Callable[[Group], bool], Callable[[RequestItem], bool]]:
-    """Whether the forms that are chosen for groups and requests carry one of either."""
+    """Return tests of whether the chosen forms carry a group, or a request."""
     found = _filled(groups, requested)
     named = [term for group in found.terms for terms in group for term in terms]
     by_term = by_name and not (table.exclude or table.include).startswith("-")
@@ -136,24 +136,23 @@ def _carriers(
 
 
 def _slot(template: str, table: Mapping) -> str:
-    """The slot of ``[flags]`` that a template fills; empty for an option or a line."""
+    """Return the slot of ``[flags]`` that a template fills; empty for an option or a line."""
     own = "" if template.startswith("-") or table.style != "flags" else FEATURES
     return slot_of(template) or own
 
 
 def unwritten(slot: str) -> str:
-    """The reason to drop what only a slot could carry."""
+    """Explain why a value that needs a slot is dropped."""
     return f"no form of [flags] has the slot {{{slot}}} in this case"
 
 
 def written(
     groups: Iterable[Group], requested: Requested, table: Mapping, hosts: Sequence[str] = ()
 ) -> WrittenFlags:
-    """The flags for all groups, for the job's requests and for ``hosts`` by name, and the lines.
+    """Write the flags for groups, for requests and for ``hosts`` by name, and the lines.
 
-    All terms that are not options share the slot ``features``.
-
-    Raises TooManyError if the alternatives cannot be written.
+    All terms that are not options share the slot ``features``. Raises TooManyError if the
+    alternatives cannot be written.
     """
     found = _filled(groups, requested)
     flags = [filled(template, value) for template, value in found.words if template.startswith("-")]
@@ -193,7 +192,7 @@ def _value(term: FlagTerm) -> int | str:
 
 
 def joined(terms: Sequence[str], groups: Sequence[Group], language: TermSyntax) -> str:
-    """Terms and groups as one text in the language of a batch system.
+    """Join terms and groups to one text in the language of a batch system.
 
     If parentheses do not nest, the text is one disjunction of conjunctions, or a conjunction of
     disjunctions of single terms.
@@ -232,7 +231,7 @@ def _alternatives(part: list[list[str]], language: TermSyntax, *, alone: bool) -
 
 
 def directive(flag: Flag, table: Mapping) -> str:
-    """A flag as a line of a job script.
+    """Write a flag as a line of a job script.
 
     A word that the batch system would split is put in double quotes, if it knows quotes. Raises
     MappingError for a word that would be read differently; only a site's own code returns such.
@@ -253,7 +252,7 @@ def directive(flag: Flag, table: Mapping) -> str:
 
 
 def refusal(table: Mapping) -> str:
-    """A line of a job script with an unknown option, so that the batch system refuses the job.
+    """Write a line of a job script with an unknown option: the batch system refuses the job.
 
     For a caller that looks only at the printed lines, and not at the exit status.
 
@@ -269,7 +268,7 @@ _UNREADABLE: Final = "\"'\\`$#"
 
 
 def check_once(flags: Iterable[Flag], table: Mapping) -> None:
-    """Raises MappingError if flags set an option twice, as a site's own code may do."""
+    """Raise MappingError if flags set an option twice, as a site's own code may do."""
     known: dict[str, str] = {}
     for flag in flags:
         for part in parts(flag):
@@ -282,7 +281,7 @@ def check_once(flags: Iterable[Flag], table: Mapping) -> None:
 
 
 def parts(flag: Flag) -> list[str]:
-    """Return the settings of a flag with their values: resources between commas, or the option.
+    """Split a flag into settings with their values: resources between commas, or the option.
 
     >>> parts(("-l", "mem=3gb,walltime=60")), parts(("-W", "90"))
     (['mem=3gb', 'walltime=60'], ['-W 90'])

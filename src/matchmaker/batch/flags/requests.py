@@ -1,7 +1,7 @@
 """A job's requests: resources that are set aside on one host, and other values for flags.
 
-A host must have what is requested, as far as its ad says how much it has. Amounts are rounded up to
-the batch system's unit: a job that gets less than it requested is killed.
+A host must have the requested resources, as far as its ad says how much it has. Amounts are rounded
+up to the batch system's unit: a job that gets less than it requested is killed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Resources:
 
     @classmethod
     def of(cls, job: ClassAd) -> Resources:
-        """The requests of a job's ad, in HTCondor's units: MiB, KiB of disk, minutes of wall time.
+        """Read the requests of a job's ad, in HTCondor's units: MiB, KiB of disk, minutes.
 
         Undefined requests nothing. Raises ValueError for any other value that is not a size.
         """
@@ -94,7 +94,7 @@ def _size(job: ClassAd, attribute: str, unit: Fraction) -> int:
 
 @attrs.frozen(slots=True, kw_only=True)
 class QueueLimits:
-    """The most that a queue gives one job; None for no limit, or for one that nobody told.
+    """The most that a queue gives one job; None if it is unlimited or unknown.
 
     Attributes:
         wall: seconds of wall time.
@@ -135,9 +135,9 @@ _WORDS: Final = {name: words for name, words, *_ in _ATTRIBUTES}
 
 
 def limited(table: Mapping, limits: QueueLimits) -> Mapping:
-    """Return a mapping that asks for no host with more memory than a queue gives a job.
+    """Lower the memory that a mapping asks of hosts to the most that a queue gives a job.
 
-    A host may have more, so what is above the limit is a condition without a flag.
+    A host may have more, so that a condition above the limit has no flag.
     """
     request, rule = table.requests.get("memory"), table.rules.get(_MEMORY)
     most = min((n for n in (limits.memory, limits.cpu_memory) if n is not None), default=None)
@@ -151,7 +151,7 @@ def limited(table: Mapping, limits: QueueLimits) -> Mapping:
 
 
 def _check(limits: QueueLimits, name: str, asked: Fraction, attribute: str, unit: Fraction) -> None:
-    """Raises NotTakenError if a job asks for more of a resource than the queue gives."""
+    """Raise NotTakenError if a job asks for more of a resource than the queue gives."""
     most = getattr(limits, name, None)
     if most is not None and asked > most:
         raise NotTakenError(
@@ -161,7 +161,7 @@ def _check(limits: QueueLimits, name: str, asked: Fraction, attribute: str, unit
 
 
 def _cpus_for(limits: QueueLimits, memory: Fraction, parts: int, *, per_cpu: bool) -> int:
-    """How many processors come with memory, all of it, or a share of it for each of the parts."""
+    """Count the processors that come with memory: all of it, or a share for each of the parts."""
     if limits.cpu_memory is None:
         return 0
     if not per_cpu:
@@ -187,13 +187,12 @@ class RequestItem:
 
     Attributes:
         template: of the flag or term, or the slot of ``[flags]`` that it fills.
-        value: what goes into the template.
-        clause: what is dropped if no flag carries it: its ``need``, or the attribute's name.
+        clause: the dropped clause if no flag carries it: its ``need``, or the attribute's name.
         need: a condition that is true of hosts with as much as the flag sets aside, and of hosts
             that do not say how much they have; None if hosts have no such attribute.
         bare: whether a form carries it that only stands ``with`` it.
-        subject: for a number, the folded attribute of hosts that it is compared with, or what else
-            it counts.
+        subject: for a number, the folded attribute of hosts that it is compared with, or the thing
+            that it counts.
         unit: how much of the subject one unit of the number is; 0 for a share of each processor.
         divided: whether the number is a share of each of several processors, so that it is right
             only beside the flag that asks for these.
@@ -210,7 +209,7 @@ class RequestItem:
 
     @property
     def setting(self) -> tuple[object, ...]:
-        """Return the key of the setting: the same for numbers of which the largest may count."""
+        """The key of the setting; of several numbers with the same key the largest counts."""
         if isinstance(self.value, str):
             return (self.value,)
         return "min", self.subject, self.unit
@@ -244,16 +243,16 @@ class Requested:
 
     @property
     def has_processors(self) -> bool:
-        """Whether processors are among what is requested."""
+        """Whether processors are requested."""
         return any(item.subject == PROCESSORS for item in self.items)
 
     @property
     def needs(self) -> tuple[Expr, ...]:
-        """Return the resources that hosts must have for the items."""
+        """The conditions on hosts with room for the items."""
         return tuple(item.need for item in self.items if item.need is not None)
 
     def has_room(self, node: ClassAd) -> bool | None:
-        """Whether a node may have what the flags set aside; None if its ad has no number for it."""
+        """Tell whether a node may have the resources; None if its ad has no number for one."""
         outcomes = [truth(need.eval(target=node)) for need in self.needs]
         if any(outcome is False for outcome in outcomes):
             return False
@@ -276,7 +275,7 @@ def requested(
     fixed: bool = False,
     limits: QueueLimits = NO_LIMITS,
 ) -> Requested:
-    """The requests in a mapping's terms.
+    """Return the requests of a job in a mapping's terms.
 
     ``asked`` are amounts that replace those of the job's ad. If the mapping writes a queue
     (``fixed``), it must be the one that was chosen. ``limits`` are those of the queue.
@@ -319,7 +318,7 @@ _Found: TypeAlias = Iterator[tuple[str, RequestItem | Dropped]]
 def _amounts(
     asked: Resources | None, table: Mapping, job: ClassAd, context: ClassAd
 ) -> tuple[dict[str, int], list[Dropped]]:
-    """How much of each resource is requested, and the amounts that cannot be computed."""
+    """Return the requested amount of each resource, and the amounts that cannot be computed."""
     found: dict[str, int] = {}
     lost: list[Dropped] = []
     for name, _, attribute, _, unit in _ATTRIBUTES:
@@ -420,7 +419,7 @@ def _others(
 
 
 def request_names(table: Mapping) -> list[str]:
-    """The names of the job's attributes that a mapping has flags for.
+    """Return the names of the job's attributes that a mapping has flags for.
 
     >>> from matchmaker.batch import load_mapping
     >>> request_names(load_mapping("sge"))
@@ -446,7 +445,7 @@ class NotAllowedError(Exception):
 
 
 def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> int:
-    """An amount in the unit of a flag. Raises NoFlagsError for one that it cannot count."""
+    """Convert an amount to the unit of a flag; raise NoFlagsError if it cannot count so far."""
     number = math.ceil(amount / request.unit)
     if number > request.most:
         raise NoFlagsError(
@@ -457,9 +456,9 @@ def _counted(amount: int, request: Request, attribute: str, table: Mapping) -> i
 
 
 def _computed(request: Request, job: ClassAd, context: ClassAd) -> Value:
-    """The value of a request's expression.
+    """Evaluate a request's expression.
 
-    Raises NotAllowedError if it is an error; one of a function of undefined is as undefined.
+    Raises NotAllowedError for an error; one of a function of undefined is as undefined.
     """
     assert request.expression is not None  # noqa: S101 - only such requests are computed
     value = request.expression.eval(job, context)
@@ -478,11 +477,11 @@ def _subject(request: Request) -> str:
 
 
 def _of_job(value: Value, request: Request, table: Mapping, several: int) -> int | str | None:
-    """A value as a request; None if it requests nothing.
+    """Convert a value to a request; None if it requests nothing.
 
     ``several``: how many processors the job requests, for a share of each. Raises NotAllowedError
-    for one that the mapping does not allow, and for a computed one of a wrong type; ValueError for
-    an attribute of a wrong type.
+    for a value that the mapping does not allow, and for a computed one of a wrong type; ValueError
+    for an attribute of a wrong type.
     """
     if value is UNDEFINED or value == "":
         return None
@@ -528,7 +527,7 @@ _TIME: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0
 
 
 def _bucket(number: int, request: Request) -> str:
-    """The word of the first bucket that has a number."""
+    """Return the word of the first bucket that has a number."""
     for word, (low, high) in request.buckets.items():
         if low <= number <= high:
             return word
@@ -536,7 +535,7 @@ def _bucket(number: int, request: Request) -> str:
 
 
 def _word(given: Iterable[str], request: Request) -> str | None:
-    """The batch system's word for the first text that the mapping allows; None for no text.
+    """Return the batch system's word for the first text that the mapping allows; None for no text.
 
     Raises NotAllowedError if the mapping allows none of the texts.
     """
@@ -576,7 +575,7 @@ def _is_allowed(text: str, request: Request) -> bool:
 
 
 def _need(job: ClassAd, attribute: str, amount: Fraction) -> Expr | None:
-    """The condition that a host has an amount, or does not say; None without such an attribute."""
+    """Demand that a host has an amount, or does not say; None without such an attribute."""
     if not attribute:
         return None
     subject = Attr(host_of(job), attribute, False)

@@ -1,4 +1,4 @@
-"""Submit flags for a residual: a plan is made, changed by an inventory, and written as words.
+"""Make submit flags for a residual: plan them, change the plan for an inventory, write it as words.
 
 A flag is words of an argument vector. Text of an ad gets into flags only as numbers, as names from
 the mapping, and as names of nodes that are plain. ``contradictions`` compares the directives of a
@@ -75,11 +75,10 @@ class Strictness(StrEnum):
 
 @attrs.frozen(slots=True)
 class Submission:
-    """Submit flags, as arguments of a command and as lines of a job script, and what they mean.
+    """Submit flags, as arguments of a command and as lines of a job script, and their meaning.
 
     Attributes:
-        lrms: the batch system.
-        command: its command for submitting; empty if it has none.
+        command: the command for submitting; empty if the batch system has none.
         argv: the arguments; first the rest of the command's words, such as ``batch`` of ``flux``.
         directives: the same as lines of a job script, or of a submit file for HTCondor.
         verdict: how the flags relate to ``condition``.
@@ -88,7 +87,7 @@ class Submission:
         certificate: with an inventory, the nodes that are selected wrongly.
         recheck: the clauses that the job must check again on the node, or None. Evaluate it with
             the job as ``MY`` and the node as ``TARGET``.
-        condition: what a host must satisfy: the residual, and room for the job's requests.
+        condition: the demand on hosts: the residual, and room for the job's requests.
         lines: lines of the job script that stand behind all directives, such as ``module load``.
         waits: whether none of the inventory's nodes that will do takes jobs now. Such flags are not
             exact: nobody knows whether the nodes come back.
@@ -122,7 +121,7 @@ def flags(
     submitter: Submitter | None = None,
     limits: QueueLimits = NO_LIMITS,
 ) -> Submission:
-    """The submit flags for what a reduction left to the hosts.
+    """Make the submit flags for a residual, the condition that a reduction left to the hosts.
 
     Every verdict takes hosts to have attributes of the mapping's types: integers, texts, lists.
 
@@ -134,7 +133,7 @@ def flags(
         want: which way flags may err that cannot be exact. ``NECESSARY`` drops clauses,
             ``SUFFICIENT`` asks for one alternative of an ``||``, ``EXACT`` allows neither.
         policy: the same in a site's terms; replaces ``want``.
-        resources: what to set aside for the job; by default what its ad requests.
+        resources: the resources to set aside for the job; by default those of its ad.
         queue: the batch system's name of the queue that was chosen, for its flag.
         submitter: the account that submits the job, for mappings that use it.
         limits: the most that the queue gives a job: ``QueueLimits.of`` its ad.
@@ -142,9 +141,9 @@ def flags(
     Raises:
         NotTakenError: the flags would ask for more than the queue gives a job.
         NoHostError: no host can satisfy the condition.
-        NoFlagsError: there are no flags of the wanted kind.
+        NoFlagsError: no flags of the wanted kind exist.
         ValueError: the batch system is unknown, or a node that must be named has no plain name.
-        TypeError: ``reduction`` is none.
+        TypeError: ``reduction`` is not a Reduction.
         OSError, MappingError: as :func:`load_mapping` raises them.
 
     >>> from matchmaker import parse_ad, reduce
@@ -188,7 +187,7 @@ def flags(
 
 
 def _is_fixed(table: Table) -> bool:
-    """Whether a mapping writes a queue, be it that of the job or another."""
+    """Tell whether a mapping writes a queue, be it that of the job or another."""
 
     def option(form: Form) -> str:
         return re.split("[= ]", form.text, maxsplit=1)[0]
@@ -218,7 +217,7 @@ class _Planner(Protocol):
 
 @attrs.frozen(slots=True)
 class _Style:
-    """How a kind of batch system is asked: its plan, the plan with an inventory, and its words."""
+    """The functions for a kind of batch system: plan, select from an inventory, write."""
 
     plan: _Planner
     select: Callable[[FlagPlan, Inventory], FlagPlan]
@@ -249,7 +248,7 @@ _STYLES: Final[Mapping[str, _Style]] = {
 
 
 def _certified(plan: FlagPlan, want: Fit) -> FlagPlan:
-    """The plan without dropped clauses, if its certificate is exact; otherwise all is dropped."""
+    """Drop no clause if the certificate is exact; otherwise drop the whole condition."""
     certificate = plan.certificate
     if certificate is None or certificate.exact:
         return attrs.evolve(plan, dropped=())
@@ -269,9 +268,9 @@ def _certified(plan: FlagPlan, want: Fit) -> FlagPlan:
 
 
 def _in_time(plan: FlagPlan, limits: QueueLimits) -> FlagPlan:
-    """The plan, with a time among the dropped clauses that nobody can hold against the limit.
+    """Drop a time that nobody can hold against the limit, whatever in the mapping writes it.
 
-    Whatever in the mapping writes the time. Raises NotTakenError for more than the queue gives.
+    Raises NotTakenError for more than the queue gives.
     """
     table = plan.table
     usual = load_mapping(table.lrms).requests.get("wall")
@@ -299,7 +298,7 @@ def _in_time(plan: FlagPlan, limits: QueueLimits) -> FlagPlan:
 
 
 def _checked(plan: FlagPlan, want: Fit) -> FlagPlan:
-    """The plan with requests without a flag among the dropped clauses. Checks the wanted fit."""
+    """Add requests without a flag to the dropped clauses, and check the wanted fit."""
     lacking = plan.requested.lacking
     if lacking and want is Fit.SUFFICIENT:
         raise NoFlagsError(lacking[-1].reason)
@@ -331,7 +330,7 @@ def _submission(plan: FlagPlan, style: _Style) -> Submission:
 
 
 def _recheck(plan: FlagPlan) -> Expr | None:
-    """The clauses of the condition that are dropped."""
+    """Return the clauses of the condition that are dropped."""
     lost = {each.clause for each in plan.dropped}
     if plan.condition in lost:
         return plan.condition
@@ -340,7 +339,7 @@ def _recheck(plan: FlagPlan) -> Expr | None:
 
 
 def _why(reduction: Reduction) -> str:
-    """Which clause is never true, and the facts that it depends on."""
+    """Explain which clause is never true, and the facts that it depends on."""
     clause = next((f.clause for f in reduction.fates if f.verdict is Verdict.NEVER), None)
     if clause is None:
         return "its clauses contradict each other"
@@ -366,7 +365,7 @@ def _else(path: str) -> str:
 
 
 def contradictions(script: str, submission: Submission, table: Table) -> list[str]:
-    r"""The directives of a script that contradict the flags, and the lines that it lacks.
+    r"""Find directives of a script that contradict the flags, and lines that it lacks.
 
     A batch system takes the option on the command line and ignores the one in the script.
 
@@ -412,7 +411,7 @@ def lacking(script: str, submission: Submission) -> list[str]:
 def _script_options(
     words: Iterable[str], letters: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """The long name of each option or resource, its value, and the words for both."""
+    """Yield the long name of each option or resource, its value, and the words for both."""
     parts: list[list[str]] = []
     for word in words:
         if word.startswith("-") or not parts:

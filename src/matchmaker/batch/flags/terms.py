@@ -81,7 +81,7 @@ class FlagTerm:
 
     @property
     def assignment(self) -> tuple[str, object]:
-        """The option or resource that the term sets, or an empty name, and what it sets it to.
+        """The option or resource that the term sets, or an empty name, and its setting.
 
         Minima of one attribute in one unit set the same: the largest counts.
         """
@@ -92,7 +92,7 @@ class FlagTerm:
         return setting, (self.template, *subject, self.number, self.names, self.negated)
 
     def admits(self, value: Value) -> bool | None:
-        """Whether a host with a value of the attribute satisfies the term; None if unknown."""
+        """Tell whether a host with a value of the attribute satisfies the term; None if unknown."""
         rule = self.rule
         if self.kind in _RELATIONS:
             if not is_number(value):
@@ -131,7 +131,7 @@ Group: TypeAlias = tuple[tuple[FlagTerm, ...], ...]
 
 
 def meaning(group: Group) -> list[Box]:
-    """The hosts that a group admits: one box for each alternative, never too small.
+    """Return the hosts that a group admits: one box for each alternative, never too small.
 
     Alternatives on the same attribute give one box.
     """
@@ -147,9 +147,9 @@ def meaning(group: Group) -> list[Box]:
 
 
 def admits(groups: Iterable[Group], value: Callable[[str], Value]) -> bool | None:
-    """Whether groups admit a host, whose attributes ``value`` gives; None if unknown.
+    """Tell whether groups admit a host, whose attributes ``value`` gives; None if unknown.
 
-    Three-valued ``&&`` and ``||``: what is unknown matters only where nothing else decides.
+    Three-valued ``&&`` and ``||``: an unknown part matters only if no other part decides.
     """
     verdict: bool | None = True
     for group in groups:
@@ -170,7 +170,7 @@ def _all(terms: Iterable[FlagTerm], value: Callable[[str], Value]) -> bool | Non
 
 
 def clash(groups: Iterable[Group], taken: MappingType[str, object]) -> str:
-    """An option that groups set twice, or to something else than it is ``taken`` for; or empty."""
+    """Return an option that groups set twice, or to something else than ``taken``; or empty."""
     known = dict(taken)
     for option, value in assignments(groups):
         if known.setdefault(option, value) != value:
@@ -179,7 +179,7 @@ def clash(groups: Iterable[Group], taken: MappingType[str, object]) -> str:
 
 
 def assignments(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
-    """The options that groups of one alternative set, and what they set them to."""
+    """Yield the options that groups of one alternative set, with their settings."""
     for group in groups:
         for term in group[0] if len(group) == 1 else ():
             if term.assignment[0]:
@@ -190,12 +190,12 @@ def assignments(groups: Iterable[Group]) -> Iterator[tuple[str, object]]:
 
 
 def is_feature(rule: Rule) -> bool:
-    """Whether a rule asks for features of nodes by name, in the terms of all features."""
+    """Tell whether a rule asks for features of nodes by name, in the terms of all features."""
     return bool(rule.named) and not slot_of(rule.term)
 
 
 def values_of(rule: Rule) -> Domain:
-    """The values that the attribute of a rule has on hosts, by the mapping."""
+    """Return the values that the attribute of a rule has on hosts, by the mapping."""
     if rule.kind in ("min", "max", "range") or (rule.kind == "eq" and rule.flag):
         return SIZES
     if rule.kind == "bucket":
@@ -206,7 +206,7 @@ def values_of(rule: Rule) -> Domain:
 
 
 def names_of(rule: Rule, value: Value) -> set[str] | None:
-    """The batch system's names for a host's value; None for a value of a wrong kind."""
+    """Return the batch system's names for a host's value; None for a value of a wrong kind."""
     if rule.kind == "bucket":
         if not is_number(value):
             return set()
@@ -226,13 +226,13 @@ def names_of(rule: Rule, value: Value) -> set[str] | None:
 
 
 def _texts(rule: Rule, names: Iterable[str]) -> frozenset[str]:
-    """The folded texts that some names stand for."""
+    """Return the folded texts that some names stand for."""
     wanted = set(names)
     return frozenset(ascii_fold(text) for text, name in rule.features.items() if name in wanted)
 
 
 def _named_values(rule: Rule, names: Iterable[str]) -> Domain:
-    """The values that some names stand for."""
+    """Return the values that some names stand for."""
     if rule.kind == "eq":
         return Domain(texts=_texts(rule, names))
     if rule.kind == "bool":
@@ -243,12 +243,12 @@ def _named_values(rule: Rule, names: Iterable[str]) -> Domain:
 
 
 def bucket(low: int, high: float) -> Domain:
-    """The numbers of a bucket, both ends included; ``high`` is infinite for an open bucket."""
+    """Return the numbers of a bucket, both ends included; ``high`` is infinite for an open one."""
     return numbers(">=", low) & numbers("<=", high)
 
 
 def of_domain(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[list[Group], str]:
-    """The terms for an attribute whose value must be in a domain."""
+    """Translate the demand that the value of an attribute is in a domain."""
     if rule.kind in ("min", "max", "range") or (rule.kind == "eq" and rule.flag):
         return _number(table, rule, domain & SIZES, sure=sure)
     if rule.kind == "bucket":
@@ -263,7 +263,7 @@ def of_domain(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tupl
 
 
 def of_tag(table: Mapping, rule: Rule | None, tag: Tag, *, sure: bool) -> tuple[list[Group], str]:
-    """The terms for a text that a list must hold, or must not hold."""
+    """Translate the demand that a list holds a text, or does not hold it."""
     if rule is None or rule.kind != "member":
         raise NoTermError(f"no flag for a text in a list of {tag.attribute}")
     wide = tag.has is not sure
@@ -283,7 +283,7 @@ def _names(rule: Rule, text: str) -> tuple[str, ...]:
 def _unmixed(
     rule: Rule, names: Iterable[str], texts: Collection[str], *, wide: bool
 ) -> tuple[list[str], str]:
-    """The names for texts, without those that stand for other texts too unless ``wide``."""
+    """Drop the names that stand for other texts, too, unless ``wide``."""
     every = list(dict.fromkeys(names))
     mixed = [
         name for text, name in rule.features.items()
@@ -341,7 +341,7 @@ def _number(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
 def _span(
     table: Mapping, rule: Rule, low: int, high: int | None, *, sure: bool
 ) -> tuple[tuple[FlagTerm, ...], str]:
-    """The terms for a number from ``low`` to ``high``."""
+    """Translate a run of numbers from ``low`` to ``high``."""
     if rule.kind == "eq":
         if low != high:
             raise NoTermError(
@@ -452,7 +452,7 @@ def _bucket(table: Mapping, rule: Rule, domain: Domain, *, sure: bool) -> tuple[
 
 
 def _any(table: Mapping, rule: Rule, names: list[str], *, sure: bool) -> tuple[list[Group], str]:
-    """The terms for one of some names."""
+    """Translate the demand for one of some names."""
     if len(names) == 1 or rule.join:
         return [((_named(rule, names),),)], ""
     several = [_named(rule, (name,)) for name in names]
@@ -465,7 +465,7 @@ def _any(table: Mapping, rule: Rule, names: list[str], *, sure: bool) -> tuple[l
 
 
 def _decimal(number: Fraction) -> str:
-    """A number for people: integers in full, others with ten digits."""
+    """Write a number for people: integers in full, others with ten digits."""
     return str(number) if number.denominator == 1 else f"{float(number):.10g}"
 
 
@@ -474,7 +474,7 @@ def _named(rule: Rule, names: Iterable[str]) -> FlagTerm:
 
 
 def _run(low: tuple[float, int], high: tuple[float, int]) -> tuple[int, int | None] | None:
-    """The integers between two cuts, the second None without an end; None if there are none."""
+    """Return the first and last integer between two cuts (None: open end); None without any."""
     if low[0] == math.inf:
         return None  # Beyond an open end stands infinity alone, which is no integer.
     first = math.floor(low[0]) + 1 if low[1] else math.ceil(low[0])
