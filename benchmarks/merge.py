@@ -1,6 +1,6 @@
 """A cycle over more shards than a machine has cores: the merge by its real code, shards by a model.
 
-    python benchmarks/merge.py [--slots 10000000] [--kinds 1000] [--each 100]
+    python benchmarks/py [--slots 10000000] [--kinds 1000] [--each 100]
 
 What happens in one place (fair share, placing, asking again) is done and timed here. The shards are
 replaced: what they offer comes from sorted arrays, and takes no time here; what it would take is
@@ -25,13 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 import matchmaker as mm
-from matchmaker.matching.assignment import Cycle
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.idle import Standing
-from matchmaker.matching.slots import Amounts
-from matchmaker.shards import merge, questions, wire
-from matchmaker.shards.shard import NUMBERS
-from matchmaker.shards.supply import Spread
+from matchmaker.matching.assignment import Cycle, Standing
+from matchmaker.matching.candidates import Amounts
+from matchmaker.matching.columns.store import View
+from matchmaker.shards import questions
+from matchmaker.shards.shard import NUMBERS, slots_to_bytes
+from matchmaker.shards.supply import Spread, outline_of
 
 KIND = 1.0e-3
 """Seconds for a kind of jobs in a shard."""
@@ -92,7 +91,7 @@ class Modelled:
             first = self._walk(job, 1, clean)
             ahead.append((-float(self.kflops[first[0]]), self.keys[first[0]]) if first else None)
         rows = np.sort(self.order[chosen])
-        data = wire.slots_to_bytes(self.pool.snapshot()._view, "Name", rows)
+        data = slots_to_bytes(self.pool.snapshot()._view, "Name", rows)
         return questions.Part(data, (self.number << NUMBERS) + rows, ahead)
 
     def _walk(self, job: mm.ClassAd, count: int, clean: npt.NDArray[np.bool_]) -> list[int]:
@@ -165,7 +164,7 @@ def row(cores: int, slots: int, jobs: list[mm.ClassAd], made: Callable[..., mm.P
         {name: tuple(map(str, column.leading())) for name, column in view.columns.items()}
         for view in (shard.pool.snapshot()._view for shard in shards)
     ]
-    outline: View = merge.outline(leading)
+    outline: View = outline_of(leading)
     asked = Times(shards)
     policy = mm.Policy()
     began = time.perf_counter()

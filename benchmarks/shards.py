@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import matchmaker as mm
-from matchmaker.shards import questions, wire
-from matchmaker.shards.shard import Shard
+from matchmaker.shards import questions
+from matchmaker.shards.shard import Shard, ads_to_bytes, policy_to_bytes
 
 KINDS = 1000
 SHARDS = 4
@@ -53,9 +53,9 @@ def row(paths: list[Path], workers: int, jobs: list[mm.ClassAd]) -> tuple[float,
     own: list[float] = []
     with mm.Shards(paths, workers=workers) as shards:
         now = shards.snapshot()
-        terms = wire.policy_to_bytes(mm.Policy())
+        terms = policy_to_bytes(mm.Policy())
         wanted = [(place, 1) for place in range(len(jobs))]
-        data = now.workers.scatter(wire.ads_to_bytes(jobs))
+        data = now.workers.scatter(ads_to_bytes(jobs))
 
         def ask() -> None:
             busy: Counter[str] = Counter()

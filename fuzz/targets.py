@@ -31,12 +31,12 @@ from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.parser import parse_ad_expr, parse_expr, parsed
 from matchmaker.classad.state import Budget
+from matchmaker.classad.trace import trace
 from matchmaker.classad.values import Value
 from matchmaker.classad.walks import weight
 from matchmaker.linting import FORMATS as LINTED
 from matchmaker.linting import lint
 from matchmaker.linting.model import place_ad, place_expr
-from matchmaker.matching.trace import trace
 from matchmaker.pilots.wire.protocol import (
     MOST_BYTES,
     Frame,

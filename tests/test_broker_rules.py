@@ -28,7 +28,7 @@ from matchmaker import (
 from matchmaker._limits import UNCACHED_POOL
 from matchmaker.broker import Rules, choosing
 from matchmaker.matching import snapshot as snapshots
-from matchmaker.matching.decision import Decision
+from matchmaker.matching.columns.masks import Decision
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 from matchmaker.matching.snapshot import Snapshot

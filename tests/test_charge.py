@@ -18,14 +18,14 @@ from tests.limits import fields
 from tests.test_architecture import MODULES, PACKAGE, module_name
 
 INSIDE: Final = {
-    "classad.state.State": {"classad.evaluate", "classad.reference", "matching.trace"},
-    "classad.reference.REFERENCE": {"classad.evaluate", "matching.trace"},
+    "classad.state.State": {"classad.evaluate", "classad.reference", "classad.trace"},
+    "classad.reference.REFERENCE": {"classad.evaluate", "classad.trace"},
     "classad.reference.run": {"classad.evaluate"},
-    "classad.reference.admit": {"classad.evaluate", "matching.trace"},
+    "classad.reference.admit": {"classad.evaluate", "classad.trace"},
     "classad.compile.compile_expression": {"classad.reference"},
     "classad.evaluate.evaluate_counted": {
         "reduction.bind",
-        "matching.columns.scalar",
+        "matching.columns.evaluator",
         "matching.explanation.counts",
     },
 }

@@ -11,8 +11,8 @@ import pytest
 
 from matchmaker import ClassAd, Pool, batch, forget, lint, parse_ad, parse_expr, reduce
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
+from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error
-from matchmaker.matching.trace import trace
 from matchmaker.reduction.boxes import bounds
 
 SLOTS = Pool(ClassAd({"Name": str(n), "a": n}) for n in range(20))

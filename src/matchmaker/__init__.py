@@ -40,25 +40,13 @@ if TYPE_CHECKING:
         unquote,
         write_ads,
     )
+    from matchmaker.classad.trace import Trace, trace
     from matchmaker.linting import lint
-    from matchmaker.matching import (
-        Assignment,
-        Clause,
-        Explanation,
-        Match,
-        Matches,
-        Outcome,
-        PairExplanation,
-        Placement,
-        Plan,
-        Policy,
-        Pool,
-        Snapshot,
-        clauses,
-        match,
-        refusal,
-    )
-    from matchmaker.matching.trace import Trace, trace
+    from matchmaker.matching.assignment import Assignment, Outcome, Placement, Policy
+    from matchmaker.matching.explanation import Explanation, PairExplanation
+    from matchmaker.matching.pair import Clause, Match, clauses, match, refusal
+    from matchmaker.matching.pool import Pool
+    from matchmaker.matching.snapshot import Matches, Plan, Snapshot
     from matchmaker.reduction import Reduction, ReductionError, Verdict, reduce, reduce_many
     from matchmaker.shards import Shards
 
@@ -120,35 +108,35 @@ _ROOMS = frozenset({"batch", "broker", "delegation", "glue", "nodes", "pilots", 
 _LATER = {
     "ERROR": "classad",
     "UNDEFINED": "classad",
-    "Assignment": "matching",
+    "Assignment": "matching.assignment",
     "ClassAd": "classad",
-    "Clause": "matching",
+    "Clause": "matching.pair",
     "Diagnostic": "_diagnostics",
-    "Explanation": "matching",
+    "Explanation": "matching.explanation",
     "Expr": "classad",
-    "Match": "matching",
-    "Matches": "matching",
-    "Outcome": "matching",
-    "PairExplanation": "matching",
+    "Match": "matching.pair",
+    "Matches": "matching.snapshot",
+    "Outcome": "matching.assignment",
+    "PairExplanation": "matching.explanation",
     "ParseError": "classad",
-    "Placement": "matching",
-    "Plan": "matching",
-    "Policy": "matching",
-    "Pool": "matching",
+    "Placement": "matching.assignment",
+    "Plan": "matching.snapshot",
+    "Policy": "matching.assignment",
+    "Pool": "matching.pool",
     "Reduction": "reduction",
     "ReductionError": "reduction",
     "References": "classad",
     "Shards": "shards",
-    "Snapshot": "matching",
-    "Trace": "matching.trace",
+    "Snapshot": "matching.snapshot",
+    "Trace": "classad.trace",
     "Value": "classad",
     "Verdict": "reduction",
-    "clauses": "matching",
+    "clauses": "matching.pair",
     "dumps": "classad",
     "forget": "classad",
     "is_error": "classad",
     "lint": "linting",
-    "match": "matching",
+    "match": "matching.pair",
     "parse_ad": "classad",
     "parse_ads": "classad",
     "parse_expr": "classad",
@@ -156,8 +144,8 @@ _LATER = {
     "read_ads": "classad",
     "reduce": "reduction",
     "reduce_many": "reduction",
-    "refusal": "matching",
-    "trace": "matching.trace",
+    "refusal": "matching.pair",
+    "trace": "classad.trace",
     "unquote": "classad",
     "write_ads": "classad",
 }

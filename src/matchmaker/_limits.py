@@ -84,7 +84,7 @@ class PoolLimits:
 
     Beyond the steps by columns, each ad is evaluated alone, within its allowance; beyond that an
     evaluation is ERROR and does not match. How steps are shared is in
-    ``matching.columns.step_budget``.
+    ``matching.columns.evaluator``.
     """
 
     flat: int = limit(5_000_000, "steps by columns of a question about all ads")

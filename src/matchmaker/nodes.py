@@ -14,7 +14,7 @@ from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import HOST_NAMES, an_ad, first_text
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import TRUE
-from matchmaker.matching.names import REQUIREMENTS
+from matchmaker.matching.pair import REQUIREMENTS
 from matchmaker.matching.selection import Selection, select
 
 AVAILABLE: Final = "TARGET.Available isnt false"

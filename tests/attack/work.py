@@ -23,7 +23,7 @@ from matchmaker.classad import reference
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.state import Budget
-from matchmaker.matching.columns import evaluator, scalar, step_budget
+from matchmaker.matching.columns import evaluator
 from tests.attack.run import Attack, main
 
 LIMIT, FLAT, EACH = 4_000, 8_000, 100
@@ -151,7 +151,7 @@ def lowered(made: list[int], *, by_columns: bool) -> Iterator[None]:
 
     with (
         mock.patch.object(Budget, "limit", LIMIT),
-        mock.patch.object(scalar, "evaluate_counted", watched),
+        mock.patch.object(evaluator, "evaluate_counted", watched),
         mock.patch.object(evaluation, "evaluate_counted", watched),
         mock.patch.object(reference, "COMPILE_AFTER", 1 << 60),
         mock.patch.object(evaluator, "FEW_ROWS", 0 if by_columns else evaluator.FEW_ROWS),
@@ -172,7 +172,7 @@ def judge(case: Case) -> str | None:
 
 
 def unlike_pairs(case: Case, keys: set[str]) -> str | None:
-    most = step_budget.allowance(len(case.slots), LOW) - MARGIN
+    most = evaluator.allowance(len(case.slots), LOW) - MARGIN
     for slot in case.slots:
         name = str(slot.eval("Name"))
         outcome = match(case.job, slot)

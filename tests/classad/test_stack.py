@@ -17,8 +17,8 @@ from matchmaker.classad import reference as module
 from matchmaker.classad.ad import literal
 from matchmaker.classad.functions import patterns
 from matchmaker.classad.nodes import Attr, Unary
+from matchmaker.classad.trace import trace
 from matchmaker.classad.values import is_error
-from matchmaker.matching.trace import trace
 from tests.classad.test_bounds import chain
 
 

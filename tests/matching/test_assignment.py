@@ -7,7 +7,7 @@ import pytest
 from matchmaker import Assignment, ClassAd, Outcome, ParseError, Policy, Pool, parse_ad, parse_ads
 from matchmaker.classad import state
 from matchmaker.classad.values import MAX_INT
-from matchmaker.matching import orders
+from matchmaker.matching import candidates
 
 STATIC = """
 [ Name = "a"; Cpus = 1; Memory = 1000 ]
@@ -114,8 +114,8 @@ def test_slots_that_have_given_a_part_go_by_key_too(monkeypatch: pytest.MonkeyPa
 def test_more_slots_are_put_in_order_when_the_first_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(orders, "FIRST", 1)
-    monkeypatch.setattr(orders, "EACH", 0)
+    monkeypatch.setattr(candidates, "FIRST", 1)
+    monkeypatch.setattr(candidates, "EACH", 0)
     slots = "".join(f"[ Name = {n}; Cpus = {n % 7} ]" for n in range(40))
     found = assign(slots, "[ Rank = TARGET.Cpus ]" * 41)
     expected = sorted(range(40), key=lambda n: (-(n % 7), str(n)))
@@ -126,9 +126,9 @@ def test_more_slots_are_put_in_order_when_the_first_are_gone(
 def test_kinds_that_rank_slots_alike_pass_over_what_does_not_match(
     monkeypatch: pytest.MonkeyPatch, alike: int
 ) -> None:
-    monkeypatch.setattr(orders, "FIRST", 2)
-    monkeypatch.setattr(orders, "EACH", 0)
-    monkeypatch.setattr(orders, "ALIKE", alike)
+    monkeypatch.setattr(candidates, "FIRST", 2)
+    monkeypatch.setattr(candidates, "EACH", 0)
+    monkeypatch.setattr(candidates, "ALIKE", alike)
     slots = "".join(f"[ Name = {n}; Cpus = 1; Load = {n % 7}; Rack = {n % 3} ]" for n in range(60))
     jobs = "".join(
         f"[ Requirements = TARGET.Rack == {n % 3}; Rank = TARGET.Load - 3 ]" for n in range(61)
@@ -139,8 +139,8 @@ def test_kinds_that_rank_slots_alike_pass_over_what_does_not_match(
 
 
 def test_integers_too_large_for_reals_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "FIRST", 1)
-    monkeypatch.setattr(orders, "EACH", 0)
+    monkeypatch.setattr(candidates, "FIRST", 1)
+    monkeypatch.setattr(candidates, "EACH", 0)
     large = 2**53
     slots = f"""[ Name = "a"; PartitionableSlot = true; Cpus = 1; Memory = {large} ]
                 [ Name = "b"; PartitionableSlot = true; Cpus = 1; Memory = {large} ]

@@ -16,7 +16,7 @@ from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 from matchmaker.matching.columns import forms
 from matchmaker.matching.columns.column import Coded, Numeric
-from matchmaker.matching.columns.texts import Texts
+from matchmaker.matching.columns.forms import Texts
 
 pytestmark = pytest.mark.slow
 

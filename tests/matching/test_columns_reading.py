@@ -9,7 +9,7 @@ import pytest
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
 from matchmaker.matching.columns import reading
-from matchmaker.matching.columns.views import Block
+from matchmaker.matching.columns.store import Block
 
 
 @pytest.fixture

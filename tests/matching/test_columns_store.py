@@ -9,12 +9,10 @@ import pytest
 
 from matchmaker import ClassAd, Expr, Pool, match, parse_ad, parse_expr
 from matchmaker.classad.nodes import Binary, Literal
-from matchmaker.matching.columns import keys, store
-from matchmaker.matching.columns.column import Coded, Column, Numeric
-from matchmaker.matching.columns.loose import Loose
-from matchmaker.matching.columns.sparse import Sparse
+from matchmaker.matching.columns import store
+from matchmaker.matching.columns.column import Coded, Column, Loose, Numeric
+from matchmaker.matching.columns.forms import Sparse, Texts
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.columns.texts import Texts
 
 pytestmark = pytest.mark.slow
 
@@ -126,10 +124,10 @@ def test_a_column_that_a_view_shows_is_copied_only_where_it_changes() -> None:
 @pytest.fixture(params=["hashes as they are", "all hashes equal", "few hashes"])
 def hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "all hashes equal":
-        monkeypatch.setattr(keys, "hash", lambda key: 7, raising=False)
+        monkeypatch.setattr(store, "hash", lambda key: 7, raising=False)
     elif request.param == "few hashes":
-        monkeypatch.setattr(keys, "hash", lambda key: -len(key), raising=False)
-    monkeypatch.setattr(keys, "_RECENT", 8)
+        monkeypatch.setattr(store, "hash", lambda key: -len(key), raising=False)
+    monkeypatch.setattr(store, "_RECENT", 8)
 
 
 @pytest.mark.usefixtures("hashes")

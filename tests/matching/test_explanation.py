@@ -20,7 +20,7 @@ from matchmaker.classad.values import UNDEFINED, Value, is_error
 from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.explanation import Explanation, PairExplanation
 from matchmaker.matching.explanation.counts import Counts, minimal_conflicts
-from matchmaker.shards.across import Across
+from matchmaker.shards.shards import Across
 from tests.property.test_columns import jobs, pools
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from matchmaker import ParseError, Pool
-from matchmaker.matching import filling
+from matchmaker.matching.columns import reading
+from matchmaker.matching.columns.reading import FilePart
 from matchmaker.matching.columns.store import Store
-from matchmaker.matching.filling import Part
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ class Here:
 
     def wait(self) -> int:
         try:
-            filling._main(*self.argv[self.argv.index("-m") + 2 :])
+            reading._main(*self.argv[self.argv.index("-m") + 2 :])
         except Exception:  # noqa: BLE001 - whatever fails ends a process
             return 1
         return 0
@@ -127,11 +127,11 @@ class Here:
 def test_processes_give_what_one_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, parts: int
 ) -> None:
-    monkeypatch.setattr(filling, "LEAST", 100)
+    monkeypatch.setattr(reading, "LEAST", 100)
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: Here(argv))
     path = tmp_path / "slots"
     path.write_bytes(text.encode())
-    assert len(filling.parts_of_file(path, "auto", 3)) == parts
+    assert len(reading.parts_of_file(path, "auto", 3)) == parts
     assert outcome(path, 3) == outcome(path, 1)
 
 
@@ -140,12 +140,12 @@ def test_the_parts_are_read_by_processes_and_a_failure_enters_nothing(tmp_path: 
     path.write_text(ads(60))
     size = path.stat().st_size
     middle = path.read_text().index("\n\n", size // 2) + 2
-    one, cut = Part("old", 0, middle), Part("old", 0, middle + 9)
+    one, cut = FilePart("old", 0, middle), FilePart("old", 0, middle + 9)
     store = Store("name")
-    assert filling.fill_from_parts(store, path, "Name", [one, Part("old", middle, size)])
+    assert reading.fill_from_parts(store, path, "Name", [one, FilePart("old", middle, size)])
     assert list(store) == [f"slot{number}" for number in range(60)]
     store = Store("name")
-    assert not filling.fill_from_parts(store, path, "Name", [cut, Part("old", middle, size)])
+    assert not reading.fill_from_parts(store, path, "Name", [cut, FilePart("old", middle, size)])
     assert len(store) == 0
 
 
@@ -155,24 +155,24 @@ def test_the_parts_are_read_by_processes_and_a_failure_enters_nothing(tmp_path: 
 def test_ads_in_brackets_are_read_by_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(filling, "LEAST", 100)
+    monkeypatch.setattr(reading, "LEAST", 100)
     path = tmp_path / "slots"
     path.write_text(text)
     store = Store("name")
-    parts = filling.parts_of_file(path, "auto", 3)
-    assert filling.fill_from_parts(store, path, "Name", parts)
+    parts = reading.parts_of_file(path, "auto", 3)
+    assert reading.fill_from_parts(store, path, "Name", parts)
     assert list(store) == [f"slot{number}" for number in range(60)]
 
 
 def test_two_parts_and_a_byte_order_mark_are_read_by_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "LEAST", 100)
+    monkeypatch.setattr(reading, "LEAST", 100)
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_: Here(argv))
     path = tmp_path / "slots"
     path.write_text("\ufeff" + ads(60))
-    parts = filling.parts_of_file(path, "auto", 2)
+    parts = reading.parts_of_file(path, "auto", 2)
     assert len(parts) == 2
     store = Store("name")
-    assert filling.fill_from_parts(store, path, "Name", parts)
+    assert reading.fill_from_parts(store, path, "Name", parts)
     assert len(store) == 60

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matchmaker import ClassAd, Pool, parse_expr
-from matchmaker.matching.columns import to_arrow
+from matchmaker.matching.columns import arrow
 
 
 def state(number: int) -> list[ClassAd]:
@@ -46,7 +46,7 @@ def test_what_is_saved_is_one_state(
 ) -> None:
     pool, first = Pool(state(1)), state(1)
     fresh, asked = state(2), 0
-    one_array = to_arrow._array
+    one_array = arrow._array
 
     def meanwhile(*arguments: Any) -> Any:
         nonlocal asked
@@ -55,7 +55,7 @@ def test_what_is_saved_is_one_state(
         pool.remove(f"n{4000 + asked}")
         return one_array(*arguments)
 
-    monkeypatch.setattr(to_arrow, "_array", meanwhile)
+    monkeypatch.setattr(arrow, "_array", meanwhile)
     saved = WAYS[way](pool, tmp_path / "pool")
     assert asked >= 6
     assert list(saved) == first

@@ -12,7 +12,7 @@ from matchmaker import ClassAd, Explanation, Pool, match, parse_ad, parse_ads, p
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.walks import conjunction
-from matchmaker.matching.explanation import together as searching
+from matchmaker.matching.explanation import suggestions as searching
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads
-from matchmaker.matching.columns.stored import Stored
+from matchmaker.matching.columns.column import Stored
 from tests import strategies
 
 ADS = """

@@ -13,7 +13,7 @@ import pytest
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
 from matchmaker.classad.nodes import Attr, Binary, Literal
 from matchmaker.matching.columns import saved as format_
-from matchmaker.matching.columns.arrow_types import KEY
+from matchmaker.matching.columns.arrow import KEY
 from matchmaker.matching.columns.saved import PoolFileError
 
 pytestmark = pytest.mark.slow

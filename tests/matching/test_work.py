@@ -12,11 +12,10 @@ from matchmaker._limits import CLASSAD_LIMITS, PoolLimits
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker.classad import evaluate, state
 from matchmaker.classad import evaluate as evaluation
-from matchmaker.matching.columns import evaluator, scalar, step_budget
-from matchmaker.matching.columns.step_budget import OverworkError
-from matchmaker.matching.explanation.counts import Counts
-from matchmaker.matching.explanation.notes import notes
-from matchmaker.matching.idle import Outcome
+from matchmaker.matching.assignment import Outcome
+from matchmaker.matching.columns import evaluator
+from matchmaker.matching.columns.evaluator import OverworkError
+from matchmaker.matching.explanation.counts import Counts, notes
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow
@@ -45,8 +44,8 @@ def test_hostile_slots_do_not_stand_in_the_way_of_others_whatever_their_order() 
         assert set(found.keys) == {f"n{n}" for n in range(200)}
         assert min(found.ranks) == 1000.0
         assert found.error == (
-            f"the job's requirements: {state.too_many_steps(step_budget.allowance(203))}; "
-            f"the job's rank: {state.too_many_steps(step_budget.allowance(203))}"
+            f"the job's requirements: {state.too_many_steps(evaluator.allowance(203))}; "
+            f"the job's rank: {state.too_many_steps(evaluator.allowance(203))}"
         )
 
 
@@ -83,7 +82,7 @@ def test_one_stranger_is_not_asked_about_all_the_others() -> None:
     pool = Pool(ads)
     found = pool.match(parse_ad("[ Requirements = true ]"))
     assert len(found) == 299
-    reason = state.too_many_steps(step_budget.allowance(300))
+    reason = state.too_many_steps(evaluator.allowance(300))
     assert found.error == f"the slot's requirements: {reason}"
 
 
@@ -98,7 +97,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(used.steps)
         return value, used
 
-    for module in (scalar, evaluation):
+    for module in (evaluator, evaluation):
         monkeypatch.setattr(module, "evaluate_counted", watched)
     return made
 
@@ -140,7 +139,7 @@ def test_greedy_slots_within_their_bounds_are_errors_alone(steps: list[int]) -> 
     steps.clear()
     found = pool.match(OWNER)
     assert list(found.keys) == expected
-    each = step_budget.allowance(1120)
+    each = evaluator.allowance(1120)
     assert found.error == f"the slot's requirements: {state.too_many_steps(each)}"
     assert sum(steps) <= LIMITS.flat + 1120 * LIMITS.each
     assert list(pool.assign([OWNER] * 3).placements[0].slot or "") == list("n999")
@@ -166,7 +165,7 @@ def test_a_greedy_job_takes_what_the_pool_allows_it(
         steps.clear()
         found = pool.match(job)
         assert len(found) == 0
-        each = step_budget.allowance(count)
+        each = evaluator.allowance(count)
         assert found.error == f"the job's requirements: {state.too_many_steps(each)}"
         assert sum(steps) <= 2 * most
         steps.clear()

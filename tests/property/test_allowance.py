@@ -16,8 +16,8 @@ from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker.classad import reference, state
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
-from matchmaker.matching.columns import evaluator, step_budget
-from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.columns import evaluator
+from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot
@@ -43,7 +43,7 @@ def test_an_ad_within_its_allowance_has_what_a_pair_gives(
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(fields(LIMITS), "each", each)
         patched.setitem(fields(LIMITS), "flat", flat)
-        most = step_budget.allowance(len(ads))
+        most = evaluator.allowance(len(ads))
         cache = Cache()
         for _ in range(2):
             found = Snapshot(viewed(ads), cache).match(job)

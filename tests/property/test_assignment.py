@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matchmaker import Assignment, ClassAd, Expr, Outcome, Policy, Pool, Value, match, parse_expr
 from matchmaker.classad.ad import literal
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
-from matchmaker.matching import orders
+from matchmaker.matching import candidates
 from matchmaker.matching.columns import evaluator
 from tests.cases import cases
 
@@ -26,9 +26,9 @@ REQUESTS = {"Cpus": 1, "Memory": 0, "Disk": 0, "GPUs": 0}
 def form(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patched:
         if request.param != "as it comes":
-            patched.setattr(orders, "FIRST", 1)
-            patched.setattr(orders, "EACH", 0)
-            patched.setattr(orders, "ALIKE", 1)
+            patched.setattr(candidates, "FIRST", 1)
+            patched.setattr(candidates, "EACH", 0)
+            patched.setattr(candidates, "ALIKE", 1)
             patched.setattr(evaluator, "FEW_ROWS", 0)
             patched.setattr(evaluator, "FEW", 0)
         yield request.param

@@ -17,16 +17,13 @@ from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.nodes import Binary, Ternary, Unary
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
-from matchmaker.matching.columns import evaluator, forms, kernels, sparse
-from matchmaker.matching.columns import scalar as scalar_module
+from matchmaker.matching.columns import evaluator, forms, vectors
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.masks import Masks, ranks
-from matchmaker.matching.columns.store import Store
+from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
-from matchmaker.matching.columns.views import View
 from matchmaker.matching.ranking import rank_number
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
@@ -46,7 +43,7 @@ def in_each_form() -> Iterator[None]:
             patched.setattr(evaluator, "FEW_ROWS", 0)
             if form != FORMS[0]:
                 patched.setattr(evaluator, "FEW", 0)
-                patched.setattr(scalar_module, "FEW", 0)
+                patched.setattr(evaluator, "FEW", 0)
             if form in ("not coded", "texts"):
                 patched.setattr(forms, "MANY", 0)
                 patched.setattr(stores, "SETTLE_EVERY", 0)
@@ -55,7 +52,7 @@ def in_each_form() -> Iterator[None]:
                 patched.setattr(forms, "_recoded", lambda column, size, many: forms._texts(column))
             if form == "sparse":
                 patched.setattr(stores, "DENSE", 0)
-                patched.setattr(sparse, "SPARSE", 0)
+                patched.setattr(forms, "SPARSE", 0)
             yield
 
 
@@ -199,7 +196,7 @@ numbers = st.lists(
 )
 
 
-@pytest.mark.parametrize("symbol", sorted(kernels.BINARY))
+@pytest.mark.parametrize("symbol", sorted(vectors.BINARY_KERNELS))
 @given(numbers, st.booleans())
 @settings(max_examples=60)
 def test_each_kernel_is_its_operator(
@@ -211,16 +208,16 @@ def test_each_kernel_is_its_operator(
     right = scalars(Objects([b for _, b in pairs][: 1 if one_right else None]))
     assert left is not None
     assert right is not None
-    found = values(kernels.BINARY[symbol](left, right), len(pairs))
+    found = values(vectors.BINARY_KERNELS[symbol](left, right), len(pairs))
     assert [canonical(v) for v in found] == [canonical(BINARY[symbol](a, b)) for a, b in pairs]
 
 
-@pytest.mark.parametrize("symbol", sorted(kernels.UNARY))
+@pytest.mark.parametrize("symbol", sorted(vectors.UNARY_KERNELS))
 @given(st.lists(st.sampled_from(EDGES), min_size=1))
 def test_each_kernel_of_one_operand_is_its_operator(symbol: str, operands: list[Value]) -> None:
     plain = scalars(Objects(operands))
     assert plain is not None
-    found = values(kernels.UNARY[symbol](plain), len(operands))
+    found = values(vectors.UNARY_KERNELS[symbol](plain), len(operands))
     assert [canonical(v) for v in found] == [canonical(UNARY[symbol](v)) for v in operands]
 
 

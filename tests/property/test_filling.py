@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
-from matchmaker.matching.columns import entering, forms, reading, store, views
+from matchmaker.matching.columns import forms, reading, store
 from tests.cases import cases
 
 FORMS = ["as it comes", "nothing coded", "sparse"]
@@ -21,13 +21,13 @@ FORMS = ["as it comes", "nothing coded", "sparse"]
 def form(request: pytest.FixtureRequest) -> Iterator[None]:
     """Blocks of few ads, and columns of each form."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(views, "_BATCH", 5)
+        patched.setattr(store, "_BATCH", 5)
         patched.setattr(forms, "FEW", 3)
         if request.param != FORMS[0]:
             patched.setattr(reading, "LARGE", 100)
         if request.param == "nothing coded":
             patched.setattr(forms, "MANY", 0)
-            patched.setattr(entering, "_SURE", 0)
+            patched.setattr(forms, "_SURE", 0)
             patched.setattr(store, "SETTLE_EVERY", 0)
         if request.param == "sparse":
             patched.setattr(store, "DENSE", 0)

@@ -26,7 +26,7 @@ from matchmaker.classad.walks import conjuncts
 from matchmaker.glue import expires
 from matchmaker.glue.access import ALSO, IGNORED, RULES, Access, authorised, known, not_denied
 from matchmaker.glue.flatten import CHECKS, END, REASON, START
-from matchmaker.matching.names import RANK, REQUIREMENTS
+from matchmaker.matching.pair import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import fuzzy
 from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from matchmaker.matching.columns.column import Rows
-    from matchmaker.matching.decision import Decision
+    from matchmaker.matching.columns.masks import Decision
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Snapshot
 
@@ -333,7 +333,7 @@ def choose_many(
 
 def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Rows, Choice]:
     """Which rows match a job, best first, and the same by name."""
-    from matchmaker.matching.decision import By
+    from matchmaker.matching.columns.masks import By
 
     rows = decision.rows[order]
     unranked = queues.rows(decision.by == By.RANK)
@@ -430,7 +430,7 @@ def _refusal(
     queues: Resources, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
 ) -> Refusal:
     """Explains why a row is refused."""
-    from matchmaker.matching.decision import By
+    from matchmaker.matching.columns.masks import By
 
     name, ad, by = queues.names[row], queues.ad(row), By(int(decision.by[row]))
     if by is By.EXPIRY:

@@ -5,7 +5,7 @@ in ``evaluate``. A reference to an attribute that is being evaluated is UNDEFINE
 25. An expression that is evaluated often gets a function, the fast form (``compile``).
 
 An evaluation can be watched: ``State.table`` says what evaluates each kind of node, and
-``matching.trace`` has its own table, which notes what it hands on to this one.
+``trace`` has its own table, which notes what it hands on to this one.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> mm.Pool
 
 def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
     """Names the first ad, by file and number, without a key or with a duplicate one."""
-    from matchmaker.matching.columns.keys import key_from
+    from matchmaker.matching.columns.store import key_from
 
     places: dict[str, str] = {}
     again: list[str] = []

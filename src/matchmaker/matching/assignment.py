@@ -1,8 +1,7 @@
 """A negotiation cycle: many jobs, each to its best free slot, in an order that is fair to groups.
 
-Here are the order of the jobs and the outcome. The policy is in ``terms``, what slots have left in
-``slots``, the best slot for a job in ``candidates``, why a job gets none in ``idle``; all three are
-asked through a ``supply``.
+The best slot for a job is found in ``candidates``, through a ``Supply``: one pool here, several
+shards in ``matchmaker.shards``.
 
 The rules, which are a plain form of those of HTCondor's negotiator:
 
@@ -22,31 +21,469 @@ import heapq
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat
 
 import attrs
+import numpy as np
 
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.errors import printable
-from matchmaker.classad.evaluate import Allowance
+from matchmaker._limits import UNCACHED_POOL
+from matchmaker.classad.ad import ClassAd, an_expression
+from matchmaker.classad.errors import closest, printable, shorten
+from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.nodes import Attr, Expr
 from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.printer import brief
 from matchmaker.classad.values import Value, is_error
-from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.given import with_scopes
-from matchmaker.matching.idle import Idle, Outcome
-from matchmaker.matching.names import RANK
-from matchmaker.matching.pair import value_text
+from matchmaker.classad.walks import conjuncts
+from matchmaker.matching.candidates import (
+    Amounts,
+    Candidates,
+    Offer,
+    Orders,
+    Requests,
+    Short,
+    Slots,
+    amount,
+)
+from matchmaker.matching.columns.column import Rows
+from matchmaker.matching.columns.dependencies import Clusters
+from matchmaker.matching.columns.evaluator import OverworkError
+from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.page import arrow_table, data_frame, html_table
+from matchmaker.matching.pair import (
+    FOLDED_RANK,
+    RANK,
+    REQUIREMENTS,
+    Clause,
+    refusal,
+    value_text,
+    with_scopes,
+)
 from matchmaker.matching.ranking import rank_number
-from matchmaker.matching.slots import Amounts
-from matchmaker.matching.supply import Kind, Supply, Whole
-from matchmaker.matching.tables import arrow_table, data_frame, html_table
+from matchmaker.matching.states import State, state_names
 
 if TYPE_CHECKING:
-    from matchmaker.matching.columns.arrow_types import ArrowTable
-from matchmaker.matching.terms import NO_GROUP, Policy, without_effect
+    from matchmaker.matching.columns.arrow import ArrowTable
+
+
+RESOURCES: Final = {
+    "Cpus": "MY.RequestCpus ?: 1",
+    "Memory": "MY.RequestMemory ?: 0",
+    "Disk": "MY.RequestDisk ?: 0",
+    "GPUs": "MY.RequestGPUs ?: 0",
+}
+"""What a job takes of a partitionable slot: a CPU if it does not say otherwise."""
+
+GROUP: Final = (
+    "MY.AcctGroup ?: (isString(MY.AccountingGroup)"
+    ' ? replace("[.][^.]*$", MY.AccountingGroup, "") : (MY.AccountingGroup ?: MY.Owner))'
+)
+"""The group of ``group_atlas.u0`` is ``group_atlas``: HTCondor puts the user behind the last dot.
+(HTCondor manual, "Group Accounting")"""
+
+FREE: Final = (
+    '(MY.State is undefined || MY.State == "Unclaimed")'
+    " && MY.Available isnt false && MY.Draining isnt true && MY.Start isnt false"
+)
+"""Which slots may be assigned: those that do not say that they are not free."""
+
+NO_GROUP: Final = "<none>"
+"""The group of the jobs that name none."""
+
+
+def _share(given: Expr | str | Mapping[str, float]) -> Expr | Mapping[str, float]:
+    return an_expression(given) if isinstance(given, (Expr, str)) else _by_group(given)
+
+
+def _by_group(given: Mapping[str, float]) -> Mapping[str, float]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"numbers by group were expected, not {type(given).__name__}")
+    for group, number in given.items():
+        if not isinstance(group, str):
+            raise TypeError(f"groups go by their names, not by {type(group).__name__}")
+        if not isinstance(number, SupportsFloat):
+            raise TypeError(
+                f"the share or usage of {group} is a number, not {type(number).__name__}"
+            )
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{group} cannot have a share or usage of {number}")
+    return dict(given)
+
+
+def _resources(given: Mapping[str, Expr | str]) -> Mapping[str, Expr]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expressions by resource were expected, not {type(given).__name__}")
+    if len({ascii_fold(name) for name in given}) < len(given):
+        raise ValueError(f"a resource is named twice: {', '.join(given)}")
+    return {name: an_expression(expression) for name, expression in given.items()}
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class Policy:
+    """The terms of a negotiation cycle. Expressions may be given as text.
+
+    - ``priority``, of a job: a number, the highest first; anything else counts as 0.
+    - ``group``, of a job: the name of its accounting group; without a text it is ``<none>``.
+    - ``share``: by group, 1 where none is given, or an expression of a job, which stands for its
+      group while it is next. Twice the share is twice the CPUs, while there are jobs. What is no
+      number above 0 comes after all others.
+    - ``usage``: the usage that groups begin with, 0 where none is given.
+    - ``free``, of a slot: whether it may be assigned.
+    - ``names``: the slots' own names for State, Activity, Available, Draining and Start, by which
+      reasons say why slots that match are not free.
+    - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
+      expression of the job, with the slot as TARGET.
+
+    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or
+    infinite and for a resource that is named twice, and TypeError for what is of another type.
+    """
+
+    priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=an_expression)
+    group: Expr = attrs.field(factory=lambda: parse_expr(GROUP), converter=an_expression)
+    share: Expr | Mapping[str, float] = attrs.field(factory=dict, converter=_share)
+    usage: Mapping[str, float] = attrs.field(factory=dict, converter=_by_group)
+    free: Expr = attrs.field(factory=lambda: parse_expr(FREE), converter=an_expression)
+    resources: Mapping[str, Expr] = attrs.field(factory=lambda: RESOURCES, converter=_resources)
+    names: Mapping[str, str] = attrs.field(factory=dict, converter=state_names)
+
+
+SHOWN: Final = 8
+"""How many groups are named in one note."""
+
+LOOKED_AT: Final = 1000
+"""Of how many kinds of jobs it is looked whether they ask for a resource."""
+
+
+def without_effect(
+    policy: Policy, columns: Collection[str], kinds: Sequence[ClassAd], groups: Collection[str]
+) -> tuple[str, ...]:
+    """Sentences on the terms that change nothing for some kinds of jobs, which are of some groups.
+
+    `columns` are the folded names of what slots have, nothing where there are no slots. Without
+    jobs there is nothing to say.
+    """
+    if not kinds:
+        return ()
+    found = [*_groups(policy, groups), *_unasked(policy.resources, columns, kinds)]
+    return tuple(map(printable, found))
+
+
+def _groups(policy: Policy, groups: Collection[str]) -> Iterator[str]:
+    if policy.group is not parse_expr(GROUP) and set(groups) == {NO_GROUP}:
+        yield f"no job has a group: all are of {NO_GROUP}, by {brief(policy.group)}"
+    shares = {} if isinstance(policy.share, Expr) else policy.share
+    for what, given in (("share", shares), ("usage", policy.usage)):
+        unknown = [group for group in given if group not in groups]
+        known = {ascii_fold(group): group for group in groups}
+        hints = [
+            f"did you mean {shorten(like, 60)}?"
+            for group in unknown[:SHOWN]
+            if (like := known.get(ascii_fold(group)) or closest(group, known))
+        ]
+        if unknown:
+            names = ", ".join(shorten(group, 60) for group in unknown[:SHOWN])
+            more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+            hint = f"; {hints[0]}" if hints else ""
+            yield f"no job is of {names}{more}, for which a {what} is given{hint}"
+
+
+def _unasked(
+    resources: Mapping[str, Expr], columns: Collection[str], kinds: Sequence[ClassAd]
+) -> Iterator[str]:
+    standard = _resources(RESOURCES)
+    for name in resources:
+        if resources[name] is standard.get(name) or not columns:
+            continue
+        if ascii_fold(name) not in columns:
+            yield f"no slot has {shorten(name, 60)}, which is a resource of the policy"
+        elif len(kinds) <= LOOKED_AT and not any(_asks(resources[name], job) for job in kinds):
+            asked = brief(resources[name])
+            yield f"no job asks for {shorten(name, 60)}: {asked} is 0 for all of them"
+
+
+def _asks(expression: Expr, job: ClassAd) -> bool:
+    """Whether a job asks for some of a resource, or for no amount; or that depends on the slot."""
+    return amount(Allowance().value(expression, with_scopes(job), None)) != 0
+
+
+class Outcome(StrEnum):
+    """What a negotiation cycle came to for one job.
+
+    ``NO_MATCH``: no slot matches, free or not. ``NO_ROOM``: slots match, but none of them is free
+    and has room. ``ERROR``: what the job itself says cannot be made sense of.
+    """
+
+    PLACED = "placed"
+    NO_MATCH = "no match"
+    NO_ROOM = "no room"
+    ERROR = "error"
+
+
+@attrs.frozen(slots=True)
+class Idle:
+    """Why a job is left idle, in words; and of the slots that match, how many each thing keeps."""
+
+    outcome: Outcome
+    reason: str
+    counts: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen(slots=True)
+class Fallen:
+    """Where the last slots of a part of a pool fall away, none of which matches.
+
+    ``stage`` is the number of the clause of the job that they fail, or how many clauses there are
+    where they refuse the job themselves; ``row`` is the first of the slots that are ``left`` there,
+    ``said`` what the clause finds in it, and ``wrong`` whether that is an error; ``theirs`` says
+    that it is the slots that refuse.
+    """
+
+    stage: int
+    left: int
+    row: int
+    said: str
+    wrong: bool = False
+    theirs: bool = False
+
+
+@attrs.frozen(slots=True)
+class Standing:
+    """How the slots of a part of a pool stand to a job to which none of them can be given.
+
+    Of those that match, ``kept`` has how many each thing keeps, and ``states`` how many are in
+    which state and not free; ``amiss`` is the first request that is no amount: the number of the
+    resource, the row, and what is wrong. Without any that match there is ``fallen``.
+    """
+
+    total: int
+    matched: int
+    free: int
+    kept: tuple[tuple[str, int], ...] = ()
+    states: Mapping[str, int] = attrs.field(factory=dict)
+    amiss: tuple[int, int, str] | None = None
+    fallen: Fallen | None = None
+
+
+def why_idle(slots: Slots, job: ClassAd) -> Idle:
+    """Why no slot could be given to a job, as the slots are by now."""
+    nonsense = Requests(slots, job).nonsense
+    return summed(nonsense, () if nonsense else (standing(slots, job),))
+
+
+def standing(slots: Slots, job: ClassAd) -> Standing:
+    """How slots stand to a job, as they are by now."""
+    found = slots.decide(job)
+    total = len(slots.view)
+    if len(found.rows):
+        return _kept(slots, job, found.rows, total)
+    return Standing(total, 0, 0, fallen=_fallen(slots, job, found.error) if total else None)
+
+
+def summed(nonsense: str, parts: Sequence[Standing]) -> Idle:
+    """Why a job is left idle, from how it stands with each part of a pool, in order.
+
+    With `nonsense`, a request that is no amount whatever the slot, the parts do not matter.
+    """
+    if nonsense:
+        return Idle(Outcome.ERROR, printable(nonsense))
+    total = sum(part.total for part in parts)
+    if not total:
+        return Idle(Outcome.NO_MATCH, "there are no slots")
+    idle = _no_room(parts) if any(part.matched for part in parts) else _no_match(parts, total)
+    return attrs.evolve(idle, reason=printable(idle.reason))
+
+
+def _fallen(slots: Slots, job: ClassAd, error: str | None) -> Fallen:
+    """The clause at which the last slots fall away, and what it finds in the first of them.
+
+    `error` says what took too much, where no clause does so by itself.
+    """
+    view = slots.view
+    masks = Masks(view, job, slots.cache)
+    left = view.rows()
+    stage = 0
+    for clause in conjuncts(job.expr(REQUIREMENTS)) if REQUIREMENTS in job else []:
+        try:
+            kept = left[masks.clause(clause)[left]]
+        except OverworkError:
+            kept = left[:0]
+        if not len(kept):
+            found = refusal(job, view.ad(int(left[0])))
+            wrong = error is not None if found is None else is_error(found.value)
+            return Fallen(stage, len(left), int(left[0]), _on(slots, left, found, error), wrong)
+        left = kept
+        stage += 1
+    found = refusal(view.ad(int(left[0])), job)
+    return Fallen(stage, len(left), int(left[0]), _on(slots, left, found, error), theirs=True)
+
+
+def _no_match(parts: Sequence[Standing], total: int) -> Idle:
+    """By the parts in which the last slots of all fall away."""
+    fallen = [part.fallen for part in parts if part.fallen is not None]
+    stage = max(one.stage for one in fallen)
+    last = [one for one in fallen if one.stage == stage]
+    left = _all(sum(one.left for one in last), total)
+    first = min(last, key=lambda one: one.row)
+    refuses = f"the job refuses {left}"
+    if all(one.theirs for one in last):
+        refuses = f"the job is refused by {left}"
+    return Idle(Outcome.ERROR if first.wrong else Outcome.NO_MATCH, f"{refuses}{first.said}")
+
+
+def _all(left: int, total: int) -> str:
+    if left == total:
+        return f"all {total} slots" if total > 1 else "the only slot"
+    return f"the last {left} of {total} slots" if left > 1 else f"the last of {total} slots"
+
+
+def _on(slots: Slots, left: Rows, found: Clause | None, error: str | None) -> str:
+    if found is not None:
+        return f": on {slots.now.keys[int(left[0])]} {found}"
+    return f": {error}" if error is not None else ""
+
+
+def _kept(slots: Slots, job: ClassAd, matched: Rows, total: int) -> Standing:
+    """How many of the slots that match are not to be had for which reason."""
+    free = slots.free[matched]
+    rows = matched[free]
+    divisible = slots.divisible[rows]
+    counts = Counter({TAKEN: 0, NO_AMOUNT: 0})
+    unsaid = np.ones(len(rows), np.bool_)
+    first: tuple[int, int, str] | None = None
+    for number, (name, short, wrong) in enumerate(Requests(slots, job).shortages(rows)):
+        amiss = wrong & unsaid
+        if first is None and amiss.any():
+            row = int(rows[amiss][0])
+            answer = slots.ask(job, row)
+            if isinstance(answer, Short):
+                first = number, row, answer.reason
+        counts[NO_AMOUNT] += int(amiss.sum())
+        counts[f"with too little {name}"] += int((short & divisible & unsaid & ~amiss).sum())
+        unsaid &= ~(short & divisible | amiss)
+    counts[TAKEN] = int((unsaid & ~divisible).sum())
+    rest = rows[unsaid & divisible]
+    matches = Masks(slots.now, job, Cache(UNCACHED_POOL)).at(rest)
+    counts["no longer a match with what is left"] = int((~matches).sum())
+    for row in rest[matches].tolist():
+        answer = slots.ask(job, row)
+        counts[f"with too little {answer.resource if isinstance(answer, Short) else 'room'}"] += 1
+    states = slots.states.counts(job, matched[~free])
+    return Standing(total, len(matched), len(rows), tuple(counts.items()), states, first)
+
+
+def _no_room(parts: Sequence[Standing]) -> Idle:
+    """What keeps the slots that match, added up."""
+    counts: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    for part in parts:
+        for what, count in part.kept:
+            counts[what] += count
+        states.update(part.states)
+    for state in State:
+        # The policy may keep what the slot itself calls free.
+        known = state not in (State.FREE, State.UNSAID)
+        counts[state.words if known else "not free by the policy"] += states[state.value]
+    held = {what: count for what, count in counts.items() if count}
+    words = ", ".join(f"{count} {what}" for what, count in held.items())
+    matched = sum(part.matched for part in parts)
+    text = f"{matched} {'slot matches' if matched == 1 else 'slots match'}: {words}"
+    amiss = [part.amiss for part in parts if part.amiss is not None]
+    if not amiss:
+        return Idle(Outcome.NO_ROOM, text, held)
+    alone = counts[NO_AMOUNT] == sum(part.free for part in parts)
+    return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {min(amiss)[2]}", held)
+
+
+TAKEN: Final = "taken"
+NO_AMOUNT: Final = "where the request is no amount"
+
+
+@attrs.define(slots=True, eq=False)
+class Kind:
+    """Equivalent jobs: the first of them, and how many have not had their turn."""
+
+    job: ClassAd
+    waiting: int = 0
+
+
+class Supply(Protocol):
+    """The slots of a cycle, which jobs take one after the other."""
+
+    @property
+    def columns(self) -> Collection[str]:
+        """The folded names of the attributes that slots have; nothing where there are no slots."""
+        ...
+
+    def cluster(self, job: ClassAd) -> Hashable:
+        """The autocluster of a job."""
+        ...
+
+    def begin(self, kinds: Sequence[Kind]) -> None:
+        """Takes note of the jobs that are going to ask."""
+        ...
+
+    def best(self, kind: Kind) -> Offer | None:
+        """The best slot that a job of a kind can have by now."""
+        ...
+
+    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+        """Gives a job what was offered: the key of the slot, and the job's rank of it before."""
+        ...
+
+    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+        """Why there is no slot for a job by now, to be asked when the cycle is over."""
+        ...
+
+    def remains(self) -> dict[str, Amounts]:
+        """What the slots that have given a part still have, by key. Ends the cycle."""
+        ...
+
+
+class Whole:
+    """The slots of one pool."""
+
+    def __init__(self, view: View, cache: Cache, policy: Policy) -> None:
+        self.slots = Slots(view, cache, policy.resources, policy.free, policy.names)
+        self.columns: Collection[str] = view.columns if len(view) else ()
+        self._orders = Orders(self.slots)
+        self._clusters = Clusters(view.columns, policy.resources.values())
+        self._candidates: dict[Kind, Candidates] = {}
+
+    def cluster(self, job: ClassAd) -> Hashable:
+        """See :meth:`Supply.cluster`."""
+        return self._clusters.of(job)
+
+    def begin(self, kinds: Sequence[Kind]) -> None:
+        """See :meth:`Supply.begin`: the slots are here already."""
+
+    def best(self, kind: Kind) -> Offer | None:
+        """See :meth:`Supply.best`."""
+        candidates = self._candidates.get(kind)
+        if candidates is None:
+            candidates = Candidates(self.slots, self._orders, kind.job, kind.waiting)
+            self._candidates[kind] = candidates
+        return candidates.best()
+
+    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+        """See :meth:`Supply.give`."""
+        now = self.slots.now
+        rank = evaluate_attribute(job, FOLDED_RANK, now.ad(offer.row))
+        self.slots.take(offer.row, offer.taken)
+        return now.keys[offer.row], rank
+
+    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+        """See :meth:`Supply.idle`."""
+        idle = why_idle(self.slots, job)
+        return lambda: idle
+
+    def remains(self) -> dict[str, Amounts]:
+        """See :meth:`Supply.remains`."""
+        return self.slots.remains()
+
 
 _SUBMITTED: Final = Attr(None, "QDate", False)
 

@@ -1,4 +1,4 @@
-"""Two ads: whether each one's requirements are true of the other, how one ranks the other, and why.
+"""Match two ads: their requirements of each other, the left one's rank of the right, and reasons.
 
 Many ads at once are in ``pool``; ordering by rank is in ``ranking``.
 """
@@ -17,11 +17,32 @@ from matchmaker.classad.errors import shorten
 from matchmaker.classad.evaluate import Allowance, evaluate_attribute
 from matchmaker.classad.functions import Trait
 from matchmaker.classad.nodes import MY_SCOPES, TRUE, Attr, Call, Expr, scope_of
-from matchmaker.classad.operators import truth
+from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.printer import brief, unparse_value
 from matchmaker.classad.values import UNDEFINED, Value, is_error
-from matchmaker.classad.walks import conjuncts, fold, names_of, postorder, rebuild
-from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS, RANK, REQUIREMENTS
+from matchmaker.classad.walks import WORDS, conjuncts, fold, names_of, postorder, rebuild
+
+REQUIREMENTS: Final = "Requirements"
+RANK: Final = "Rank"
+
+FOLDED_REQUIREMENTS: Final = "requirements"
+FOLDED_RANK: Final = "rank"
+
+
+def with_scopes(job: ClassAd) -> ClassAd:
+    """The job without attributes named like scopes, for expressions that are not its own.
+
+    In the job's own expressions such a name hides the scope. It must hide no queue from the broker,
+    and from the policy of a cycle neither the job's requests nor its owner.
+
+    >>> print(with_scopes(ClassAd(Owner="ada", other=1, My=2)))
+    [ Owner = "ada" ]
+    """
+    if WORDS.isdisjoint(job._held):
+        return job
+    return ClassAd(
+        (name, held) for name, held in job.expressions().items() if ascii_fold(name) not in WORDS
+    )
 
 
 class Match(NamedTuple):

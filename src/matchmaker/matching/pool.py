@@ -1,35 +1,264 @@
-"""Many ads by key, which may come, change and go while jobs are matched with them.
+"""Hold many ads by key, which may come, change and go while jobs are matched with them.
 
-What is asked of a pool is asked of a ``Snapshot`` of it; how the ads are held is in ``columns``.
+Questions to a pool are answered by a ``Snapshot`` of it; how the ads are held is in ``columns``.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self, TypeAlias
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final, Self, TypeAlias
 
 import attrs
 
+from matchmaker._files import replacing_bytes
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd, an_ad, an_expression, some_ads
-from matchmaker.classad.errors import ParseError
+from matchmaker.classad.errors import ParseError, shorten
 from matchmaker.classad.formats import Errors, Source, opened, reporter
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value, is_number
-from matchmaker.matching.assignment import Assignment
-from matchmaker.matching.columns.kept import Cache
+from matchmaker.matching.assignment import Assignment, Policy
+from matchmaker.matching.columns.masks import Cache
 from matchmaker.matching.columns.reading import CHUNK, blocks_of
-from matchmaker.matching.columns.store import Store
-from matchmaker.matching.converted import Convertible
+from matchmaker.matching.columns.store import DuplicateKeyError, Store, key_from
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.keys import distinct, key_of
+from matchmaker.matching.page import data_frame
+from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
-from matchmaker.matching.terms import Policy
+
+
+def key_of(ad: ClassAd, attribute: str) -> str:
+    """The key of an ad, by the attribute that has it. Raises ValueError for an ad without one."""
+    folded = ascii_fold(attribute)
+    value: Any = ad._held.get(folded)
+    if isinstance(value, Expr):
+        value = ad.eval(value)
+    key = key_from(value)
+    if key is not None:
+        return key
+    # The ad is at fault, not the type of what the caller gave.
+    shown = shorten(str(ad), 60)
+    if folded not in ad._held:
+        raise ValueError(f"an ad has no {attribute}: {shown}")
+    raise ValueError(
+        f"an ad has {attribute} = {shorten(value_text(value), 60)}; "
+        f"a key is a string or an integer: {shown}"
+    )
+
+
+@contextmanager
+def distinct(key: str) -> Iterator[None]:
+    """Turns a DuplicateKeyError into a ValueError for people."""
+    try:
+        yield
+    except DuplicateKeyError as duplicate:
+        raise ValueError(_duplicates(key, duplicate.keys)) from None
+
+
+def _duplicates(key: str, again: Sequence[str]) -> str:
+    """The error message for duplicate keys: the first few, and how many ads have them."""
+    names = list(dict.fromkeys(again))
+    shown = ", ".join(shorten(repr(name), 60) for name in names[:5])
+    if len(names) == 1:
+        ads = "two" if len(again) == 1 else str(len(again) + 1)
+        return f"{ads} ads have {key} = {shown}; the key must tell ads apart"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"several ads have the same {key}: {shown}{more}; the key must tell ads apart"
+
+
+_ATTRS: Final = "classad"
+"""Where a frame of pandas says which columns hold expressions."""
+
+
+def _check_expressions(doubtful: Iterable[str], named: Collection[str]) -> None:
+    """Warns of columns that are text and may be expressions, for the caller's caller."""
+    for name in doubtful:
+        warnings.warn(
+            f"{name} is text in this table, and no expression: its field lost the mark that"
+            f" to_arrow() set; if it is one say expressions=[{name!r}]",
+            stacklevel=3,
+        )
+    if isinstance(named, str):
+        raise TypeError(f"names of columns were expected, not one string: [{named!r}]")
+
+
+class Convertible:
+    """Ads by key that become files and tables, and come from them."""
+
+    __slots__ = ("_store", "key")
+
+    key: str
+    _store: Store
+
+    @classmethod
+    def _around(cls, store: Store, key: str) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Self:
+        """Reads the pool that ``save`` wrote to a file, given by its path or open for bytes.
+
+        The file may come from a stranger: nothing in it is executed. Raises ValueError if it is
+        not a saved pool, or is damaged; OSError if it cannot be read; ImportError without pyarrow.
+        """
+        from matchmaker.matching.columns import saved
+
+        if isinstance(path, (str, os.PathLike)):
+            with Path(path).open("rb") as file:
+                key, store = saved.load(file, os.fspath(path))
+        else:
+            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
+        return cls._around(store, key)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
+
+        The file replaces an older one when it is complete. Raises OSError if it cannot be written,
+        ValueError for an expression that was made by hand and that no text stands for, and
+        ImportError without pyarrow. The format is described in docs/pools.md.
+
+        >>> from matchmaker import ClassAd, Pool
+        >>> import tempfile
+        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pool.save(f"{folder}/pool.arrow")
+        ...     print(Pool.load(f"{folder}/pool.arrow")["a"])
+        [ Name = "a"; Cpus = 4 ]
+        """
+        from matchmaker.matching.columns import saved
+
+        with replacing_bytes(path) as file:
+            saved.save(self._store.parts(), self.key, file)
+
+    @classmethod
+    def from_arrow(
+        cls, table: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Self:
+        """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
+
+        A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
+        table, or else Name. Text is a string; in the columns that `expressions` names it is read as
+        an expression. Raises ValueError, naming the column, for what no ad can hold, for text that
+        is no expression, and for rows without the key or with the same one; TypeError for what is
+        no table; ImportError where pyarrow is not installed. Which type becomes which is listed in
+        docs/pools.md.
+
+        >>> from matchmaker import Pool
+        >>> import pyarrow as pa
+        >>> table = pa.table({"Name": ["a"], "Requirements": ["TARGET.Cpus < 8"]})
+        >>> print(*Pool.from_arrow(table, expressions=["Requirements"]))
+        [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
+        """
+        from matchmaker.matching.columns import arrow
+
+        table = arrow.table_from(table)
+        _check_expressions(arrow.unmarked(table.schema, expressions), expressions)
+        key = arrow.key_noted(table.schema, key)
+        with distinct(key):
+            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
+        return cls._around(store, key)
+
+    def to_arrow(self) -> Any:
+        """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
+
+        Strings that repeat are dictionaries; what Arrow has no type for is the text of its
+        expression, which the field's metadata says. Raises ValueError for a string with half of a
+        surrogate pair; ImportError where pyarrow is not installed.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return arrow.table_of(self._store.parts(), self.key)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Self:
+        """The pool of the rows of a pandas ``DataFrame``; see ``from_arrow``.
+
+        Which columns hold expressions, and which the key, is in the frame's ``attrs`` where
+        ``to_pandas`` made it; pandas keeps these for parts of a frame, and not for all else.
+        """
+        from matchmaker.matching.columns import arrow
+
+        said = frame.attrs.get(_ATTRS, {})
+        present = [name for name in said.get("expressions", ()) if name in frame.columns]
+        table = arrow.frame_table(frame, said.get("key"))
+        return cls.from_arrow(table, key, [*expressions, *present])
+
+    def to_pandas(self) -> Any:
+        """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.
+
+        Expressions are text, and their columns are named in the frame's ``attrs``. Raises
+        ImportError where pandas or pyarrow is not installed.
+        """
+        from matchmaker.matching.columns import arrow
+
+        table = self.to_arrow()
+        frame = data_frame(table)
+        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table.schema)}
+        return frame
+
+    @classmethod
+    def read_parquet(
+        cls,
+        path: str | os.PathLike[str] | IO[bytes],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Self:
+        """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
+
+        Raises ValueError where it is no Parquet, or no longer a whole one, and OSError where it
+        cannot be read.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return cls.from_arrow(arrow.parquet_table(path), key, expressions)
+
+    @classmethod
+    def open_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Self:
+        """The pool of a Parquet file that may be larger than memory; see ``from_arrow``.
+
+        Keys and expressions are read at once, and every other column when a job needs it; it stays
+        in memory until ``forget``. A change of the pool reads all columns. Raises ValueError and
+        OSError as ``read_parquet`` does, for damage in the values of a column when that is read.
+
+        >>> from matchmaker import ClassAd, Pool
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Pool([ClassAd(Name="a", Cpus=4)]).write_parquet(f"{folder}/slots")
+        ...     Pool.open_parquet(f"{folder}/slots").match(ClassAd()).keys
+        ('a',)
+        """
+        from matchmaker.matching.columns import arrow
+
+        file = arrow.opened(path)
+        _check_expressions(arrow.unmarked(file.schema_arrow, expressions), expressions)
+        key = arrow.key_noted(file.schema_arrow, key)
+        with distinct(key):
+            parts = arrow.stored_parts(file, path, key, expressions)
+            return cls._around(Store.restored(ascii_fold(key), parts), key)
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
+        table = self.to_arrow()
+        from pyarrow import parquet
+
+        with replacing_bytes(path) as file:
+            parquet.write_table(table, file, write_page_checksum=True)
+
 
 Naming: TypeAlias = Callable[[ClassAd], tuple[str | None, ClassAd]]
 """Gives the key of an ad, None if it has none, and the ad to enter under it."""
@@ -120,7 +349,7 @@ class Pool(Convertible):
         """
         pool = cls(key=key)
         if processes > 1 and errors == "strict" and isinstance(source, (str, os.PathLike)):
-            from matchmaker.matching.filling import fill_from_parts, parts_of_file
+            from matchmaker.matching.columns.reading import fill_from_parts, parts_of_file
 
             parts = parts_of_file(source, format, processes)
             with distinct(key):

@@ -17,18 +17,25 @@ from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, is_error, type_name
-from matchmaker.matching.given import with_scopes
-from matchmaker.matching.names import RANK, REQUIREMENTS
-from matchmaker.matching.pair import Clause, clauses_of, rank_clause, refusal, value_text
+from matchmaker.matching.page import arrow_table, data_frame, html_table
+from matchmaker.matching.pair import (
+    RANK,
+    REQUIREMENTS,
+    Clause,
+    clauses_of,
+    rank_clause,
+    refusal,
+    value_text,
+    with_scopes,
+)
 from matchmaker.matching.ranking import best_first, rank_number
-from matchmaker.matching.tables import arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from matchmaker.matching.columns.arrow_types import ArrowTable
-    from matchmaker.matching.decision import Decision
+    from matchmaker.matching.columns.arrow import ArrowTable
+    from matchmaker.matching.columns.masks import Decision
     from matchmaker.matching.snapshot import Snapshot
 
 
@@ -218,7 +225,7 @@ def select(
     >>> [c.name for c in found.ranked], [r.reason for r in found.refused]
     (['4', '2'], ['the job refuses: TARGET.Cpus > 1 is false (Cpus = 1)'])
     """
-    from matchmaker.matching.decision import By
+    from matchmaker.matching.columns.masks import By
 
     among = Resources.of(resources)
     decision = among.snapshot.decide(job, conditions, default_rank=default_rank)

@@ -22,29 +22,21 @@ from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.errors import printable, shorten
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import Value
-from matchmaker.matching.assignment import Assignment, assign
-from matchmaker.matching.columns.clusters import Clusters
-from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.keys import Index
-from matchmaker.matching.columns.masks import Masks
-from matchmaker.matching.columns.plan import Step
-from matchmaker.matching.columns.step_budget import Work
-from matchmaker.matching.columns.store import Store
+from matchmaker.matching.assignment import Assignment, Policy, assign
+from matchmaker.matching.columns.dependencies import Clusters, Side
+from matchmaker.matching.columns.evaluator import Evaluator, Step, Work
+from matchmaker.matching.columns.masks import Cache, Decision, Masks, decide
+from matchmaker.matching.columns.store import Index, Store, View
 from matchmaker.matching.columns.vectors import Mask, values
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.decision import Decision, decide
-from matchmaker.matching.names import FOLDED_RANK
+from matchmaker.matching.page import SHOWN, arrow_table, data_frame, html_table
+from matchmaker.matching.pair import FOLDED_RANK
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
-from matchmaker.matching.tables import SHOWN, arrow_table, data_frame, html_table
-from matchmaker.matching.terms import Policy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from matchmaker.matching.columns.arrow_types import ArrowTable
+    from matchmaker.matching.columns.arrow import ArrowTable
 
 
 class Named(Protocol):
@@ -301,7 +293,7 @@ class Snapshot:
         both_ways: bool = True,
         default_rank: float | None = None,
     ) -> Decision:
-        """Who may take a job and who refuses: see :func:`matchmaker.matching.decision.decide`."""
+        """Decide which ads may take a job, and who refuses: see ``columns.masks.decide``."""
         return decide(
             self._view, an_ad(job), self._cache, conditions, expired,
             both_ways=both_ways, default_rank=default_rank,

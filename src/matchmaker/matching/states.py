@@ -22,12 +22,11 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.printer import unparse_name
-from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.contents import FALSE, TRUE
+from matchmaker.matching.columns.column import FALSE, TRUE, Rows
 from matchmaker.matching.columns.evaluator import own_values
+from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import is_true, truths
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.given import with_scopes
+from matchmaker.matching.pair import with_scopes
 
 if TYPE_CHECKING:
     import numpy.typing as npt

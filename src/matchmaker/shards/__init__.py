@@ -5,8 +5,7 @@ pool of all slots. ``shard`` is the data on a worker, ``questions`` are the func
 there; ``merge`` and ``supply`` combine the answers. Dask does the scheduling.
 """
 
-from matchmaker.shards.across import Across
-from matchmaker.shards.errors import ClusterError, ShardError
-from matchmaker.shards.shards import Shards
+from matchmaker.shards.cluster import ClusterError, ShardError
+from matchmaker.shards.shards import Across, Shards
 
 __all__ = ["Across", "ClusterError", "ShardError", "Shards"]

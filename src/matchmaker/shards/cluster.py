@@ -1,4 +1,4 @@
-"""The cluster of the shards: starts, checks and ends it, and gets answers or clear errors.
+"""Start, check and end the cluster of the shards, and get answers or clear errors from it.
 
 Dask does the scheduling. This module switches off what it must not do with shards (steal and sample
 them), and has the errors for a cluster that cannot answer.
@@ -10,12 +10,36 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import metadata
 from typing import Any, Final, TypeAlias
 
 import attrs
 
-from matchmaker.shards.errors import ClusterError, ShardError
-from matchmaker.shards.version import VERSION, refuse_version, version
+
+class ShardError(ValueError):
+    """A shard that holds what no pool may hold, or cannot be read; the message names it."""
+
+
+class ClusterError(OSError):
+    """A cluster that cannot answer: lost, too slow, of another version. The message says what."""
+
+
+VERSION: Final = metadata.version("classad-matchmaker")
+"""Of the library, in this process."""
+
+
+def version() -> str:
+    """The version of the library where this runs."""
+    return VERSION
+
+
+def refuse_version(who: str, theirs: str, ours: str) -> None:
+    """Raises ClusterError for another version, which might give other answers."""
+    if theirs != ours:
+        raise ClusterError(
+            f"{who} has matchmaker {theirs}, and here is {ours}: install one version everywhere"
+        )
+
 
 Client: TypeAlias = Any
 Future: TypeAlias = Any

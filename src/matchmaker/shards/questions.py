@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from matchmaker.matching.candidates import Requests
+from matchmaker.matching.assignment import Standing, standing
+from matchmaker.matching.candidates import Amounts, Orders, Requests, Slots, Untouched
 from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS
-from matchmaker.matching.idle import Standing, standing
-from matchmaker.matching.orders import Orders, Untouched
-from matchmaker.matching.slots import Amounts, Slots
 from matchmaker.matching.snapshot import Matches
 from matchmaker.matching.states import States
-from matchmaker.shards import wire
-from matchmaker.shards.shard import Shard, hashes
+from matchmaker.shards.shard import (
+    Shard,
+    ads_from_bytes,
+    ads_to_bytes,
+    columns_to_bytes,
+    hashes,
+    policy_from_bytes,
+    slots_to_bytes,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -105,18 +110,18 @@ def holds(shard: Shard, keys: Sequence[str]) -> list[bool]:
 
 def ads(shard: Shard, keys: Sequence[str]) -> bytes:
     """The ads of those of some keys that are in a shard."""
-    return wire.ads_to_bytes(shard.slots[key] for key in keys if key in shard.slots)
+    return ads_to_bytes(shard.slots[key] for key in keys if key in shard.slots)
 
 
 def matches(shard: Shard, jobs: bytes) -> list[Answer]:
     """All slots that match each job."""
-    found = [shard.slots.match(job) for job in wire.ads_from_bytes(jobs)]
+    found = [shard.slots.match(job) for job in ads_from_bytes(jobs)]
     return [_answer(shard, one) for one in found]
 
 
 def best(shard: Shard, jobs: bytes, count: int) -> list[Answer]:
     """The best slots that match each job."""
-    found = [shard.slots.top(job, count) for job in wire.ads_from_bytes(jobs)]
+    found = [shard.slots.top(job, count) for job in ads_from_bytes(jobs)]
     return [_answer(shard, one) for one in found]
 
 
@@ -127,13 +132,13 @@ def _answer(shard: Shard, found: Matches) -> Answer:
 
 def states(shard: Shard, job: bytes, names: dict[str, str]) -> dict[str, int]:
     """How many of the slots that match a job are in which state."""
-    (ad,) = wire.ads_from_bytes(job)
+    (ad,) = ads_from_bytes(job)
     view = shard.slots._view
     return States.of(view, names).counts(ad, shard.slots.match(ad)._row_array)
 
 
 def _slots(shard: Shard, terms: bytes) -> Slots:
-    policy = wire.policy_from_bytes(terms)
+    policy = policy_from_bytes(terms)
     cache = shard.slots._cache
     return Slots(shard.slots._view, cache, policy.resources, policy.free, policy.names)
 
@@ -154,7 +159,7 @@ def offers(
     slots = _slots(shard, terms)
     slots.clean[shard.rows_of(before)] = False
     orders = Orders(slots)
-    all_jobs = wire.ads_from_bytes(jobs)
+    all_jobs = ads_from_bytes(jobs)
     walks = []
     chosen: list[int] = []
     for place, count in kinds:
@@ -171,7 +176,7 @@ def offers(
     keys = slots.view.keys
     after = [walk.first() for walk in walks]
     ahead = [None if one is None else (one[0], keys[one[2]]) for one in after]
-    data = wire.slots_to_bytes(slots.view, shard.key, rows)
+    data = slots_to_bytes(slots.view, shard.key, rows)
     return Part(data, shard.numbers[rows], ahead)
 
 
@@ -191,7 +196,7 @@ def standings(
     rows = shard.rows_of(np.array([number for number, _ in taken], np.int64)).tolist()
     found = []
     done = 0
-    for job, moment in zip(wire.ads_from_bytes(jobs), moments, strict=True):
+    for job, moment in zip(ads_from_bytes(jobs), moments, strict=True):
         for row, (_, amounts) in zip(rows[done:moment], taken[done:moment], strict=True):
             slots.take(row, amounts)
         done = moment
@@ -218,5 +223,5 @@ def columns(shard: Shard, wanted: frozenset[str] | None) -> Columns:
         for layout in view.parts().layouts
         for folded, name in zip(layout.folded, layout.names, strict=True)
     }
-    data = wire.columns_to_bytes(view, shard.key, wanted)
+    data = columns_to_bytes(view, shard.key, wanted)
     return Columns(data, shard.numbers[view.rows()], names)

@@ -1,14 +1,17 @@
-"""A shard: some of the slots of a pool at one epoch, as a worker holds it.
+"""Make a shard: some of the slots of a pool at one epoch, as a worker holds it.
 
 Pure functions make it from a file, or from the previous shard and updates. If a worker is lost,
-another one makes the same shard again. ``questions`` has the questions to a shard.
+another one makes the same shard again. No ad is sent as a pickle: jobs and updates are text for the
+parser, many slots a saved pool. ``questions`` has the questions to a shard.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,18 +21,84 @@ import numpy as np
 
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import read_ads
+from matchmaker.classad.formats import parse_ads, read_ads
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.matching.assignment import Policy
+from matchmaker.matching.columns import saved
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.saved import MAGIC
-from matchmaker.matching.keys import key_of
-from matchmaker.matching.pool import Pool
+from matchmaker.matching.columns.store import Layout, Store, View
+from matchmaker.matching.pool import Pool, key_of
 from matchmaker.matching.snapshot import Snapshot
-from matchmaker.shards import wire
-from matchmaker.shards.errors import ShardError
-from matchmaker.shards.version import VERSION, refuse_version
+from matchmaker.shards.cluster import VERSION, ShardError, refuse_version
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+def ads_to_bytes(ads: Iterable[ClassAd]) -> bytes:
+    """Ads as text.
+
+    >>> list(ads_from_bytes(ads_to_bytes([ClassAd(A=1), ClassAd()]))) == [ClassAd(A=1), ClassAd()]
+    True
+    """
+    return "\n".join(map(str, ads)).encode("utf-8", "surrogatepass")
+
+
+def ads_from_bytes(data: bytes) -> list[ClassAd]:
+    """The ads that ``ads_to_bytes`` wrote."""
+    return list(parse_ads(data.decode("utf-8", "surrogatepass"), format="new"))
+
+
+def slots_to_bytes(view: View, key: str, rows: Rows | None = None) -> bytes:
+    """Some of the slots of a view, or all, as a saved pool."""
+    file = io.BytesIO()
+    saved.save(view.parts(rows), key, file)
+    return file.getvalue()
+
+
+def columns_to_bytes(view: View, key: str, wanted: frozenset[str] | None) -> bytes:
+    """All slots of a view with some of their attributes, or with all, as a saved pool."""
+    parts = view.parts()
+    if wanted is not None:
+        wanted |= {ascii_fold(key)}
+        layouts = [
+            Layout.of(tuple([name for name in layout.names if ascii_fold(name) in wanted]))
+            for layout in parts.layouts
+        ]
+        columns = {name: column for name, column in parts.columns.items() if name in wanted}
+        parts = attrs.evolve(parts, columns=columns, layouts=layouts)
+    file = io.BytesIO()
+    saved.save(parts, key, file)
+    return file.getvalue()
+
+
+def slots_from_bytes(data: bytes) -> Pool:
+    """The slots that ``slots_to_bytes`` wrote."""
+    return Pool.load(io.BytesIO(data))
+
+
+def view_from_bytes(parts: Sequence[bytes]) -> View:
+    """The slots of several that ``slots_to_bytes`` wrote, in order."""
+    found = [saved.load(io.BytesIO(data), "slots") for data in parts]
+    key, store = found[0]
+    if len(found) > 1:
+        store = Store(ascii_fold(key))
+        store.absorb(each.parts().block(list(each)) for _, each in found)
+    return store.view()
+
+
+def policy_to_bytes(policy: Policy) -> bytes:
+    """The terms of a policy that slots are asked with."""
+    resources = {name: str(expression) for name, expression in policy.resources.items()}
+    return json.dumps([resources, str(policy.free), dict(policy.names)]).encode()
+
+
+def policy_from_bytes(data: bytes) -> Policy:
+    """A policy with the terms that ``policy_to_bytes`` wrote."""
+    resources, free, names = json.loads(data)
+    return Policy(resources=resources, free=free, names=names)
+
 
 NUMBERS: Final = 40
 """Bits of the number of a row within its shard; the number of the shard is above them. What is
@@ -112,12 +181,12 @@ class Shard:
 
     def __reduce__(self) -> tuple[Callable[..., Shard], tuple[Any, ...]]:
         # Another worker gets a saved pool, and no pickles of ads.
-        data = wire.slots_to_bytes(self.slots._view, self.key)
+        data = slots_to_bytes(self.slots._view, self.key)
         return _restored, (self.name, self.stamp, data, self.numbers[self.rows])
 
 
 def _restored(name: str, stamp: str, data: bytes, numbers: npt.NDArray[np.int64]) -> Shard:
-    return Shard(name, stamp, wire.slots_from_bytes(data), numbers)
+    return Shard(name, stamp, slots_from_bytes(data), numbers)
 
 
 def load(source: Source) -> Shard:
@@ -156,7 +225,7 @@ def _named(source: Source) -> Iterator[None]:
 
 def _pool(source: Source) -> Pool:
     if source.data is not None:
-        return wire.slots_from_bytes(source.data)
+        return slots_from_bytes(source.data)
     with Path(source.name).open("rb") as file:
         first = file.read(len(MAGIC))
     if first == MAGIC:
@@ -174,7 +243,7 @@ def stamp_after(stamp: str, ads: bytes, gone: Iterable[str]) -> str:
 
 def changed(shard: Shard, change: Change) -> Shard:
     """The shard after a change. Raises ShardError for one that follows from another shard."""
-    ads = wire.ads_from_bytes(change.ads)
+    ads = ads_from_bytes(change.ads)
     if stamp_after(shard.stamp, change.ads, change.gone) != change.stamp:
         raise ShardError(
             f"shard {shard.name}: an update was lost on the way; the one that came does not"
@@ -183,7 +252,7 @@ def changed(shard: Shard, change: Change) -> Shard:
     # The pool is shared with the shard before, which keeps what it shows, if nothing else is in it.
     pool = shard.pool
     if shard.latest != shard.stamp:
-        pool = wire.slots_from_bytes(wire.slots_to_bytes(shard.slots._view, shard.key))
+        pool = slots_from_bytes(slots_to_bytes(shard.slots._view, shard.key))
     view = shard.slots._view
     numbers = shard.numbers
     if change.gone:
@@ -213,13 +282,13 @@ def squashed(changes: Iterable[Change], key: str) -> Change:
             # A slot with a number came after the file.
             if entered.pop(name, (None, -1))[1] < 0:
                 gone[name] = None
-        ads = wire.ads_from_bytes(change.ads)
+        ads = ads_from_bytes(change.ads)
         numbers = (*[-1] * (len(ads) - len(change.fresh)), *change.fresh)
         for ad, number in zip(ads, numbers, strict=True):
             name = key_of(ad, key)
             entered[name] = ad, entered[name][1] if name in entered else number
     order = sorted(entered.values(), key=lambda each: each[1])
-    data, names = wire.ads_to_bytes(ad for ad, _ in order), tuple(gone)
+    data, names = ads_to_bytes(ad for ad, _ in order), tuple(gone)
     fresh = tuple(number for _, number in order if number >= 0)
     return Change(data, names, fresh, stamp_after("", data, names))
 

@@ -1,4 +1,4 @@
-"""The shards of a pool while it changes: made from files or a pool, updated by epochs."""
+"""Ask and change a pool in shards: ``Across`` is one epoch, ``Shards`` the epochs in turn."""
 
 from __future__ import annotations
 
@@ -8,36 +8,177 @@ import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 import numpy as np
 
-from matchmaker.classad.ad import ClassAd, some_ads
+from matchmaker.classad.ad import ClassAd, an_ad, some_ads
 from matchmaker.classad.errors import shorten
-from matchmaker.matching.assignment import Assignment
-from matchmaker.matching.explanation import Explanation, PairExplanation
-from matchmaker.matching.keys import key_of
-from matchmaker.matching.pool import Pool
-from matchmaker.matching.snapshot import Matches
-from matchmaker.matching.terms import Policy
-from matchmaker.shards import merge, questions, wire
-from matchmaker.shards.across import Across
-from matchmaker.shards.cluster import Client, Cluster, Future, cores
-from matchmaker.shards.errors import ShardError
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.printer import unparse_name
+from matchmaker.matching.assignment import Assignment, Cycle, Policy
+from matchmaker.matching.columns.dependencies import Clusters
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import Store, View
+from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
+from matchmaker.matching.explanation.suggestions import columns_of_machines
+from matchmaker.matching.pool import Pool, key_of
+from matchmaker.matching.snapshot import Matches, Snapshot, checked
+from matchmaker.matching.states import own_names
+from matchmaker.shards import questions
+from matchmaker.shards.cluster import Client, Cluster, Future, ShardError, cores
 from matchmaker.shards.shard import (
     NUMBERS,
     Change,
     Source,
+    ads_from_bytes,
+    ads_to_bytes,
     changed,
     load,
     marked,
+    slots_to_bytes,
     squashed,
     stamp_after,
+    view_from_bytes,
 )
+from matchmaker.shards.supply import (
+    Spread,
+    check_distinct,
+    key_of_shards,
+    keys_met_twice,
+    merged_best,
+    merged_matches,
+    merged_states,
+    outline_of,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+BATCH: Final = 64
+"""How many jobs of ``match_many`` are asked for at once."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Across:
+    """The slots of all shards at one epoch, with the interface of a ``Snapshot``.
+
+    ``shards`` are the names of the shards with their futures, in the order of their rows;
+    ``outline`` and ``firsts`` are as in ``merge``. ``total`` is how many slots there are.
+    """
+
+    key: str
+    epoch: int
+    total: int
+    workers: Cluster
+    shards: tuple[tuple[str, Future], ...]
+    outline: View
+    firsts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __repr__(self) -> str:
+        return f"<{self.total:,} ads by {self.key} in {len(self.shards)} shards>"
+
+    def __getitem__(self, key: str) -> ClassAd:
+        for data in self._ask(questions.ads, [key]):
+            for ad in ads_from_bytes(data):
+                return ad
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and any(any(has) for has in self._ask(questions.holds, [key]))
+
+    def _ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        return self.workers.ask(self.shards, question, [args] * len(self.shards))
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        return Clusters(self.outline.columns)
+
+    def cluster(self, job: ClassAd) -> Hashable:
+        """The autocluster of a job: equal for jobs that match these slots alike."""
+        return self._clusters.of(job)
+
+    def match(self, job: ClassAd) -> Matches:
+        """See :meth:`Pool.match`."""
+        return next(self.match_many([job]))
+
+    def top(
+        self,
+        job: ClassAd,
+        count: int,
+        tie: random.Random | None = None,
+        fuzzy: float | None = None,
+    ) -> Matches:
+        """See :meth:`Pool.top`."""
+        checked(count, fuzzy)
+        if tie is not None or fuzzy is not None:
+            return self.match(job).drawn(count, tie, fuzzy)
+        found = self._ask(questions.best, ads_to_bytes([an_ad(job)]), count)
+        return merged_best([each[0] for each in found], self.firsts, count)
+
+    def match_many(self, jobs: Iterable[ClassAd]) -> Iterator[Matches]:
+        """See :meth:`Pool.match_many`."""
+        pending = iter(some_ads(jobs))
+        while some := list(islice(pending, BATCH)):
+            clusters = [self.cluster(job) for job in some]
+            kinds = dict(zip(reversed(clusters), reversed(some), strict=True))
+            answers = self._ask(questions.matches, ads_to_bytes(kinds.values()))
+            found = {
+                cluster: merged_matches([each[place] for each in answers], self.firsts)
+                for place, cluster in enumerate(kinds)
+            }
+            yield from (copy(found[cluster]) for cluster in clusters)
+
+    def states(self, job: ClassAd, names: Mapping[str, str] | None = None) -> dict[str, int]:
+        """How many of the slots that match a job are in which state, as ``States`` has it."""
+        data = ads_to_bytes([an_ad(job)])
+        return merged_states(self._ask(questions.states, data, dict(names or {})))
+
+    def assign(self, jobs: Iterable[ClassAd], policy: Policy | None = None) -> Assignment:
+        """See :meth:`Pool.assign`: fair share and quotas are in one place, for all shards."""
+        policy = policy if policy is not None else Policy()
+        if not isinstance(policy, Policy):
+            raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
+        supply = Spread(self.workers, self.shards, self.outline, self.total, policy)
+        return Cycle(supply, list(some_ads(jobs)), policy).run()
+
+    def explain_pair(
+        self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
+    ) -> PairExplanation:
+        """See :meth:`Pool.explain_pair`."""
+        return explain_pair(key, an_ad(job), self[key], names)
+
+    def explain(self, job: ClassAd, *, names: Mapping[str, str] | None = None) -> Explanation:
+        """See :meth:`Pool.explain`.
+
+        The attributes that the answer needs are collected from all shards into one pool.
+        """
+        job = an_ad(job)
+        own = [parse_expr(f"MY.{unparse_name(name)}") for name in own_names(names or {})]
+        wanted = Clusters(self.outline.columns, own).significant(job)
+        if wanted is not None:
+            wanted = {*wanted, *columns_of_machines(self.outline.columns)}
+        found = self._ask(questions.columns, None if wanted is None else frozenset(wanted))
+        view = view_from_bytes([each.slots for each in found])
+        order = np.argsort(np.concatenate([each.numbers for each in found]), kind="stable")
+        store = Store.restored(ascii_fold(self.key), view.parts(order))
+        known: dict[str, str] = {}
+        for each in found:
+            known = each.names | known
+        return explain(Snapshot(store.view(), Cache()), job, names, known)
+
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 
@@ -129,7 +270,7 @@ class Shards:
         """The shards of a pool: files, if the workers are on this machine, or else bytes."""
         view = pool.snapshot()._view
         pieces = np.array_split(view.rows(), count)
-        data = [wire.slots_to_bytes(view, pool.key, rows) for rows in pieces]
+        data = [slots_to_bytes(view, pool.key, rows) for rows in pieces]
         if self._cluster.ours is None:
             return [
                 Source(f"{n + 1} of {count}", n << NUMBERS, data=each)
@@ -157,16 +298,16 @@ class Shards:
         )
         named = self._named()
         known = self._cluster.ask(named, questions.summary, [()] * len(named))
-        key = merge.key_of(known)
-        again = merge.again(known)
+        key = key_of_shards(known)
+        again = keys_met_twice(known)
         if len(again):
             both = self._cluster.ask(named, questions.keys_of, [(again,)] * len(named))
-            merge.distinct(key, [name for name, _ in named], both)
+            check_distinct(key, [name for name, _ in named], both)
         firsts = np.cumsum([0, *(each.total for each in known)])
         self._next = 0
         self._now = Across(
             key=key, epoch=0, total=int(firsts[-1]), workers=self._cluster, shards=tuple(named),
-            outline=merge.outline([each.leading for each in known]), firsts=firsts,
+            outline=outline_of([each.leading for each in known]), firsts=firsts,
         )  # fmt: skip
 
     def _named(self) -> list[tuple[str, Future]]:
@@ -252,7 +393,7 @@ class Shards:
             if not ads and not removed[number]:
                 made.append(one)
                 continue
-            data, names = wire.ads_to_bytes(ads), tuple(removed[number])
+            data, names = ads_to_bytes(ads), tuple(removed[number])
             stamp = stamp_after(one.stamp, data, names)
             change = Change(data, names, tuple(place for _, place in new[number]), stamp)
             made.append(self._after(one, change, f"matchmaker-shard-{self._run}-{number}-{epoch}"))
@@ -269,7 +410,7 @@ class Shards:
         total = len(now) - len(gone) + following - self._next
         self._made, self._next = tuple(made), following
         self._now = attrs.evolve(
-            now, epoch=epoch, total=total, shards=tuple(shards), outline=merge.outline(leading)
+            now, epoch=epoch, total=total, shards=tuple(shards), outline=outline_of(leading)
         )
         return epoch
 

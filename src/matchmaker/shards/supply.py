@@ -1,4 +1,4 @@
-"""The supply of slots in a negotiation cycle over shards.
+"""Combine the answers of shards: matches, states, and the supply of slots in a negotiation cycle.
 
 In a round, each shard offers its best free slots for all kinds of jobs at once. The client makes a
 small pool of the offers, a part. So the code of one pool does fair share and placing there. A shard
@@ -9,7 +9,8 @@ one, the client asks the shard again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -17,21 +18,123 @@ import numpy as np
 
 from matchmaker._limits import UNCACHED_POOL
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.errors import shorten
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.values import Value
-from matchmaker.matching.candidates import Offer, Requests
-from matchmaker.matching.columns.clusters import Clusters
-from matchmaker.matching.columns.kept import Cache
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.idle import Idle, Standing, summed
-from matchmaker.matching.slots import Amounts, Slots
-from matchmaker.matching.supply import Kind, Whole
-from matchmaker.matching.terms import Policy
-from matchmaker.shards import questions, wire
-from matchmaker.shards.cluster import Cluster, Future
+from matchmaker.matching.assignment import Idle, Kind, Policy, Standing, Whole, summed
+from matchmaker.matching.candidates import Amounts, Offer, Requests, Slots
+from matchmaker.matching.columns.dependencies import Clusters
+from matchmaker.matching.columns.forms import Shown, Sparse
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import Keys, Layout, View
+from matchmaker.matching.snapshot import Matches
+from matchmaker.matching.states import State
+from matchmaker.shards import questions
+from matchmaker.shards.cluster import Cluster, Future, ShardError
 from matchmaker.shards.questions import Part
+from matchmaker.shards.shard import NUMBERS, ads_to_bytes, policy_to_bytes, view_from_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from matchmaker.shards.questions import Answer, Summary
+
+
+@attrs.frozen(eq=False)
+class Known:
+    """Keys that came with their numbers, which rise."""
+
+    numbers: npt.NDArray[np.int64]
+    keys: Sequence[str]
+
+    def of(self, rows: Iterable[int], /) -> list[str]:
+        """The keys of many numbers."""
+        places = np.searchsorted(self.numbers, np.fromiter(rows, np.int64))
+        return [self.keys[place] for place in places.tolist()]
+
+
+def merged_matches(answers: Sequence[Answer], firsts: npt.NDArray[np.int64]) -> Matches:
+    """What matched in some shards, in the order of the rows.
+
+    `firsts` are the numbers that the first rows of the shards have in one pool of all of them, and
+    of what was entered later.
+    """
+    numbers = np.concatenate([answer.numbers for answer in answers])
+    numbers = firsts[numbers >> NUMBERS] + (numbers & ((1 << NUMBERS) - 1))
+    order = np.argsort(numbers, kind="stable")
+    numbers = numbers[order]
+    keys = [key for answer in answers for key in answer.keys]
+    errors = dict.fromkeys(answer.error for answer in answers if answer.error is not None)
+    return Matches(
+        numbers,
+        np.concatenate([answer.ranks for answer in answers])[order],
+        Known(numbers, [keys[place] for place in order.tolist()]),
+        np.concatenate([answer.unranked for answer in answers])[order],
+        "; ".join(errors) or None,
+    )
+
+
+def merged_best(answers: Sequence[Answer], firsts: npt.NDArray[np.int64], count: int) -> Matches:
+    """The best of the shards' best slots, as one pool would rank them."""
+    return merged_matches(answers, firsts).best(count)
+
+
+def merged_states(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """How many slots are in which state."""
+    found: Counter[str] = Counter()
+    for each in counts:
+        found.update(each)
+    return {state.value: found[state.value] for state in State if found[state.value]}
+
+
+def outline_of(leading: Iterable[Mapping[str, Sequence[str]]]) -> View:
+    """Rows that have every column of all shards, with the expressions that lead further.
+
+    They represent the slots if only the names of the slots' attributes matter, not their values.
+    `leading` has those expressions of each shard, by folded name.
+    """
+    texts: dict[str, dict[str, None]] = {}
+    for each in leading:
+        for name, expressions in each.items():
+            texts.setdefault(name, {}).update(dict.fromkeys(expressions))
+    size = max(map(len, texts.values()), default=0)
+    columns = {
+        name: Sparse(size, dict(enumerate(map(parse_expr, each)))) for name, each in texts.items()
+    }
+    layout = np.zeros(size, np.uint8)
+    return View(size, Shown(dict(columns)), Keys(size), None, [Layout.of(())], layout)
+
+
+def key_of_shards(summaries: Sequence[Summary]) -> str:
+    """The attribute that tells slots apart. Raises ShardError where shards have several."""
+    first = summaries[0]
+    for other in summaries:
+        if other.key.lower() != first.key.lower():
+            raise ShardError(
+                f"shard {first.name} has its slots by {first.key}, shard {other.name} by"
+                f" {other.key}: name one attribute as the key of all"
+            )
+    return first.key
+
+
+def keys_met_twice(summaries: Sequence[Summary]) -> npt.NDArray[np.uint64]:
+    """The numbers of keys that come twice, or seem to."""
+    numbers = np.sort(np.concatenate([each.keys for each in summaries]))
+    return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
+
+
+def check_distinct(key: str, names: Sequence[str], keys: Sequence[Sequence[str]]) -> None:
+    """Raises ShardError for the first of some keys that two shards have."""
+    seen: dict[str, str] = {}
+    for name, each in zip(names, keys, strict=True):
+        for one in each:
+            before = seen.setdefault(one, name)
+            if before != name:
+                raise ShardError(
+                    f"shards {before} and {name} both have {key} = {shorten(repr(one), 60)};"
+                    " the key must tell slots apart"
+                )
+
 
 SMALL: Final = 1 << 14
 """Bytes of jobs that go with each question; more are scattered to the workers once."""
@@ -65,7 +168,7 @@ class _Here:
     def of(cls, found: Mapping[int, Part], policy: Policy) -> _Here:
         """One pool of the offers of some shards; each kind of job is matched with it once."""
         order = sorted(found)
-        view = wire.view_from_bytes([found[shard].slots for shard in order])
+        view = view_from_bytes([found[shard].slots for shard in order])
         return cls(
             Whole(view, Cache(), policy),
             np.repeat(order, [len(found[shard].numbers) for shard in order]),
@@ -82,7 +185,7 @@ class Spread:
     ) -> None:  # fmt: skip
         self._cluster = cluster
         self._shards = shards
-        self._terms = wire.policy_to_bytes(policy)
+        self._terms = policy_to_bytes(policy)
         self._jobs: Any = b""
         """The first job of each kind, which questions name by its place."""
         self._policy = policy
@@ -122,7 +225,7 @@ class Spread:
             self._receive(dict.fromkeys(range(len(self._shards)), some))
 
     def _spread(self, jobs: Sequence[ClassAd]) -> Any:
-        data = wire.ads_to_bytes(jobs)
+        data = ads_to_bytes(jobs)
         return data if len(data) <= SMALL else self._cluster.scatter(data)
 
     def best(self, kind: Kind) -> Offer | None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from matchmaker import batch, broker, glue, nodes, pilots
 from matchmaker.classad import ClassAd, ParseError, parse_ad, parse_ads
 from matchmaker.classad.formats import FORMATS, dumps
+from matchmaker.classad.trace import trace
 from matchmaker.linting import lint
-from matchmaker.matching import Policy, Pool, match
-from matchmaker.matching.trace import trace
+from matchmaker.matching.assignment import Policy
+from matchmaker.matching.pair import match
+from matchmaker.matching.pool import Pool
 from matchmaker.reduction import reduce
 
 

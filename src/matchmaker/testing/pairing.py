@@ -17,8 +17,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import FALSE, TRUE, Expr, ListExpr, Literal
 from matchmaker.classad.values import is_exceptional, wrap
 from matchmaker.classad.walks import conjunction
-from matchmaker.matching.names import REQUIREMENTS
-from matchmaker.matching.pair import match
+from matchmaker.matching.pair import REQUIREMENTS, match
 from matchmaker.testing.policies import draw_condition, opposite
 from matchmaker.testing.resources import jobs, machines, with_own
 from matchmaker.testing.trees import Attributes, is_text

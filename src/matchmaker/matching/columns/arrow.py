@@ -1,54 +1,444 @@
-"""Columns from Arrow tables, array by array; the way back is in ``to_arrow``.
+"""Turn columns into Arrow tables and back, array by array, and read Parquet files by columns.
 
 What Arrow has no type for, expressions above all, travels as text in a column whose field says so.
-Which type becomes which is listed in docs/pools.md.
+Which type becomes which is listed in docs/pools.md. pyarrow is loaded when the first function needs
+it.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime, timezone
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from types import ModuleType
+from typing import IO, Any, Final, TypeAlias
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._limits import CLASSAD_LIMITS as LIMITS
+from matchmaker._locks import Lock
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError, shorten
 from matchmaker.classad.evaluate import charged
+from matchmaker.classad.nodes import AdExpr, Expr, ListExpr, Literal
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.classad.parser import parse_value
-from matchmaker.classad.values import MAX_INT, UNDEFINED
-from matchmaker.matching.columns import forms
-from matchmaker.matching.columns.arrow_types import (
-    CELLS,
-    KEY,
-    MARK,
-    Array,
-    ArrowTable,
-    check,
-    check_names,
-    is_text,
-    numpy_of,
-    pyarrow,
-    readable,
-    whole,
+from matchmaker.classad.parser import parse_expr, parse_value
+from matchmaker.classad.printer import unparse
+from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED
+from matchmaker.matching.columns.column import (
+    ABSENT,
+    INTEGER,
+    MISSING,
+    REAL,
+    Coded,
+    Column,
+    Numeric,
+    Stored,
+    Table,
+    narrowest,
 )
-from matchmaker.matching.columns.cells import content_of_cell
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Table, narrowest
-from matchmaker.matching.columns.contents import ABSENT, INTEGER, MISSING, REAL
-from matchmaker.matching.columns.keys import key_from, unsaid
-from matchmaker.matching.columns.texts import Heap, Texts, begins, greatest
-from matchmaker.matching.columns.views import Layout, Parts
-from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
-from matchmaker.matching.pair import value_text
+from matchmaker.matching.columns.forms import MANY, Heap, Sparse, Texts, begins, greatest, settled
+from matchmaker.matching.columns.store import Layout, Parts, key_from, unsaid
+from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS, value_text
+
+# Types of pyarrow, which carries none that a checker could read.
+Type: TypeAlias = Any
+Array: TypeAlias = Any
+ArrowTable: TypeAlias = Any
+
+MARK: Final = {b"classad": b"expression"}
+"""The metadata of a field whose strings are the texts of expressions."""
+
+CELLS: Final = {b"classad": b"json"}
+"""The metadata of a field whose strings are contents as JSON (``cells``)."""
+
+KEY: Final = b"classad.key"
+"""The metadata of a table that names the key attribute."""
+
+
+def pyarrow() -> ModuleType:
+    """The module. Raises ImportError, saying what to install."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(
+            "Arrow and Parquet need pyarrow: pip install 'classad-matchmaker[arrow]'"
+        ) from None
+    module: ModuleType = pa
+    return module
+
+
+def array_of(held: npt.NDArray[Any]) -> Array:
+    """The array of numbers, without a copy, or of truths.
+
+    ``pyarrow.array`` would import pandas where it is installed, which takes 0.2 s.
+
+    >>> array_of(np.array([1, 2])).to_pylist(), array_of(np.array([True, False])).to_pylist()
+    ([1, 2], [True, False])
+    """
+    pa = pyarrow()
+    truths = held.dtype == np.bool_
+    kind = pa.bool_() if truths else pa.from_numpy_dtype(held.dtype)
+    data = np.packbits(held, bitorder="little") if truths else np.ascontiguousarray(held)
+    return pa.Array.from_buffers(kind, len(held), [None, pa.py_buffer(data)])
+
+
+def numpy_of(array: Array) -> npt.NDArray[Any]:
+    """NumPy's numbers or truths of an array without nulls; numbers without a copy, read-only.
+
+    As above: ``to_numpy`` would import pandas.
+
+    >>> some = array_of(np.array([1, 2, 3])).slice(1)
+    >>> numpy_of(some), numpy_of(array_of(np.array([False, True, False])).slice(1))
+    (array([2, 3]), array([ True, False]))
+    """
+    kind, (_, data), start = array.type, array.buffers(), array.offset
+    end = start + len(array)
+    if pyarrow().types.is_boolean(kind):
+        bits = np.frombuffer(data or b"", np.uint8)
+        return np.unpackbits(bits, count=end, bitorder="little")[start:].astype(np.bool_)
+    return np.frombuffer(data or b"", kind.to_pandas_dtype())[start:end]
+
+
+def is_text(kind: Type) -> bool:
+    """Whether it holds strings, of any width."""
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def check_names(kind: str, names: Iterable[str]) -> dict[str, str]:
+    """Names by their folded forms. Raises ValueError for two that are one to a ClassAd."""
+    found: dict[str, str] = {}
+    for name in names:
+        folded = ascii_fold(name)
+        if folded in found:
+            raise ValueError(f"two {kind} are {found[folded]} and {name} to a ClassAd")
+        found[folded] = name
+    return found
+
+
+def check(root: Type) -> None:
+    """Raises ValueError for a type of which no value can be taken, wherever it is nested."""
+    types = pyarrow().types
+    pending: list[tuple[Type, int]] = [(root, 1)]
+    while pending:
+        kind, depth = pending.pop()
+        if depth > LIMITS.nesting:
+            raise ValueError(f"is nested more than {LIMITS.nesting} levels deep")
+        if types.is_timestamp(kind) and kind.tz is not None:
+            _check_zone(kind)
+        if types.is_struct(kind):
+            check_names("fields", (field.name for field in kind))
+        pending += ((part, depth + 1) for part in parts_of_type(kind))
+
+
+def parts_of_type(kind: Type) -> Iterator[Type]:
+    """The types that a nested one is made of."""
+    if pyarrow().types.is_dictionary(kind):
+        yield kind.value_type
+    else:
+        yield from (kind.field(place).type for place in range(kind.num_fields))
+
+
+def _check_zone(kind: Type) -> None:
+    try:
+        pyarrow().scalar(0, kind).as_py()
+    except (ValueError, LookupError, OSError):
+        raise ValueError(f"{kind.tz} is no time zone that is known here") from None
+
+
+def readable(kind: Type) -> Type:
+    """The type to cast to before values are taken. Raises ValueError if ads cannot hold it."""
+    return _mapped(kind, _readable)
+
+
+def whole(kind: Type) -> Type:
+    """The type with microseconds instead of nanoseconds, and a type for what is all null."""
+    return _mapped(kind, _whole)
+
+
+def _mapped(kind: Type, plain: Callable[[ModuleType, Type], Type]) -> Type:
+    """A type with each plain one that it is made of replaced; dictionaries become their values."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _mapped(kind.value_type, plain)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_mapped(field.type, plain)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.large_list(_mapped(kind.value_type, plain))
+    return plain(pa, kind)
+
+
+def _readable(pa: ModuleType, kind: Type) -> Type:
+    types = pa.types
+    if types.is_boolean(kind) or types.is_uint64(kind) or types.is_null(kind):
+        return kind
+    if types.is_integer(kind):
+        return pa.int64()
+    if types.is_floating(kind):
+        return pa.float64()
+    if is_text(kind):
+        return pa.large_string()
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return pa.timestamp("us", getattr(kind, "tz", None))
+    if types.is_duration(kind):
+        return pa.duration("us")
+    raise ValueError(f"Arrow's {kind} is no type of ClassAds; cast the column, or leave it out")
+
+
+def _whole(pa: ModuleType, kind: Type) -> Type:
+    if pa.types.is_null(kind):
+        # What pyarrow casts within a list loses its length.
+        return pa.bool_()
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    return pa.duration("us") if pa.types.is_duration(kind) and kind.unit == "ns" else kind
+
+
+def node_of(content: Any) -> Expr:
+    """The expression that a content is, or that has it as its value."""
+    return content if isinstance(content, Expr) else literal(content)
+
+
+def text_of(content: Any) -> str:
+    """The text from which a content is read. Raises ValueError if there is no such text.
+
+    That is so only for what was made by hand: an empty name, a string with NUL in a list, half of a
+    surrogate pair, nesting beyond what is read.
+
+    >>> text_of("x"), text_of(float("inf"))
+    ('"x"', 'real("INF")')
+    """
+    node = node_of(content)
+    text = unparse(node)
+    # Most texts cannot fail to be read back; of the others it is made sure.
+    plain = text.isascii() and text.isprintable() and not ("\\" in text or "''" in text)
+    if node.depth > LIMITS.nesting or not (plain or _reads_back(node, text)):
+        shown = text[:60].encode("ascii", "backslashreplace").decode()
+        nul = ", since a string in it has NUL" if "\\000" in text else ""
+        raise ValueError(f"no file can hold {shown}{nul}")
+    return text
+
+
+def _reads_back(node: Expr, text: str) -> bool:
+    try:
+        return parse_expr(text) is node
+    except ParseError:
+        return False
+
+
+def cell_of(content: Any) -> str:
+    """A content as JSON: a string, number or truth, else an object with the expression's text.
+
+    Any string can be written so, with NUL and half a surrogate pair too. Raises ValueError for a
+    content that no text stands for.
+
+    >>> cell_of("x"), cell_of(1.0), cell_of(parse_expr("a + 1"))
+    ('"x"', '1.0', '{"expr": "a + 1"}')
+    """
+    kind = content.__class__
+    if kind in (str, int, bool) or (kind is float and abs(content) < float("inf")):
+        return json.dumps(content)
+    return json.dumps({"expr": text_of(content)})
+
+
+def content_of_cell(text: str) -> Any:
+    """The content of a cell. Raises ValueError, and ParseError for the text of an expression.
+
+    >>> content_of_cell('"x"'), content_of_cell('{"expr": "a + 1"}')
+    ('x', Expr('a + 1'))
+    """
+    try:
+        cell = json.loads(text)
+    except (ValueError, RecursionError):
+        cell = None
+    if type(cell) is dict and len(cell) == 1 and type(cell.get("expr")) is str:
+        return parse_value(cell["expr"])
+    if type(cell) in (str, bool, float) or (type(cell) is int and MIN_INT <= cell <= MAX_INT):
+        return cell
+    raise ValueError(f"{text[:60]!r} is no content")
+
+
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
+
+
+def table_of(parts: Parts, key: str, *, exact: bool = False) -> ArrowTable:
+    """Makes a table of a store, which shares no memory with it. Raises ValueError, with the column.
+
+    With ``exact`` all columns are of the four plain types, or of JSON cells (``cells``) in strings.
+    """
+    pa = pyarrow()
+    spelled: dict[str, str] = {}
+    for layout in parts.layouts:
+        for folded, name in zip(layout.folded, layout.names, strict=True):
+            spelled.setdefault(folded, name)
+    fields, arrays = [], []
+    for folded, name in spelled.items():
+        if folded not in parts.columns:
+            continue
+        try:
+            array, metadata = _array(parts.columns[folded], parts.size, exact)
+        except UnicodeError:
+            raise ValueError(f"{name}: Arrow cannot hold half of a surrogate pair") from None
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        arrays.append(array)
+    return pa.table(arrays, schema=pa.schema(fields, {KEY: key.encode()}))
+
+
+def _array(column: Column, size: int, exact: bool) -> tuple[Array, dict[bytes, bytes] | None]:
+    """The array of a column, and the mark of the field if its text is not plain strings."""
+    pa = pyarrow()
+    if isinstance(column, Numeric):
+        kinds, bits = column.kinds[:size], column.bits[:size]
+        missing = kinds == ABSENT
+        for only, numbers in ((INTEGER, bits), (REAL, bits.view(np.float64))):
+            if ((kinds == only) | missing).all():
+                # A copy, since Arrow would show the column itself, which may change.
+                return pa.array(numbers.copy(), mask=missing), None
+    if isinstance(column, Texts) and np.array_equal(column.other(size), column.missing(size)):
+        with suppress(UnicodeError) if exact else nullcontext():
+            return _strings(column, size), None
+    if not isinstance(column, Coded):
+        column = (
+            column.coded() if isinstance(column, Sparse) else Coded.of(column.contents(range(size)))
+        )
+    codes = column.codes[:size]
+    used = np.union1d([0], codes).astype(np.intp)
+    contents = [column.table[code] for code in used[1:].tolist()]
+    indices = pa.array(np.searchsorted(used, codes) - 1, mask=codes == 0)
+    if exact:
+        values, mark = _exact(contents)
+        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), values), mark
+    nodes = list(map(node_of, contents))
+    kind = _united(map(_type_of, nodes))
+    if kind is None:
+        texts = pa.array(list(map(text_of, nodes)), pa.string())
+        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), texts), MARK
+    values = pa.array([_plain(node) for node in nodes], kind)
+    if pa.types.is_string(kind):
+        return pa.DictionaryArray.from_arrays(_narrow(indices, len(used)), values), None
+    return values.take(indices), None
+
+
+def _exact(contents: list[Any]) -> tuple[Array, dict[bytes, bytes] | None]:
+    """Contents as an array of one of the plain types, else as JSON."""
+    pa = pyarrow()
+    kinds = set(map(type, contents))
+    if len(kinds) == 1 and (kind := kinds.pop()) in _PLAIN:
+        with suppress(UnicodeError):
+            return pa.array(contents, _TYPES[kind](pa, None)), None
+    return pa.array(list(map(cell_of, contents)), pa.string()), CELLS
+
+
+_PLAIN: Final = (bool, int, float, str)
+
+
+def _narrow(indices: Array, size: int) -> Array:
+    pa = pyarrow()
+    return indices.cast(pa.int8() if size <= 128 else pa.int32())
+
+
+def _strings(column: Texts, size: int) -> Array:
+    pa = pyarrow()
+    lengths, data = column.packed(size)
+    str(data.data, "utf-8")
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    valid = np.packbits(~column.missing(size), bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.large_string(), size, buffers)
+    return array if len(data) >> 31 else array.cast(pa.string())
+
+
+def _type_of(node: Expr) -> Type | None:
+    """The Arrow type whose values a node's are, or None for a node that is to travel as text."""
+    pa = pyarrow()
+    if isinstance(node, Literal):
+        find = _TYPES.get(type(node.value))
+        return find(pa, node.value) if find is not None else None
+    if isinstance(node, ListExpr):
+        items = [i for i in node.items if not (isinstance(i, Literal) and i.value is UNDEFINED)]
+        kind = _united(map(_type_of, items)) if items else pa.null()
+        return None if kind is None else pa.list_(kind)
+    if isinstance(node, AdExpr) and node.names:
+        kinds = list(map(_type_of, node.expressions))
+        if None not in kinds:
+            return pa.struct(list(zip(node.names, kinds, strict=True)))
+    return None
+
+
+def _timestamp(pa: ModuleType, value: datetime) -> Type | None:
+    minutes, rest = divmod(value.utcoffset() or timedelta(0), timedelta(minutes=1))
+    if rest or abs(minutes) >= 24 * 60:
+        return None
+    sign = "-" if minutes < 0 else "+"
+    hours, minutes = divmod(abs(minutes), 60)
+    zone = f"{sign}{hours:02}:{minutes:02}" if hours or minutes else "UTC"
+    return pa.timestamp("us", zone)
+
+
+def _duration(pa: ModuleType, value: timedelta) -> Type | None:
+    return pa.duration("us") if abs(value // timedelta(microseconds=1)) <= MAX_INT else None
+
+
+_TYPES: Final[Mapping[type, Callable[[ModuleType, Any], Type]]] = {
+    bool: lambda pa, _: pa.bool_(),
+    int: lambda pa, _: pa.int64(),
+    float: lambda pa, _: pa.float64(),
+    str: lambda pa, _: pa.string(),
+    datetime: _timestamp,
+    timedelta: _duration,
+}
+
+
+def _united(kinds: Any) -> Type | None:
+    """The one type of several, or None where they differ or one is None."""
+    united: Type | None = None
+    for number, kind in enumerate(kinds):
+        united = kind if not number else _both(united, kind)
+        if united is None:
+            return None
+    return united
+
+
+def _both(one: Type, other: Type) -> Type | None:
+    pa = pyarrow()
+    if other is None or one == other or pa.types.is_null(other):
+        return one if other is not None else None
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        kind = _both(one.value_type, other.value_type)
+        return None if kind is None else pa.list_(kind)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        names = [field.name for field in one]
+        if names != [field.name for field in other]:
+            return None
+        kinds = [_both(a.type, b.type) for a, b in zip(one, other, strict=True)]
+        return None if None in kinds else pa.struct(list(zip(names, kinds, strict=True)))
+    return None
+
+
+def _plain(node: Expr) -> Any:
+    """The value of a node that has an Arrow type, as pyarrow takes it."""
+    if isinstance(node, ListExpr):
+        return list(map(_plain, node.items))
+    if isinstance(node, AdExpr):
+        return dict(zip(node.names, map(_plain, node.expressions), strict=True))
+    value = node.value if isinstance(node, Literal) else UNDEFINED
+    return None if value is UNDEFINED else value
+
 
 Reader: TypeAlias = "Callable[[str], Any]"
-Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 def table_from(given: object) -> ArrowTable:
@@ -191,7 +581,7 @@ def column_in(field: Field, chunked: Any) -> Column | None:
         column = _column(chunked, field.read)
     except (ValueError, NotImplementedError, OverflowError) as error:
         raise ValueError(f"{field.name}: {error}") from None
-    return None if column is None else forms.settled(column, len(chunked))
+    return None if column is None else settled(column, len(chunked))
 
 
 def parts_with(
@@ -258,7 +648,7 @@ def _column(chunked: Any, read: Reader | None) -> Column | None:
     if not pa.types.is_dictionary(array.type):
         array = _cast(array)
         distinct = array.dictionary_encode()
-        if len(distinct.dictionary) > max(forms.MANY, len(array) // 4) and not read:
+        if len(distinct.dictionary) > max(MANY, len(array) // 4) and not read:
             if is_text(kind):
                 return strings(array)
             if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
@@ -353,3 +743,84 @@ def strings(array: Array) -> Texts:
     short = lengths.astype(narrowest(int(lengths.max()) + 2))
     starts[missing], short[missing] = 0, greatest(short)
     return Texts(starts, short, Heap(held), Table((MISSING,)))
+
+
+def opened(path: str | os.PathLike[str]) -> Any:
+    """A Parquet file that stays open. Raises ValueError for any other file."""
+    pyarrow()
+    from pyarrow import parquet
+
+    with parquet_problem(path):
+        # Not mapped: a file that someone cuts short would end the process.
+        return parquet.ParquetFile(path, page_checksum_verification=True)
+
+
+def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]) -> Parts:
+    """The parts of an open Parquet file, most of whose columns stay there.
+
+    Raises ValueError as ``parts_of`` does.
+    """
+    lock, size = Lock(), file.metadata.num_rows
+
+    def read(field: Field) -> Any:
+        with parquet_problem(path), lock:
+            found = file.read(columns=[field.name]).column(field.name)
+        if len(found) != size:
+            raise ValueError(f"{path}: {field.name} has {len(found)} rows, and not {size}")
+        return found
+
+    def load(field: Field) -> Column:
+        column = column_in(field, read(field))
+        if column is None:
+            raise ValueError(f"{path}: {field.name} is null in all rows, and was not before")
+        return column
+
+    columns: dict[str, Column] = {}
+    present: dict[str, Mask] = {}
+    fields = fields_of(file.schema_arrow, expressions)
+    full = _full(file.metadata)
+    for field, kind in zip(fields, file.schema_arrow.types, strict=True):
+        if field.folded == ascii_fold(key) or field.read is not None or not _may_wait(kind):
+            column = column_in(field, read(field))
+            if column is not None:
+                columns[field.folded] = column
+                present[field.folded] = ~column.missing(size)
+            continue
+        every = field.name in full
+        mask = (
+            np.ones(size, np.bool_) if every else numpy_of(read(field).is_valid().combine_chunks())
+        )
+        if mask.any():
+            columns[field.folded] = Stored(partial(load, field), size)
+            present[field.folded] = mask
+    parts = parts_with(columns, present, fields, size)
+    return attrs.evolve(parts, computed=computed_keys(parts, key, {}))
+
+
+def _may_wait(root: Any) -> bool:
+    """Whether values of a type need not be read to know that ads can hold them."""
+    types = pyarrow().types
+    check(root)
+    pending = [root]
+    while pending:
+        kind = pending.pop()
+        plain = types.is_signed_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        if types.is_nested(kind) or types.is_dictionary(kind):
+            pending += parts_of_type(kind)
+        elif not (plain or is_text(kind)):
+            return False
+    return True
+
+
+def _full(metadata: Any) -> set[str]:
+    """The columns of a file that say of all their parts that there is no null in them."""
+    doubtful, found = set(), set()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            name, facts = column.path_in_schema, column.statistics
+            found.add(name)
+            if facts is None or not facts.has_null_count or facts.null_count:
+                doubtful.add(name)
+    return found - doubtful

@@ -1,11 +1,12 @@
-"""One attribute of many ads: what each row holds, in as little space as its contents allow.
+"""Hold one attribute of many ads: what each row has, in as little space as its contents allow.
 
-What a row holds is a *content* (``contents``). Forms of a column:
+A *content* is a plain value or an expression (``ClassAd.content``), or MISSING where the ad lacks
+the attribute. Forms of a column:
 
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
-- ``Texts``, in ``texts``: bytes in a heap, for strings that hardly repeat.
-- ``Loose``, in ``loose``: the contents themselves, for anything else that hardly repeats.
+- ``Texts``, in ``forms``: bytes in a heap, for strings that hardly repeat.
+- ``Loose``: the contents themselves, for anything else that hardly repeats.
 
 ``forms`` decides which form a column has, ``store`` which rows there are; ``evaluator`` evaluates
 expressions on columns.
@@ -13,29 +14,127 @@ expressions on columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from itertools import count
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from matchmaker.classad.nodes import Attr, Call, Expr
-from matchmaker.classad.walks import postorder
-from matchmaker.matching.columns.contents import (
-    ABSENT,
-    INTEGER,
-    MISSING,
-    OTHER,
-    REAL,
-    THEMSELVES,
-    Bits,
-    Kinds,
-    bits_of,
-    encoded,
-    identity,
+from matchmaker.classad import nodes
+from matchmaker.classad.ad import literal
+from matchmaker.classad.nodes import (
+    AdExpr,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Subscript,
+    Ternary,
+    Unary,
 )
+from matchmaker.classad.values import ErrorType, UndefinedType
+from matchmaker.classad.walks import postorder
+
+Bits: TypeAlias = "npt.NDArray[np.int64]"
+Kinds: TypeAlias = "npt.NDArray[np.uint8]"
+
+
+class Missing:
+    """The class of what a row holds under a name that its ad lacks."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+# The kinds of plain values, as rows of numbers know them. A truth is one of the first four.
+FALSE, TRUE, UNDEFINED_KIND, ERROR_KIND, INTEGER, REAL, OTHER, ABSENT = range(8)
+
+THEMSELVES: Final[frozenset[type]] = frozenset({str, int, bool, UndefinedType, timedelta}) | {
+    Attr, Unary, Binary, Ternary, Call, Subscript, ListExpr, AdExpr,
+}  # fmt: skip
+"""The classes of contents that are their own stand-ins."""
+
+
+def identity(content: Any) -> Any:
+    """A hashable stand-in: equal for contents of one class that are one to an ad, lists too.
+
+    >>> identity([0.0]) is identity([-0.0]), identity([2]) is identity([2])
+    (False, True)
+    """
+    kind = content.__class__
+    if kind in THEMSELVES:
+        return content
+    return literal(content) if kind is list else nodes.identity(content)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two contents are one to an ad."""
+    if one is other:
+        return True
+    kind = one.__class__
+    if kind is not other.__class__:
+        return False
+    return bool(one == other if kind in THEMSELVES else identity(one) == identity(other))
+
+
+def unlike(ones: list[Any], others: list[Any]) -> list[int]:
+    """The places where two lists of contents differ."""
+    # Python compares whole lists twenty times as fast as a loop does; most columns are equal.
+    kinds = list(map(type, others))
+    if ones == others and THEMSELVES.issuperset(kinds) and list(map(type, ones)) == kinds:
+        return []
+    pairs = enumerate(zip(ones, others, strict=True))
+    return [at for at, (one, other) in pairs if one is not other and not same(one, other)]
+
+
+def bits_of(real: float) -> int:
+    """The 64 bits of a real, as an integer."""
+    bits: int = _INTEGER.unpack(_REAL.pack(real))[0]
+    return bits
+
+
+_INTEGER: Final = Struct("q")
+_REAL: Final = Struct("d")
+
+
+def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
+    """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
+    classes = set(map(type, contents))
+    if classes == {int}:
+        return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
+    if classes == {float}:
+        bits = np.array(contents, np.float64).view(np.int64)
+        return np.full(len(contents), REAL, np.uint8), bits
+    if classes == {bool}:
+        # A truth is its own kind.
+        return np.array(contents, np.uint8), np.array(contents, np.int64)
+    kinds = np.full(len(contents), OTHER, np.uint8)
+    bits = np.zeros(len(contents), np.int64)
+    reals = bits.view(np.float64)
+    for i, content in enumerate(contents):
+        kind = content.__class__
+        if kind is int:
+            kinds[i], bits[i] = INTEGER, content
+        elif kind is float:
+            kinds[i], reals[i] = REAL, content
+        elif kind in _KINDS:
+            kinds[i] = bits[i] = _KINDS[kind] if kind is not bool else content
+    return kinds, bits
+
+
+_KINDS: Final[dict[Any, int]] = {
+    bool: TRUE,
+    UndefinedType: UNDEFINED_KIND,
+    ErrorType: ERROR_KIND,
+}
+
 
 Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
@@ -424,3 +523,96 @@ class Numeric(Tabled):
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
         return np.equal(self.kinds[:size], ABSENT)
+
+
+class Loose(Column):
+    """The contents of the rows, one by one."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: list[Any]) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        return self.rows[row]
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        if not same(self.get(row), content):
+            self.rows[row] = content
+            self.version = stamp()
+
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for row, content in zip(places, contents, strict=True):
+            self.rows[row] = content
+        self.version = stamp()
+
+    def take(self, rows: Rows) -> Loose:
+        """A column of some of the rows."""
+        return Loose([self.rows[row] for row in rows.tolist()])
+
+    def copy(self, size: int, room: int) -> Loose:
+        """A column of the first `size` rows with room for more."""
+        return Loose(self.rows[:size] + [MISSING] * (room - size))
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        held = self.contents(range(len(self.rows)))
+        return list(dict.fromkeys(content for content in held if isinstance(content, Expr)))
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
+
+
+class Stored(Column):
+    """A column in a file, and its length. It never changes: the copies that are made do."""
+
+    __slots__ = ("_found", "_read", "_size")
+
+    def __init__(self, read: Callable[[], Column], size: int) -> None:
+        super().__init__()
+        self._read = read
+        self._size = size
+        self._found: Column | None = None
+
+    def column(self) -> Column:
+        """The column in memory, where it stays until it is released."""
+        found = self._found
+        if found is None:
+            found = self._read()
+            found.version = self.version
+            found.shown = True
+            self._found = found
+        return found
+
+    def release(self) -> None:
+        """Gives up what is in memory."""
+        self._found = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        return self.column().get(row)
+
+    def take(self, rows: Rows) -> Column:
+        """A column of some of the rows, in memory."""
+        return self.column().take(rows)
+
+    def copy(self, size: int, room: int) -> Column:
+        """A column in memory, with room for more rows."""
+        return self.column().copy(size, room)
+
+
+def in_memory(column: Column) -> Column:
+    """The column, read if need be."""
+    return column.column() if isinstance(column, Stored) else column

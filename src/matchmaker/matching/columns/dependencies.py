@@ -1,25 +1,39 @@
-"""What an expression can lead to: the columns and the job's attributes that its value rests on.
+"""Find what an expression can lead to: the columns and the job's attributes its value rests on.
 
 An expression stands on one of two sides: in the job's ad, or in the ads of the rows. Names are
 followed through the expressions that both sides hold, so that what is not reached cannot matter.
 The result may name too much, never too little: whoever evaluates an expression once for all rows
-that agree on what it reaches does right.
+that agree on what it reaches does right. So jobs that agree on all that a match can rest on are one
+job (autoclusters), and an expression that only looks for strings in a column is a search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.functions import Trait
-from matchmaker.classad.nodes import MY_SCOPES, TARGET_SCOPES, Attr, Expr, scope_of
+from matchmaker.classad.functions import FUNCTIONS, Trait
+from matchmaker.classad.nodes import (
+    MY_SCOPES,
+    TARGET_SCOPES,
+    Attr,
+    Binary,
+    Call,
+    Expr,
+    ListExpr,
+    Literal,
+    scope_of,
+)
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.values import Value
 from matchmaker.classad.walks import CLOCK, WORDS, Names, names_of
-from matchmaker.matching.columns.column import Column, Numeric
+from matchmaker.matching.columns.column import Column, Numeric, identity
+from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 
 class Side(Enum):
@@ -186,3 +200,155 @@ def _joined(reached: list[Reach]) -> Reach:
         frozenset().union(*[one.job for one in reached]),
         volatile=True in [one.volatile for one in reached],
     )
+
+
+_COMPARISONS: Final = {"==": (False, False), "!=": (False, True), "is": (True, False),
+                       "isnt": (True, True)}  # fmt: skip
+"""Operators that compare strings: whether by letter case too, and whether they are negated."""
+
+_FUNCTIONS: Final = {"member": False, "identicalmember": True}
+
+
+@attrs.frozen(slots=True)
+class Members:
+    """Strings among which a function looks for a value, exactly or without regard to case."""
+
+    texts: tuple[str, ...]
+    exact: bool
+    _wanted: frozenset[str]
+    _function: str
+
+    def holds(self, value: Value) -> Value:
+        """What the function says of a value."""
+        if value.__class__ is str:
+            return (value if self.exact else ascii_fold(value)) in self._wanted
+        return FUNCTIONS[self._function].call(value, list(self.texts))
+
+
+@attrs.frozen(slots=True)
+class Search:
+    """Strings that are looked for in a column, exactly or without regard to case.
+
+    ``negated`` where it is what has none of them that is wanted.
+    """
+
+    column: str
+    texts: tuple[str, ...]
+    exact: bool
+    negated: bool
+
+
+def searched(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Search | None:
+    """What an expression looks for in a column, if that is all that it does."""
+    if isinstance(node, Binary) and node.operator in _COMPARISONS:
+        exact, negated = _COMPARISONS[node.operator]
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            text = _plain(other, side, reaches, job)
+            column = _column(one, side, reaches)
+            if column is not None and isinstance(text, str):
+                return Search(column, (text,), exact, negated)
+    if isinstance(node, Call) and len(node.arguments) == 2:
+        column = _column(node.arguments[0], side, reaches)
+        listed = members(node, side, reaches, job) if column is not None else None
+        if column is not None and listed is not None:
+            return Search(column, listed.texts, listed.exact, False)
+    return None
+
+
+def members(node: Call, side: Side, reaches: Reaches, job: ClassAd) -> Members | None:
+    """The strings among which ``member`` or ``identicalMember`` looks, if they are all strings."""
+    function = node.function.lower()
+    if function not in _FUNCTIONS or len(node.arguments) != 2:
+        return None
+    held = _plain(node.arguments[1], side, reaches, job)
+    if not isinstance(held, list) or not all(item.__class__ is str for item in held):
+        return None
+    exact = _FUNCTIONS[function]
+    wanted = frozenset(held if exact else map(ascii_fold, held))
+    return Members(tuple(held), exact, wanted, function)
+
+
+def _column(node: Expr, side: Side, reaches: Reaches) -> str | None:
+    """The column that a name is of."""
+    if isinstance(node, Attr) and reaches.holder(node, side) is Side.ROW:
+        return node.folded if reaches.strings(node.folded) else None
+    return None
+
+
+def _plain(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Any:
+    """A constant, or what the job holds under a name; lists of constants too. Else None."""
+    held: Any = node
+    if isinstance(node, Attr):
+        if reaches.holder(node, side) is not Side.JOB:
+            return None
+        held = job._held.get(node.folded)
+    if isinstance(held, Literal):
+        return held.value
+    if isinstance(held, ListExpr):
+        items = [item.value for item in held.items if isinstance(item, Literal)]
+        return items if len(items) == len(held.items) else None
+    return None if isinstance(held, Expr) else held
+
+
+_BEGIN: Final = (FOLDED_REQUIREMENTS, FOLDED_RANK)
+
+
+def _names_in(content: Any) -> frozenset[str] | None:
+    """The attributes that a content names; None if it may rest on anything."""
+    if not isinstance(content, Expr):
+        return frozenset()
+    names = names_of(content)
+    return None if names.opaque else names.attributes
+
+
+class Clusters:
+    """Puts jobs into clusters that one set of columns matches alike.
+
+    By their requirements and rank, and by the values of any other expressions of the job that are
+    given as ``also``.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], also: Iterable[Expr] = ()) -> None:
+        self._columns = columns
+        self._also = list(map(_names_in, also))
+        self._hidden = hides(columns)
+        self._leads: dict[str, frozenset[str] | None] = {}
+
+    def of(self, job: ClassAd) -> Hashable:
+        """The cluster of a job: equal for jobs that match the same rows with the same ranks."""
+        significant = self.significant(job)
+        content = job._held
+        chosen = content if significant is None else sorted(significant & content.keys())
+        return tuple(
+            (name, content[name].__class__, identity(content[name])) for name in sorted(chosen)
+        )
+
+    def significant(self, job: ClassAd) -> set[str] | None:
+        """The folded names that matter, of which the job may lack some; None for all it has."""
+        if hides(job._held) or self._hidden:
+            return None
+        found = set(_BEGIN)
+        reached = [
+            self._lead(FOLDED_REQUIREMENTS),
+            *self._also,
+            *(_names_in(job._held.get(name)) for name in _BEGIN),
+        ]
+        while reached:
+            names = reached.pop()
+            if names is None:
+                return None
+            for name in names - found:
+                found.add(name)
+                reached += (_names_in(job._held.get(name)), self._lead(name))
+        return found
+
+    def _lead(self, name: str) -> frozenset[str] | None:
+        """What an attribute of the rows leads to; None if that is not known."""
+        if name not in self._leads:
+            column = self._columns.get(name)
+            held = column.leading() if column is not None else []
+            each = list(map(_names_in, held)) if len(held) <= MANY_EXPRESSIONS else [None]
+            known = [names for names in each if names is not None]
+            whole = len(known) == len(each)
+            self._leads[name] = frozenset().union(*known) if whole else None
+        return self._leads[name]

@@ -1,43 +1,69 @@
-"""The value of an expression on many rows: which way each of its parts is best evaluated.
+"""Evaluate an expression on many rows: which way each of its parts is best evaluated.
 
 What a part can reach decides. One value for all rows where it reaches no column; the scalar form
 once for each distinct content where it reaches one coded column, or once for each combination where
 it reaches a few; truth tables and kernels for operators on what remains; and the scalar form row by
 row for the rest. The scalar form is applied to ads of just the columns that are reached.
+
+Ads come from strangers, and what is within the bounds of one evaluation may be too much a thousand
+times. Work is counted in the steps of ``classad.limits``, not in seconds, so that the answer does
+not depend on the machine. Each row has the same allowance, whatever the others take. What is
+evaluated once for several rows may take the allowances of all of them. Where columns take too much
+all the same, each row is evaluated by itself within its allowance. So a row whose evaluation takes
+no more than that always has its value, and one that takes more is ERROR at worst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import attrs
 import numpy as np
 
+from matchmaker._limits import POOL_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Attr, Binary, Call, Expr, Ternary, Unary
-from matchmaker.classad.operators import BINARY, UNARY
-from matchmaker.classad.state import LONG, exhausted
+from matchmaker.classad.operators import BINARY, UNARY, ascii_fold, truth
+from matchmaker.classad.state import LONG, Budget, exhausted
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
 from matchmaker.classad.walks import operands, spine
-from matchmaker.matching.columns import kernels
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, narrowest, used_codes
-from matchmaker.matching.columns.contents import ERROR_KIND, FALSE, MISSING, TRUE, UNDEFINED_KIND
-from matchmaker.matching.columns.dependencies import Reach, Side
-from matchmaker.matching.columns.groups import (
-    Groups,
-    grouped_codes,
-    grouped_numbers,
+from matchmaker.matching.columns.column import (
+    ABSENT,
+    ERROR_KIND,
+    FALSE,
+    INTEGER,
+    MISSING,
+    OTHER,
+    REAL,
+    TRUE,
+    UNDEFINED_KIND,
+    Bits,
+    Coded,
+    Codes,
+    Column,
+    Kinds,
+    Numeric,
+    Rows,
+    Table,
+    encoded,
+    narrowest,
+    used_codes,
+    zeros,
 )
-from matchmaker.matching.columns.keys import Keys
-from matchmaker.matching.columns.plan import Step
-from matchmaker.matching.columns.scalar import FEW, Scalar
-from matchmaker.matching.columns.search import members, searched
-from matchmaker.matching.columns.step_budget import CALL, SHIFT, OverworkError, Work
+from matchmaker.matching.columns.dependencies import Reach, Reaches, Search, Side, members, searched
+from matchmaker.matching.columns.store import LOWER, Entries, Keys, View, entries_of, rows_of
 from matchmaker.matching.columns.vectors import (
+    BINARY_KERNELS,
+    UNARY_KERNELS,
     Chosen,
+    Mask,
     Objects,
     Same,
+    Scalars,
     Vector,
     applied,
     connect,
@@ -49,11 +75,504 @@ from matchmaker.matching.columns.vectors import (
     part,
     scalars,
     table_of,
+    tabled,
     truths,
     uniform,
+    values,
     where_is,
 )
-from matchmaker.matching.columns.views import View
+
+CALL: Final = 16
+"""The steps that it takes to apply the scalar form, beside those that it counts itself."""
+
+SHIFT: Final = 5
+"""The shift that makes the steps of an operation on whole columns of its rows."""
+
+
+class OverworkError(Exception):
+    """Columns take too much: each row must be evaluated by itself."""
+
+
+def allowance(size: int, limits: PoolLimits = LIMITS) -> int:
+    """How many steps may be taken for each row, by the number of rows.
+
+    The rows are rounded up to a power of two, so that one more rarely changes it.
+
+    >>> allowance(4), allowance(1000), allowance(100_000)
+    (1000000, 6882, 2038)
+    """
+    return min(Budget.limit, limits.each + limits.flat // (1 << max(size - 1, 0).bit_length()))
+
+
+class Work:
+    """What one question about `size` rows may take. ``each`` is the allowance of a row."""
+
+    __slots__ = ("_limits", "_row", "each", "left", "most", "seconds", "size")
+
+    def __init__(self, size: int, limits: PoolLimits = LIMITS) -> None:
+        self.size = size
+        self._limits = limits
+        self.each = allowance(size, limits)
+        self.most = limits.flat + limits.each * size
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins anew, for another question about the same job."""
+        self.left = self.most
+        self.seconds = self._limits.seconds
+        self._row: Budget | None = None
+
+    def within(self, rows: int) -> Budget:
+        """What an evaluation may take whose value a number of rows share."""
+        if rows == 1:
+            # The same for nearly all evaluations, until patterns take time.
+            self._row = self._row or self._of(1)
+            return self._row
+        return self._of(rows)
+
+    def _of(self, rows: int) -> Budget:
+        budget = Budget()
+        budget.limit = min(Budget.limit, self.each * rows)
+        budget.seconds = max(self._limits.least, min(Budget.seconds, self.seconds / 4))
+        return budget
+
+    def note(self, budget: Budget) -> int:
+        """The steps of an evaluation, and what its patterns took where that matters."""
+        if budget.searched <= self._limits.least:
+            return CALL + budget.steps
+        self.seconds -= budget.searched
+        self._row = None
+        return CALL + budget.steps + int(budget.searched * self._limits.second)
+
+    def count(self, steps: int) -> None:
+        """Counts work. Raises OverworkError where it is too much."""
+        self.left -= steps
+        if self.left < 0:
+            raise OverworkError
+
+
+def stopped(size: int, limits: PoolLimits) -> str:
+    """The message for work that was stopped."""
+    return f"stopped after {limits.flat + limits.each * size:,} steps on all {size:,} ads together"
+
+
+@attrs.frozen(slots=True)
+class Step:
+    """One part of an expression, and the way in which it was evaluated.
+
+    ``way`` is ``once``, ``by value``, ``by combination``, ``by table`` (the contents of a column,
+    as if they were rows), ``by lookup`` (of a string in a column), ``by column`` or ``by row``.
+    ``count`` is the number of evaluations by the scalar form; ``side`` is the ad, of the job or of
+    the row, that holds the part.
+    """
+
+    depth: int
+    text: str
+    side: str
+    way: str
+    columns: tuple[str, ...]
+    rows: int
+    count: int
+
+    def __str__(self) -> str:
+        times = f", {self.count} evaluations" if self.count else ""
+        of = f" of {', '.join(self.columns)}" if self.columns else ""
+        return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
+
+
+MOST_EXPRESSIONS: Final = 32
+SHARED: Final = 64
+"""More distinct expressions than that are grouped only if 64 rows share each of them."""
+
+
+@attrs.frozen(slots=True)
+class Groups:
+    """Rows that hold values, and those that hold the same expression, or nothing."""
+
+    plain: Rows
+    values: Vector
+    groups: list[tuple[Rows, Any]]
+
+
+def grouped_codes(column: Coded, absent: Any, codes: Any) -> Vector | Groups | None:
+    """The rows of a coded column by what they hold; None where too many expressions do."""
+    kinds, bits = column.plain()
+    if kinds[1:].max(initial=0) <= REAL and (absent is UNDEFINED or codes.all()):
+        return _numbers(kinds, bits, codes)
+    table = column.table[:]
+    special = [i for i, content in enumerate(table) if isinstance(content, Expr) or not i]
+    if len(special) > max(MOST_EXPRESSIONS, len(codes) // SHARED):
+        return None
+    if len(special) <= MOST_EXPRESSIONS:
+        groups = [(np.flatnonzero(codes == code), table[code]) for code in special]
+    else:
+        ends = np.cumsum(np.bincount(codes, minlength=len(table)))
+        each = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+        groups = [(each[code], table[code]) for code in special]
+    held = (UNDEFINED if c is MISSING or isinstance(c, Expr) else c for c in table)
+    known = table_by_code({i: c for i, c in enumerate(held) if i}, len(table))
+    other = np.ones(len(codes), np.bool_)
+    for places, _ in groups:
+        other[places] = False
+    if other.all():
+        return Chosen(codes, known)
+    plain = np.flatnonzero(other)
+    return Groups(plain, Chosen(codes[plain], known), groups)
+
+
+def grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | Groups | None:
+    """The rows of a numeric column by what they hold; None where too many expressions do."""
+    if kinds.max(initial=0) <= REAL:
+        return Scalars(uniform(kinds), bits)
+    codes = np.where(kinds == OTHER, bits, -1)
+    found = [code for code in np.unique(codes).tolist() if code >= 0]
+    if len(found) > MOST_EXPRESSIONS:
+        return None
+    plain = np.flatnonzero(kinds <= REAL)
+    groups = [(np.flatnonzero(codes == code), column.table[code]) for code in found]
+    groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
+    return Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
+
+
+def table_by_code(found: dict[int, Value], size: int) -> Scalars | Objects:
+    """The values by code. A code that no row has gets one of the others, so that they agree."""
+    filler = next(iter(found.values()), UNDEFINED)
+    return tabled([found.get(code, filler) for code in range(size)])
+
+
+def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
+    """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
+    present = uniform(kinds[1:])
+    if len(present) == 1 and present[0] >= INTEGER and codes.all():
+        return Scalars(present, bits[codes])
+    kinds = kinds.copy()
+    kinds[0] = UNDEFINED_KIND
+    return Scalars(kinds[codes], bits[codes])
+
+
+_AT_ONCE: Final = 1 << 16
+
+
+class Lookup:
+    """The places of strings among contents, by a hash of what they are in small letters.
+
+    Entries are those of ``keys.Index``, of the text in small letters and a place.
+    ``others`` are the places of what is no string.
+    """
+
+    __slots__ = ("_entries", "others")
+
+    def __init__(self, size: int, contents: Callable[[range], Sequence[Any]]) -> None:
+        """`contents` gives those of a range of places."""
+        entries, others = [], []
+        for first in range(0, size, _AT_ONCE):
+            held = contents(range(first, min(size, first + _AT_ONCE)))
+            odd = [n for n, content in enumerate(held) if content.__class__ is not str]
+            texts = [c if c.__class__ is str else "" for c in held]
+            entries.append(np.delete(_entries(texts, range(first, first + len(held))), odd))
+            others.append(np.array(odd, np.intp) + first)
+        self.others: Rows = np.concatenate(others) if others else np.zeros(0, np.intp)
+        self._entries = zeros(size - len(self.others), np.uint64)
+        if entries:
+            np.concatenate(entries, out=self._entries)
+        self._entries.sort()
+
+    def find(
+        self, texts: Sequence[str], exact: bool, contents: Callable[[list[int]], Sequence[Any]]
+    ) -> Rows:
+        """The places of the strings that are one of some texts."""
+        least = _entries(texts, 0)
+        first = np.searchsorted(self._entries, least)
+        last = np.searchsorted(self._entries, least | np.uint64(LOWER), side="right")
+        some = [self._entries[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+        places = rows_of(np.unique(np.concatenate(some))) if some else self.others
+        wanted = set(texts) if exact else set(map(ascii_fold, texts))
+        held = contents(places.tolist())
+        return places[[(c if exact else ascii_fold(c)) in wanted for c in held]]
+
+
+def _entries(texts: Sequence[str], places: Sequence[int] | int) -> Entries:
+    return entries_of(map(ascii_fold, texts), places)
+
+
+def of_table(table: Table) -> Lookup:
+    """The lookup of a table of contents, which it keeps until it grows."""
+    size = len(table)
+    if table.lookup is None or table.lookup[0] != size:
+        table.lookup = size, Lookup(size, lambda some: table[some.start : some.stop])
+    return table.lookup[1]
+
+
+def of_rows(column: Column, size: int) -> Lookup:
+    """The lookup of the first rows of a column, which it keeps until it changes."""
+    now = column.version, size
+    if column.lookup is None or column.lookup[0] != now:
+        column.lookup = now, Lookup(size, column.contents)
+    return column.lookup[1]
+
+
+FEW: Final = 256
+"""Up to this many distinct contents or combinations are evaluated one by one at once."""
+
+
+KEPT: Final = 16
+"""How many ads of rows are kept for the next expression."""
+
+MADE: Final = 3
+"""The shift that makes the steps of making an ad of its attributes."""
+
+
+class Scalar:
+    """One attribute of a job or of the rows' ads, matched with each other, by content."""
+
+    def __init__(
+        self,
+        view: View,
+        job: ClassAd,
+        root: tuple[Side, str],
+        work: Work | None,
+        shares: Callable[[], Any] | None,
+    ) -> None:
+        """`shares` gives how many rows of a pool each row stands for; without it, one."""
+        self.view = view
+        self.job = job
+        self.reaches = Reaches(job, view.columns, view.size, root)
+        self._root = root
+        self.work = work if work is not None else Work(len(view))
+        self._shares = shares
+        self._ads: dict[int, ClassAd] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what the last expression took."""
+        self.exhausted: Mask | None = None
+        """Rows for which a part of it took more than their allowance; None for no row."""
+        self.problem: str | None = None
+        """Why it is ERROR for some rows, where an evaluation took too much."""
+
+    def alone(self, node: Expr, side: Side, rows: Rows) -> list[Value]:
+        """The values of an expression, each row by itself within its allowance."""
+        found = []
+        for row in rows.tolist():
+            value, budget = self._applied(node, side, self._ad(row))
+            # Counted, but never refused: each row has its allowance.
+            self.work.left -= self.work.note(budget)
+            found.append(value)
+        return found
+
+    def whole(self, rows: Rows, *, narrow: bool = False) -> Mask:
+        """Where the attribute is true, each row by itself; `narrow` with what it reaches only.
+
+        It is true where an ad lacks the attribute.
+        """
+        side, name = self._root
+        names = None
+        if narrow:
+            # From outside, since what leads to the attribute itself leads in a circle.
+            reaches = Reaches(self.job, self.view.columns, self.view.size, (side, ""))
+            reach = reaches.of(Attr(Attr(None, "MY", False), name, False), side)
+            names = None if reach.opaque else self._names(reach)
+        found = np.zeros(len(rows), np.bool_)
+        for place, row in enumerate(rows.tolist()):
+            ad = self._ad(row) if names is None else ClassAd._of(self._content(row, names))
+            value = (self.job if side is Side.JOB else ad)._held.get(name, True)
+            if isinstance(value, Expr):
+                value, _ = self._applied(value, side, ad)
+            found[place] = truth(value) is True
+        return found
+
+    def _ad(self, row: int) -> ClassAd:
+        """The ad of a row. A few are kept, since each clause of a requirement may ask for them."""
+        ad = self._ads.get(row)
+        if ad is None:
+            ad = self.view.ad(row)
+            # Counted, but never refused: what evaluates it counts next.
+            self.work.left -= len(ad) >> MADE
+            if len(self._ads) < KEPT and not self.view.changing:
+                self._ads[row] = ad
+        return ad
+
+    def _content(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        """What a row holds in some columns."""
+        content = {name: self.view.columns[name].get(row) for name in names}
+        return {name: held for name, held in content.items() if held is not MISSING}
+
+    @property
+    def whose(self) -> str:
+        """What is evaluated, in words: the job's requirements."""
+        side, name = self._root
+        return f"the {'job' if side is Side.JOB else 'slot'}'s {name or 'expressions'}"
+
+    def _names(self, reach: Reach) -> tuple[str, ...]:
+        """The columns that are reached and there, in a fixed order."""
+        return tuple(sorted(name for name in reach.columns if name in self.view.columns))
+
+    def _value(self, node: Expr, side: Side, ad: ClassAd, *shared: Any) -> Value:
+        """The value with an ad; ``_sharing`` says which rows have it."""
+        before = self.problem
+        value, budget = self._applied(node, side, ad)
+        self.work.count(self.work.note(budget))
+        if (
+            exhausted(value)
+            and budget.limit < Budget.limit
+            and (rows := self._sharing(*shared)) > 1
+        ):
+            self.problem = before
+            value, budget = self._applied(node, side, ad, rows)
+            self.work.count(self.work.note(budget))
+        return value
+
+    def _applied(self, node: Expr, side: Side, row: ClassAd, rows: int = 1) -> tuple[Value, Budget]:
+        """The value for a row, within the allowance of a number of rows, and the budget it used."""
+        inside = self._root[1] if side is self._root[0] else ""
+        my, target = (self.job, row) if side is Side.JOB else (row, self.job)
+        value, budget = evaluate_counted(node, my, target, inside, self.work.within(rows))
+        if exhausted(value):
+            self.problem = value.reason
+        return value, budget
+
+    def _sharing(self, rows: Rows | None, codes: Any = None, code: int = 0) -> int:
+        """How many rows of the pool some rows stand for: all, or those with a code."""
+        if self._shares is not None:
+            shares = self._shares() if rows is None else self._shares()[rows]
+            return int(shares.sum() if codes is None else shares[codes == code].sum())
+        if codes is not None:
+            return int(np.count_nonzero(codes == code))
+        return self.view.size if rows is None else len(rows)
+
+    def exhaust(self, rows: Rows | None, some: Mask | bool) -> None:
+        """Notes for which of some rows, or of all, a part took more than their allowance."""
+        if np.any(some):
+            if self.exhausted is None:
+                self.exhausted = np.zeros(self.view.size, np.bool_)
+            self.exhausted[slice(None) if rows is None else rows] |= some
+
+    def _exhaust_by_code(self, rows: Rows | None, codes: Any, found: dict[int, Value]) -> None:
+        if self.problem is not None:
+            much = [code for code, value in found.items() if exhausted(value)]
+            self.exhaust(rows, np.isin(codes, much))
+
+    def _by_value(
+        self, node: Expr, side: Side, rows: Rows | None, size: int, name: str
+    ) -> tuple[str, int, Vector]:
+        column = self._coded(name)
+        codes = self._codes(column, rows)
+        table = column.table[:]
+        used = column.used(size) if rows is None else used_codes(codes, len(table))
+        found = {
+            code: self._value(
+                node, side, ClassAd._of(column.content(name, code)), rows, codes, code
+            )
+            for code in used.tolist()
+        }
+        self._exhaust_by_code(rows, codes, found)
+        return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
+
+    def _by_combination(
+        self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...], combinations: int
+    ) -> tuple[str, int, Vector]:
+        columns = [self._coded(name) for name in names]
+        tables = [column.table[:] for column in columns]
+        kind = np.uint32 if combinations <= 1 << 31 else np.int64
+        key: Any = 0
+        for column, table in zip(columns, tables, strict=True):
+            key = key * len(table) + self._codes(column, rows).astype(kind)
+        if combinations <= max(FEW, len(key)):
+            used = used_codes(key, combinations)
+            codes = key
+            places: Sequence[int] = used.tolist()
+        else:
+            used, codes = np.unique(key, return_inverse=True)
+            places = range(len(used))
+        found = {}
+        for place, combination in zip(places, used.tolist(), strict=True):
+            content = {}
+            rest = combination
+            for name, table in zip(reversed(names), reversed(tables), strict=True):
+                rest, code = divmod(rest, len(table))
+                if code:
+                    content[name] = table[code]
+            found[place] = self._value(node, side, ClassAd._of(content), rows, codes, place)
+        self._exhaust_by_code(rows, codes, found)
+        length = combinations if codes is key else len(used)
+        return "by combination", len(used), Chosen(codes, table_by_code(found, length))
+
+    def _by_row(
+        self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
+    ) -> Vector:
+        """With the columns `names` of each row, or with its whole ad where that is None."""
+        living = self.view.rows() if rows is None else rows
+        found: list[Value] = []
+        for place, row in enumerate(living.tolist()):
+            ad = self._ad(row) if names is None else ClassAd._of(self._content(row, names))
+            found.append(self._value(node, side, ad, living[place : place + 1]))
+        if self.problem is not None:
+            self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
+        if rows is None and self.view.alive is not None:
+            return merged([(living, Objects(found))], self.view.size)
+        return Objects(found)
+
+    def _by_lookup(
+        self, node: Expr, side: Side, rows: Rows | None, search: Search, alone: bool
+    ) -> Vector | None:
+        """By the places of some strings in a column; None where it holds too much else.
+
+        `alone` if only this column is reached.
+        """
+        column = self.view.columns[search.column]
+        codes: Any = None
+        default = TRUE if search.negated else FALSE
+        if isinstance(column, Coded):
+            table, codes = column.table, self._codes(column, rows)
+            lookup = of_table(table)
+            used = column.used(self.view.size) if rows is None else used_codes(codes, len(table))
+            others = np.intersect1d(lookup.others, used, assume_unique=True).tolist()
+            if not alone or len(others) > FEW:
+                return None
+            kinds = np.full(len(table), default, np.uint8)
+            found = {
+                code: self._value(
+                    node,
+                    side,
+                    ClassAd._of(column.content(search.column, code)),
+                    rows,
+                    codes,
+                    code,
+                )
+                for code in others
+            }
+            kinds[others] = encoded(list(found.values()))[0]
+            self._exhaust_by_code(rows, codes, found)
+            at = lookup.find(search.texts, search.exact, lambda some: [table[n] for n in some])
+        else:
+            lookup = of_rows(column, self.view.size)
+            odd = np.zeros(self.view.size, np.bool_)
+            odd[lookup.others] = True
+            if self.view.alive is not None:
+                odd &= self.view.alive
+            some = np.flatnonzero(odd) if rows is None else rows[odd[rows]]
+            if len(some) > self.view.size >> 3:
+                return None
+            kinds = np.full(self.view.size, default, np.uint8)
+            if len(some):
+                names = self._names(self.reaches.of(node, side))
+                each = values(self._by_row(node, side, some, names), len(some))
+                kinds[some] = encoded(each)[0]
+            at = lookup.find(search.texts, search.exact, column.contents)
+        kinds[at] = FALSE if search.negated else TRUE
+        if codes is not None:
+            return Chosen(codes, Scalars(kinds, None))
+        return Scalars(kinds if rows is None else kinds[rows], None)
+
+    def _coded(self, name: str) -> Coded:
+        column = self.view.columns[name]
+        if not isinstance(column, Coded):
+            raise TypeError(f"{name} is not a coded column")
+        return column
+
+    def _codes(self, column: Coded, rows: Rows | None) -> Any:
+        return column.codes[: self.view.size] if rows is None else column.codes[rows]
+
 
 FEW_ROWS: Final = 16
 _CONNECTIVES: Final = ("&&", "||")
@@ -247,7 +766,7 @@ class Evaluator(Scalar):
         plain = scalars(operand)
         if plain is None:
             return applied(UNARY[node.operator], operand)
-        return kernels.UNARY[node.operator](plain)
+        return UNARY_KERNELS[node.operator](plain)
 
     def _binary(self, node: Binary, side: Side, rows: Rows | None) -> Vector:
         if node.operator in _CONNECTIVES:
@@ -266,7 +785,7 @@ class Evaluator(Scalar):
         """By a kernel, or where that cannot be, by the total operator: strings and the like."""
         plain, other = scalars(left), scalars(right)
         if plain is not None and other is not None:
-            return kernels.BINARY[operator](plain, other)
+            return BINARY_KERNELS[operator](plain, other)
         size = self.view.size if rows is None else len(rows)
         length = largest(_length, left) + largest(_length, right)
         if length > LONG:

@@ -1,15 +1,357 @@
-"""Which form a column has: the one in which its contents take the least room."""
+"""Choose the form of a column: the one in which its contents take the least room.
+
+Strings that hardly repeat share one heap of bytes (``Texts``); a column that hardly any row has
+something in costs what it holds, not a byte a row (``Sparse``). Contents that enter together are
+put into the form that the column has, or turn it into another.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from matchmaker.matching.columns.column import Coded, Column, Numeric, Rows, Table, narrowest
-from matchmaker.matching.columns.contents import ABSENT, MISSING, OTHER, encoded
-from matchmaker.matching.columns.loose import Loose
-from matchmaker.matching.columns.texts import Texts, texts
+from matchmaker.classad.nodes import Expr
+from matchmaker.matching.columns.column import (
+    ABSENT,
+    MISSING,
+    OTHER,
+    Coded,
+    Codes,
+    Column,
+    Loose,
+    Numeric,
+    Rows,
+    Table,
+    Tabled,
+    encoded,
+    in_memory,
+    narrowest,
+    numbers,
+    roomy,
+    same,
+    stamp,
+    zeros,
+)
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+Places: TypeAlias = "npt.NDArray[np.int64]"
+
+_AT_ONCE: Final = 1 << 16
+"""How many rows are copied together, so that the memory for it stays small."""
+
+
+def utf8(text: str) -> bytes:
+    """A string as bytes; half a surrogate pair, which an ad may hold, has three."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+class Heap:
+    """Bytes that are only added to, so that columns copied from each other share them."""
+
+    __slots__ = ("data", "used")
+
+    def __init__(self, data: npt.NDArray[np.uint8] | None = None) -> None:
+        self.data = data if data is not None else np.empty(0, np.uint8)
+        self.used = len(self.data)
+
+    def add(self, data: bytes) -> int:
+        """Adds bytes; gives where they begin."""
+        start = self.used
+        if not data:
+            return start
+        end = start + len(data)
+        if end > len(self.data):
+            # Whoever reads goes on with the old array: what is in it stays as it is.
+            larger = zeros(max(1 << 12, end + (end >> 3)) if start else end, np.uint8)
+            larger[:start] = self.data[:start]
+            self.data = larger
+        self.data[start:end] = np.frombuffer(data, np.uint8)
+        self.used = end
+        return start
+
+
+class Texts(Tabled):
+    """Where in a heap the string of each row begins, and how many bytes it has.
+
+    A row that holds no string has the greatest length there is, and begins at the code of what it
+    holds in a table of other contents, of which the first is MISSING.
+    """
+
+    __slots__ = ("heap", "lengths", "starts", "waste")
+
+    def __init__(
+        self, starts: Codes, lengths: Codes, heap: Heap, table: Table, waste: int = 0
+    ) -> None:
+        """`waste` is how many bytes of the heap are no longer of use."""
+        super().__init__()
+        self.starts = starts
+        self.lengths = lengths
+        self.heap = heap
+        self.table = table
+        self.waste = waste
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        start, length = self.starts.item(row), self.lengths.item(row)
+        if length == greatest(self.lengths):
+            return self.table[start]
+        return str(self.heap.data[start : start + length].data, "utf-8", "surrogatepass")
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        if content.__class__ is not str:
+            start, length = self.table.code(content), greatest(self.lengths)
+            if self.starts[row] == start and self.lengths[row] == length:
+                return
+        else:
+            data = utf8(content)
+            length = len(data)
+            if length == self.lengths.item(row) and length < greatest(self.lengths):
+                start = self.starts.item(row)
+                if self.heap.data[start : start + length].tobytes() == data:
+                    return
+            start = self.heap.add(data)
+            self.reach(start, length)
+        before = int(self.lengths[row])
+        self.waste += before if before < greatest(self.lengths) else 0
+        self.starts[row], self.lengths[row] = start, length
+        self.version = stamp()
+
+    def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
+        """Sets the contents of many rows."""
+        if set(map(type, contents)) != {str}:
+            super().fill(rows, contents)
+            return
+        together = "".join(contents)
+        encoded = contents if together.isascii() else list(map(utf8, contents))
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        starts = self.heap.add(utf8(together)) + np.cumsum(lengths) - lengths
+        self.reach(int(starts[-1]), int(lengths.max()))
+        before = self.lengths[rows]
+        self.waste += int(before[before < greatest(self.lengths)].sum())
+        self.starts[rows], self.lengths[rows] = starts, lengths
+        self.version = stamp()
+
+    def take(self, rows: Rows) -> Texts:
+        """A column of some of the rows."""
+        return Texts(self.starts[rows], self.lengths[rows], self.heap, self.table, self.waste)
+
+    def copy(self, size: int, room: int) -> Texts:
+        """A column of the first `size` rows with room for more."""
+        starts, lengths = roomy(self.starts, size, room), roomy(self.lengths, size, room)
+        lengths[size:] = greatest(lengths)
+        return Texts(starts, lengths, self.heap, self.table, self.waste)
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        return self.other(size) & np.equal(self.starts[:size], 0)
+
+    def other(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows hold no string."""
+        return np.equal(self.lengths[:size], greatest(self.lengths))
+
+    def contents(self, rows: Iterable[int]) -> list[Any]:
+        """The contents of rows."""
+        places = _sliced(rows) if isinstance(rows, range) else numbers(rows)
+        starts, lengths = self.starts[places].astype(np.int64), self.lengths[places]
+        ends = starts + lengths
+        other = lengths == greatest(lengths)
+        if len(starts) and not other.any():
+            first, last = int(starts.min()), int(ends.max())
+            data = self.heap.data[first:last]
+            if last - first <= 4 * int(lengths.sum()) and data.max(initial=0) < 128:
+                # Characters are bytes here, so that the string of all is cut where the bytes are.
+                text = str(data.data, "ascii")
+                cuts = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
+                return [text[start:end] for start, end in cuts]
+        held, others = self.heap.data.data, self.table
+        cuts = zip(starts.tolist(), ends.tolist(), strict=True)
+        return [
+            others[start] if elsewhere else str(held[start:end], "utf-8", "surrogatepass")
+            for elsewhere, (start, end) in zip(other.tolist(), cuts, strict=True)
+        ]
+
+    def packed(self, size: int) -> tuple[Places, Bytes]:
+        """The lengths of the first `size` rows' strings, 0 for other rows, and their bytes."""
+        lengths = np.where(self.other(size), 0, self.lengths[:size]).astype(np.int64)
+        return lengths, self._gathered(self.starts[:size], lengths)
+
+    def repacked(self) -> Texts:
+        """A copy with a new heap that holds only what rows hold."""
+        other = self.other(len(self.starts))
+        starts, inverse = np.unique(self.starts[~other], return_inverse=True)
+        lengths = np.zeros(len(starts), np.int64)
+        lengths[inverse] = self.lengths[~other]
+        moved = self.starts.copy()
+        moved[~other] = (np.cumsum(lengths) - lengths)[inverse]
+        heap = Heap(self._gathered(starts, lengths))
+        return Texts(moved, self.lengths.copy(), heap, self.table)
+
+    def _gathered(self, starts: Codes, lengths: Places) -> Bytes:
+        pieces = []
+        for first in range(0, len(starts), _AT_ONCE):
+            some = lengths[first : first + _AT_ONCE]
+            begin = np.cumsum(some) - some
+            places = starts[first : first + _AT_ONCE].astype(np.int64) - begin
+            pieces.append(self.heap.data[np.repeat(places, some) + np.arange(some.sum())])
+        return np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
+
+    def reach(self, start: int, length: int) -> None:
+        """Makes both numbers wide enough."""
+        if start >> (self.starts.itemsize << 3):
+            self.starts = self.starts.astype(np.uint64)
+        if length >= greatest(self.lengths):
+            other = self.other(len(self.lengths))
+            self.lengths = self.lengths.astype(narrowest(length + 2))
+            self.lengths[other] = greatest(self.lengths)
+
+
+def texts(strings: Sequence[str]) -> Texts:
+    """A column of strings."""
+    column = without(len(strings))
+    column.fill(slice(len(strings)), strings)
+    return column
+
+
+def without(size: int) -> Texts:
+    """A column of rows that hold nothing yet."""
+    lengths = np.full(size, np.iinfo(np.uint8).max, np.uint8)
+    return Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
+
+
+def begins(lengths: npt.NDArray[Any]) -> Codes:
+    """Where strings begin that follow each other, from their lengths in bytes."""
+    starts: npt.NDArray[Any] = np.cumsum(lengths) - lengths
+    return starts.astype(np.uint64 if int(lengths.sum()) >> 32 else np.uint32)
+
+
+def greatest(lengths: Codes) -> int:
+    """The length of a row that holds no string."""
+    return (1 << (lengths.itemsize << 3)) - 1
+
+
+def _sliced(rows: range) -> Any:
+    return slice(rows.start, rows.stop, rows.step) if rows.step > 0 else list(rows)
+
+
+SPARSE: Final = 64
+"""A column is sparse if fewer than one row in 64 holds something."""
+
+DENSE: Final = 4096
+"""Among no more rows than this there are no sparse columns."""
+
+
+class Sparse(Column):
+    """The contents of the few rows that have any, by row."""
+
+    __slots__ = ("_room", "held")
+
+    def __init__(self, room: int, held: dict[int, Any]) -> None:
+        super().__init__()
+        self._room = room
+        self.held = held
+
+    def __len__(self) -> int:
+        return self._room
+
+    def get(self, row: int) -> Any:
+        """The content of a row."""
+        return self.held.get(row, MISSING)
+
+    def put(self, row: int, content: Any) -> None:
+        """Sets the content of a row."""
+        if same(self.held.get(row, MISSING), content):
+            return
+        if content is MISSING:
+            del self.held[row]
+        else:
+            self.held[row] = content
+        self.version = stamp()
+
+    def take(self, rows: Rows) -> Sparse:
+        """A column of some of the rows, which are in their order."""
+        held = np.array(sorted(self.held), np.intp)
+        held = held[np.isin(held, rows)]
+        places = np.searchsorted(rows, held).tolist()
+        kept = zip(places, self.contents(held.tolist()), strict=True)
+        return Sparse(len(rows), dict(kept))
+
+    def copy(self, size: int, room: int) -> Sparse:
+        """A column of the first `size` rows with room for more."""
+        return Sparse(room, self.held.copy())
+
+    def expressions(self) -> list[Expr]:
+        """The distinct expressions among the contents."""
+        return list(dict.fromkeys(c for c in self.held.values() if isinstance(c, Expr)))
+
+    def missing(self, size: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `size` rows lack the attribute."""
+        missing = np.ones(size, np.bool_)
+        missing[list(self.held)] = False
+        return missing
+
+    def coded(self) -> Coded:
+        """The same with a code a row, and of the same version."""
+        table = Table((MISSING,))
+        codes = table.codes(list(self.held.values()))
+        column = Coded(np.zeros(self._room, narrowest(len(table))), table)
+        column.codes[list(self.held)] = codes
+        column.version = self.version
+        return column
+
+
+def empty(column: Column, size: int) -> bool:
+    """Whether no row has anything in a column. Of a large one that is not sparse: no."""
+    if isinstance(column, Sparse):
+        return not column.held
+    return isinstance(column, Coded) and size <= DENSE and not column.codes[:size].any()
+
+
+def thinned(column: Column, size: int) -> Column:
+    """The column, or a sparse one of the same version where that is smaller by far."""
+    if not isinstance(column, Coded):
+        return column
+    rows = np.flatnonzero(column.codes[:size])
+    if len(rows) * SPARSE >= size:
+        return column
+    places = rows.tolist()
+    thin = Sparse(len(column), dict(zip(places, column.contents(places), strict=True)))
+    thin.version = column.version
+    return thin
+
+
+class Shown(Mapping[str, Column]):
+    """Columns by folded name that do not change; a sparse one is coded when it is asked for."""
+
+    __slots__ = ("_coded", "held")
+
+    def __init__(self, held: dict[str, Column]) -> None:
+        """`held` has the columns as they are kept."""
+        self.held = held
+        self._coded: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        column = in_memory(self.held[name])
+        if isinstance(column, Sparse):
+            known = self._coded.get(name)
+            column = known if known is not None else self._coded.setdefault(name, column.coded())
+        return column
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
 
 MANY: Final = 4096
 """With more distinct contents than this, and few rows to each, a column is not coded."""
@@ -166,3 +508,106 @@ def _with_fewer_others(
     if isinstance(column, Texts):
         return Texts(moved, column.lengths.copy(), column.heap, others, column.waste)
     return Numeric(column.kinds.copy(), moved, others)
+
+
+_SURE: Final = 256
+"""The number of rows from which contents that hardly repeat are expected to go on so."""
+
+
+def column_of(contents: list[Any]) -> Column:
+    """Make a column of contents, in the form that takes the least room."""
+    # That 1, 1.0 and true count as one here makes no difference to speak of.
+    if len(contents) >= FEW and 2 * len(set(contents)) > len(contents):
+        return hardly_repeating(contents) or Coded.of(contents)
+    return Coded.of(contents)
+
+
+def hardly_repeating(contents: list[Any]) -> Column | None:
+    """A column of mostly numbers or mostly strings; None where they are neither."""
+    size = len(contents)
+    kinds = list(map(type, contents))
+    integers, reals, strings = map(kinds.count, (int, float, str))
+    column: Column
+    if integers + reals == size:
+        return Numeric(*encoded(contents), Table())
+    if 4 * (integers + reals) >= 3 * size:
+        column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
+    elif 4 * strings >= 3 * size:
+        column = without(size)
+    else:
+        return None
+    for kind in dict.fromkeys(kinds):
+        # A column takes contents of one kind together.
+        places = [at for at, each in enumerate(kinds) if each is kind]
+        column.fill(np.array(places), [contents[at] for at in places])
+    return column
+
+
+def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Column:
+    """A column whose rows hold what another holds, one after the other.
+
+    It is the column itself, to which no view may hold on, or one of another form: of a pool of
+    `size` rows.
+    """
+    if isinstance(column, Sparse) and (len(column.held) + len(other)) * SPARSE >= size:
+        column = column.coded()
+    if isinstance(column, Coded):
+        if isinstance(other, Coded):
+            _codes(column, rows, other)
+            return column
+        fresh = len(column.table) == 1 and len(other) >= _SURE
+        if fresh or len(column.table) + len(other) > max(MANY, size // 4):
+            column = of_form(other, column)
+    if isinstance(other, Coded) and isinstance(column, (Numeric, Texts)):
+        other = of_form(column, other)
+    if isinstance(column, Loose) and isinstance(other, Loose):
+        column.fill(rows, other.rows)
+    elif isinstance(column, Numeric) and isinstance(other, Numeric):
+        _numbers(column, rows, other)
+    elif isinstance(column, Texts) and isinstance(other, Texts):
+        _strings(column, rows, other)
+    else:
+        column.fill(rows, other.contents(range(len(other))))
+    return column
+
+
+def _codes(column: Coded, rows: Rows | slice, other: Coded) -> None:
+    if len(column.table) == 1:
+        column.table = other.table.twin()
+        moved = np.arange(len(column.table))
+    else:
+        moved = np.array([0, *column.table.codes(other.table[1:])], np.intp)
+    if len(column.table) - 1 >> (column.codes.itemsize << 3):
+        column.codes = column.codes.astype(narrowest(len(column.table)))
+    column.codes[rows] = moved[other.codes]
+    column.version = stamp()
+
+
+def _numbers(column: Numeric, rows: Rows | slice, other: Numeric) -> None:
+    column.kinds[rows] = other.kinds
+    column.bits[rows] = _with_codes(column, other, other.kinds == OTHER, other.bits)
+    column.version = stamp()
+
+
+def _strings(column: Texts, rows: Rows | slice, other: Texts) -> None:
+    begin = column.heap.add(other.heap.data[: other.heap.used].tobytes())
+    elsewhere = other.other(len(other))
+    starts = _with_codes(column, other, elsewhere, other.starts.astype(np.int64) + begin)
+    lengths = other.lengths.astype(np.int64)
+    column.reach(int(starts.max(initial=0)), int(lengths[~elsewhere].max(initial=0)))
+    lengths[elsewhere] = greatest(column.lengths)
+    before = column.lengths[rows]
+    column.waste += int(before[before < greatest(column.lengths)].sum()) + other.waste
+    column.starts[rows], column.lengths[rows] = starts, lengths
+    column.version = stamp()
+
+
+def _with_codes(column: Numeric | Texts, other: Numeric | Texts, elsewhere: Any, held: Any) -> Any:
+    """What the rows of another column hold, with the codes of this one's table where it counts."""
+    if not elsewhere.any():
+        return held
+    moved = np.array(column.table.codes(other.table), np.int64)
+    codes = other.bits if isinstance(other, Numeric) else other.starts
+    held = held.copy()
+    held[elsewhere] = moved[codes[elsewhere].astype(np.intp)]
+    return held

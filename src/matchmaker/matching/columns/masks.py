@@ -1,32 +1,94 @@
-"""Finds the rows for which a requirement is true, clause by clause, and how a job ranks them.
+"""Decide which of many ads may take a job, how the job ranks them, and who refuses.
 
-Masks of clauses, and ranks, are kept between jobs in a ``Cache`` (``kept``), with the steps that
-they took. These count each time, so an answer does not depend on earlier questions.
+Requirements are masks over the rows, clause by clause. A clause has the same mask for two jobs
+whose attributes agree as far as it depends on them, until a column that it depends on changes; so
+has a rank. So masks and ranks are kept between jobs, with the steps that they took: these count
+each time, and an answer does not depend on earlier questions. ``decide`` is the procedure of
+``pair.match`` by columns; why one ad is refused, clause by clause, is in ``selection``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from enum import IntEnum
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._limits import POOL_LIMITS as LIMITS
+from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd
+from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.classad.walks import conjuncts
-from matchmaker.matching.columns.column import Coded, Column, Rows
-from matchmaker.matching.columns.contents import identity
+from matchmaker.matching.columns.column import Coded, Column, Rows, identity
 from matchmaker.matching.columns.dependencies import Reach, Side
-from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.kept import Cache, Kept, Stamps
-from matchmaker.matching.columns.step_budget import OverworkError, Work
+from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, Work
+from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
-from matchmaker.matching.columns.views import View
-from matchmaker.matching.given import with_scopes
-from matchmaker.matching.names import FOLDED_RANK, FOLDED_REQUIREMENTS
+from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS, with_scopes
+
+Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
+"""The names and versions of columns; where rows are gone also how many live, without a name."""
+
+_OBJECTS: Final = 500
+"""Bytes of a ``Kept`` with its arrays, without the elements of the arrays."""
+
+_STAMP: Final = 200
+"""Bytes of the name and version of a column."""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Kept:
+    """A mask or ranks, the versions of the columns that it depends on, and the steps that it took.
+
+    ``problem`` is the reason why it is ERROR for some rows, if something took too much.
+    """
+
+    stamps: Stamps
+    array: npt.NDArray[Any]
+    work: int
+    problem: str | None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes with those of the arrays."""
+        return _OBJECTS + self.array.nbytes + _STAMP * len(self.stamps)
+
+
+class Cache:
+    """The masks and ranks of one pool, bounded in bytes: ``limits.kept``, and more for each row.
+
+    With 0 bytes it keeps nothing. ``limits`` also bound what a question of the pool may take.
+    """
+
+    def __init__(self, limits: PoolLimits = LIMITS) -> None:
+        self.limits = limits
+        self._kept: BoundedCache[Hashable, Kept] = BoundedCache(
+            "masks and ranks of a pool", limits.kept
+        )
+
+    def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
+        """What is kept under a key, or None if there is nothing or a column has changed."""
+        kept = self._kept.get(key)
+        if kept is not None and kept.stamps == stamps and len(kept.array) == size:
+            return kept
+        return None
+
+    def put(self, key: Hashable, kept: Kept) -> None:
+        """Keep a mask or ranks; all go when they take too much."""
+        flat, each = self.limits.kept, self.limits.kept_each
+        self._kept.most = flat and flat + each * len(kept.array)
+        self._kept.put(key, kept, kept.bytes)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
 
 MOST_GROUPS: Final = 16
 """With more distinct requirements than this among the rows, each group is evaluated by itself."""
@@ -361,3 +423,92 @@ def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:
     found, none = numbers(vector, size)
     # Always a copy: what is kept must not be a piece of a column.
     return np.where(none, np.nan, found)
+
+
+class By(IntEnum):
+    """Who refuses: the first of the job, the ad, the broker, and the rank that is no number.
+
+    Ads that have expired are not asked.
+    """
+
+    NOBODY = 0
+    JOB = 1
+    RESOURCE = 2
+    BROKER = 3
+    RANK = 4
+    EXPIRY = 5
+
+
+@attrs.frozen(eq=False)
+class Decision:
+    """The rows that may take a job, with their ranks, and who refuses.
+
+    ``unranked`` says of which of these rows the rank is not a number, so that the default stands.
+    ``error`` says why something is ERROR for some ads that took too much to evaluate.
+    """
+
+    rows: Rows
+    ranks: npt.NDArray[np.float64]
+    unranked: Mask
+    error: str | None
+    _refusals: tuple[tuple[By, Mask], ...]
+    """Which rows have come so far, in the order of asking: who would refuse them there."""
+
+    @cached_property
+    def by(self) -> npt.NDArray[np.uint8]:
+        """A ``By`` for each row; entries for deleted rows are unspecified."""
+        found = np.full(len(self._refusals[0][1]), By.EXPIRY, np.uint8)
+        for by, asked in self._refusals:
+            found[asked] = by
+        found[self.rows] = By.NOBODY
+        return found
+
+    def __len__(self) -> int:
+        return len(self._refusals[0][1])
+
+    def __sizeof__(self) -> int:
+        """The bytes of the arrays, for caches."""
+        masks = sum(mask.nbytes for _, mask in self._refusals)
+        return 500 + self.rows.nbytes + self.ranks.nbytes + self.unranked.nbytes + 2 * masks
+
+
+def decide(
+    view: View,
+    job: ClassAd,
+    cache: Cache,
+    conditions: Sequence[Expr] = (),
+    expired: Mask | None = None,
+    *,
+    both_ways: bool = True,
+    default_rank: float | None = None,
+) -> Decision:
+    """Decides on the rows of a view for a job.
+
+    Args:
+        view: the ads.
+        job: the job, which is MY in the conditions too.
+        cache: masks and ranks of jobs before.
+        conditions: what a broker asks beside the requirements.
+        expired: rows that are not asked.
+        both_ways: whether the requirements of the ads count.
+        default_rank: stands for a rank that is not a number; without it such a row is refused.
+    """
+    masks = Masks(view, job, cache)
+    asked: Mask = np.ones(view.size, np.bool_) if view.alive is None else view.alive
+    if expired is not None:
+        asked = asked & ~expired
+    wanted = asked & masks.mine()
+    accepting = wanted & masks.theirs(wanted) if both_ways else wanted
+    admitted = accepting
+    for condition in conditions:
+        admitted = admitted & masks.condition(condition)
+    rows = np.flatnonzero(admitted)
+    found, problem = ranks(view, job, rows, cache)
+    unranked = np.isnan(found)
+    if default_rank is None:
+        rows, found, unranked = rows[~unranked], found[~unranked], unranked[~unranked]
+    else:
+        found[unranked] = default_rank
+    problems = [reason for reason in (masks.problem, problem) if reason is not None]
+    stages = (By.JOB, asked), (By.RESOURCE, wanted), (By.BROKER, accepting), (By.RANK, admitted)
+    return Decision(rows, found, unranked, "; ".join(problems) or None, stages)

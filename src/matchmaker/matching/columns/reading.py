@@ -6,14 +6,26 @@ integers or of plain strings takes no step of Python for each. The rest of this 
 
 An ad with anything else than ``name = value``, with one name twice, or whose key is no constant, is
 *odd*: the reader of its format makes the ad or the error, in its turn.
+
+A large file is read by several processes, each a part of it that ends with an ad. A process leaves
+its part as a saved pool, and no ad is pickled. If one of them fails, for whatever reason, the file
+is read by this process, which finds the error in order. A file in brackets is cut where an ad seems
+to end and the next to begin. If that is within an ad, a string or a comment, the part before it
+ends in what is not closed, and its process fails.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from itertools import chain, repeat
-from typing import Any, Final, TypeAlias
+from itertools import chain, pairwise, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import IO, Any, Final, TypeAlias, cast
 
 import attrs
 import numpy as np
@@ -22,16 +34,22 @@ import numpy.typing as npt
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import Stream, ads_in, new, old
+from matchmaker.classad.formats import Stream, ads_in, new, old, opened
 from matchmaker.classad.formats.assignments import BRACKETED, AssignmentTable
-from matchmaker.classad.formats.stream import Part, Report, cut, strict
+from matchmaker.classad.formats.stream import (
+    Part,
+    Report,
+    cut,
+    pieces_of,
+    strict,
+    without_mark,
+)
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import INTEGERS, NAME, REALS, SPACES, MissError, inside_of
-from matchmaker.matching.columns import forms
-from matchmaker.matching.columns.column import Coded, Column, Rows, Table, narrowest
-from matchmaker.matching.columns.contents import MISSING
-from matchmaker.matching.columns.entering import hardly_repeating
-from matchmaker.matching.columns.keys import key_from
-from matchmaker.matching.columns.views import Block, Layout, NumberedNames
+from matchmaker.matching.columns import saved
+from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, Table, narrowest
+from matchmaker.matching.columns.forms import FEW, hardly_repeating
+from matchmaker.matching.columns.store import Block, Layout, NumberedNames, Store, key_from
 
 LARGE: Final = 1 << 22
 """Characters of text that are read together. More take less time, and leave larger holes in memory
@@ -165,7 +183,7 @@ _WITHOUT_COMMENT: Final = re.compile(
 def _column(values: list[Any], places: Rows) -> Column:
     """The column whose rows have the values at some places."""
     column: Column | None = None
-    if len(places) >= forms.FEW and 2 * len(values) > len(places):
+    if len(places) >= FEW and 2 * len(values) > len(places):
         column = hardly_repeating(values)
     if column is not None:
         return column.take(places)
@@ -408,3 +426,145 @@ def blocks_of(
         return
     reader = _Reader(names, table, key, key_of, read)
     yield from map(reader.block, _batches(ads, stream, names))
+
+
+LEAST: Final = 1 << 26
+"""The least number of bytes for which a process is worth its start."""
+
+_MODULE: Final = "matchmaker.matching.columns.reading"
+_HEAD: Final = 1 << 16
+_FAR: Final = 1 << 24
+_BETWEEN: Final = {
+    "old": re.compile(rb"\n\r?\n"),
+    "new": re.compile(rb"\][,;]?+\r?+\n[\s,;]*+(?=\[)"),
+    "json": re.compile(rb"\},?+\r?+\n[\s,]*+(?=\{)"),
+}
+_LISTS: Final = {"new": ("{", "}"), "json": ("[", "]")}
+_LISTED: Final = {
+    "new": re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{"),
+    "json": re.compile(rb"(?:\xef\xbb\xbf)?\s*+\["),
+}
+
+
+@attrs.frozen(slots=True)
+class FilePart:
+    """A part of a file: its format, where it begins and ends, and what its ads stand between.
+
+    Each part of a list of ads is a list, whose first and last bracket may stand in other parts.
+    """
+
+    format: str
+    begin: int
+    end: int
+    before: str = ""
+    after: str = ""
+
+
+def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> list[FilePart]:
+    """The parts of a file, at most `count`; none where it cannot be cut."""
+    size = Path(path).stat().st_size
+    count = min(count, size // LEAST)
+    with opened(path, format_, strict, _HEAD) as stream:
+        name = stream.format
+    between = _BETWEEN.get(name)
+    if between is None or count < 2:
+        return []
+    cuts = {0, size}
+    with Path(path).open("rb") as file:
+        listed = name in _LISTED and _LISTED[name].match(file.read(_HEAD)) is not None
+        for number in range(1, count):
+            begin = size * number // count
+            file.seek(begin)
+            found = between.search(file.read(_FAR))
+            if found is not None:
+                cuts.add(begin + found.end())
+    if len(cuts) < 3:
+        return []
+    before, after = _LISTS[name] if listed else ("", "")
+    return [
+        FilePart(name, begin, end, before if begin else "", after if end < size else "")
+        for begin, end in pairwise(sorted(cuts))
+    ]
+
+
+def fill_from_parts(
+    store: Store, path: str | os.PathLike[str], key: str, parts: list[FilePart]
+) -> bool:
+    """Enters the ads of a file's parts; False, and nothing is entered, if a process failed.
+
+    Raises DuplicateKeyError.
+    """
+    with TemporaryDirectory() as folder:
+        outputs = [Path(folder, str(number)) for number in range(len(parts))]
+        command = [sys.executable, "-P", "-m", _MODULE, os.fspath(path)]
+        none = subprocess.DEVNULL
+        workers = [
+            subprocess.Popen(  # noqa: S603 - this interpreter and module, an argument vector
+                [*command, *map(str, attrs.astuple(part)), key, str(output)],
+                stdin=none,
+                stdout=none,
+                stderr=none,
+            )
+            for part, output in zip(parts, outputs, strict=True)
+        ]
+        try:
+            if any(worker.wait() for worker in workers):
+                return False
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+        store.absorb(_block(output) for output in outputs)
+    return True
+
+
+def _block(path: Path) -> Block:
+    """The rows of a saved pool."""
+    with path.open("rb") as file:
+        _, store = saved.load(file, str(path))
+    return store.parts().block(list(store))
+
+
+def _plain_key(ad: ClassAd, folded: str) -> str:
+    """The key of an ad that simply says it. Raises ValueError for any other."""
+    content = ad._held.get(folded)
+    key = key_from(content)
+    if key is None:
+        raise ValueError("this process looks at no keys that are evaluated")
+    return key
+
+
+def _pieces(path: str, part: FilePart) -> Iterator[str]:
+    """The text of a part of a file."""
+    if part.before:
+        yield part.before
+    with Path(path).open("rb") as file:
+        file.seek(part.begin)
+        left = part.end - part.begin
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            data = file.read(min(size, left))
+            left -= len(data)
+            return data
+
+        yield from pieces_of(cast("IO[bytes]", SimpleNamespace(read=read)), CHUNK)
+    if part.after:
+        yield part.after
+
+
+def _main(path: str, *argv: str) -> None:
+    """Leaves a part of a file as a saved pool: what a process does."""
+    format_, begin, end, before, after, key, output = argv
+    part = FilePart(format_, int(begin), int(end), before, after)
+    folded = ascii_fold(key)
+    store = Store(folded)
+    pieces = _pieces(path, part)
+    stream = Stream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
+    store.absorb(blocks_of(stream, store.names, folded, lambda ad: _plain_key(ad, folded)))
+    with Path(output).open("wb") as file:
+        saved.save(store.parts(), key, file)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -25,14 +25,20 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.walks import names_of
 from matchmaker.matching.columns import arrow
-from matchmaker.matching.columns.arrow_types import KEY, Array, ArrowTable, Type, array_of, pyarrow
-from matchmaker.matching.columns.cells import cell_of, content_of_cell
+from matchmaker.matching.columns.arrow import (
+    KEY,
+    Array,
+    ArrowTable,
+    Type,
+    array_of,
+    cell_of,
+    content_of_cell,
+    pyarrow,
+    table_of,
+)
 from matchmaker.matching.columns.column import narrowest
-from matchmaker.matching.columns.keys import DuplicateKeyError, key_from
-from matchmaker.matching.columns.sparse import Sparse
-from matchmaker.matching.columns.store import Store
-from matchmaker.matching.columns.to_arrow import table_of
-from matchmaker.matching.columns.views import Layout, Parts
+from matchmaker.matching.columns.forms import Sparse
+from matchmaker.matching.columns.store import DuplicateKeyError, Layout, Parts, Store, key_from
 
 MAGIC: Final = b"ARROW1\0\0"
 OLD: Final = b"PK\x03\x04"

@@ -1,29 +1,487 @@
-"""The rows of many ads: which there are, under which keys, and a frozen view of them.
+"""Hold the rows of many ads: which there are, under which keys, and a frozen view of them.
 
 A ``Store`` changes in place; a ``View`` never does. A column that a living view shows is copied
-before it is changed, so that whoever matches against a view is not disturbed and nobody waits.
+before it is changed, so that whoever matches against a view is not disturbed and nobody waits. The
+key of a row is what the row holds under one attribute: keys are not kept a second time, only those
+that were computed from an expression.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from itertools import chain, islice
+from operator import methodcaller
+from typing import Any, Final, TypeAlias, overload
 from weakref import WeakSet
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
 from matchmaker._locks import Lock
-from matchmaker.classad.ad import ClassAd
-from matchmaker.matching.columns.column import Coded, Column, Rows, narrowest, roomy
-from matchmaker.matching.columns.contents import MISSING, same, unlike
-from matchmaker.matching.columns.entering import by_attribute, column_of, entered
-from matchmaker.matching.columns.forms import compact, settled, uncoded
-from matchmaker.matching.columns.keys import DuplicateKeyError, Index, Keys, said
-from matchmaker.matching.columns.sparse import DENSE, Shown, Sparse, empty, thinned
-from matchmaker.matching.columns.stored import Stored
-from matchmaker.matching.columns.views import Block, Layout, NumberedNames, Parts, View
+from matchmaker.classad.ad import ClassAd, unusual_names
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.walks import SPECIAL
+from matchmaker.matching.columns.column import (
+    INTEGER,
+    MISSING,
+    Coded,
+    Column,
+    Numeric,
+    Rows,
+    Stored,
+    in_memory,
+    narrowest,
+    roomy,
+    same,
+    unlike,
+    zeros,
+)
+from matchmaker.matching.columns.forms import (
+    DENSE,
+    Shown,
+    Sparse,
+    Texts,
+    column_of,
+    compact,
+    empty,
+    entered,
+    settled,
+    thinned,
+    uncoded,
+)
+
+_AT_ONCE: Final = 1 << 16
+_RECENT: Final = 4096
+
+Entries: TypeAlias = "npt.NDArray[np.uint64]"
+KeyOf: TypeAlias = "Callable[[int], str | None]"
+
+
+class DuplicateKeyError(ValueError):
+    """Ads have keys that others have. ``keys`` names them, one entry an ad that is too many."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(*keys[:1])
+        self.keys = tuple(keys)
+
+
+class Keys(Sequence[str]):
+    """The key of each row that lives, by the row's number."""
+
+    __slots__ = ("_column", "_computed", "_size")
+
+    def __init__(
+        self, size: int = 0, column: Column | None = None, computed: Mapping[int, str] | None = None
+    ) -> None:
+        """`column` is of the key attribute, `computed` the keys of rows where it does not say."""
+        self._size = size
+        self._column = column if column is not None else Coded(np.zeros(size, np.uint8))
+        self._computed = computed if computed is not None else {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def computed(self) -> Mapping[int, str]:
+        """The keys that are not what a row holds under the key attribute, by row."""
+        return self._computed
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return self.of(range(self._size)[row])
+        key = self._computed.get(row)
+        return key if key is not None else str(self._column.get(row))
+
+    def of(self, rows: Iterable[int]) -> list[str]:
+        """The keys of many rows."""
+        computed = self._computed
+        if not computed:
+            return list(map(str, self._column.contents(rows)))
+        rows = list(rows)
+        keys = map(str, self._column.contents(rows))
+        return [computed.get(row, key) for row, key in zip(rows, keys, strict=True)]
+
+
+def key_from(value: Any) -> str | None:
+    """The key that a value is: a string, or the digits of an integer. None for any other."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return None
+    return str(value)
+
+
+def said(key: str, content: Any) -> bool:
+    """Whether a row that holds this content needs not say its key again."""
+    return content.__class__ in (str, int) and str(content) == key
+
+
+def unsaid(column: Column, size: int) -> list[int]:
+    """Which of the first `size` rows hold neither a string nor an integer."""
+    rows = np.arange(size)
+    if isinstance(column, Coded):
+        plain = np.array([content.__class__ in (str, int) for content in column.table])
+        rows = rows[~plain[column.codes[:size]]]
+    elif isinstance(column, Numeric):
+        rows = rows[column.kinds[:size] != INTEGER]
+    elif isinstance(column, Texts):
+        rows = rows[column.other(size)]
+    places = rows.tolist()
+    contents = zip(places, column.contents(places), strict=True)
+    return [row for row, content in contents if content.__class__ not in (str, int)]
+
+
+class Index:
+    """Rows by key: sorted entries, and a table of what has changed since.
+
+    An entry is a hash in the upper 32 bits and a row in the lower. Hashes are Python's own, which
+    nobody can foretell; keys with the same hash are compared.
+    """
+
+    __slots__ = ("_entries", "_recent")
+
+    def __init__(self) -> None:
+        self._entries: Entries = np.zeros(0, np.uint64)
+        self._recent: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, keys: Keys, rows: Rows) -> Index:
+        """The index of all these rows. Raises DuplicateKeyError."""
+        index = cls()
+        index._entries = zeros(len(rows), np.uint64)
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE].tolist()
+            index._entries[first : first + _AT_ONCE] = entries_of(keys.of(some), some)
+        index._entries.sort()
+        index._check(keys)
+        return index
+
+    def _check(self, keys: Keys) -> None:
+        """Raises DuplicateKeyError where rows have one key."""
+        hashes = self._entries >> _HALF
+        suspect = np.zeros(len(hashes), np.bool_)
+        suspect[1:] = hashes[1:] == hashes[:-1]
+        suspect[:-1] |= suspect[1:]
+        suspects = rows_of(self._entries[suspect])
+        seen: set[str] = set()
+        again = []
+        for key in keys.of(np.sort(suspects).tolist()):
+            if key in seen:
+                again.append(key)
+            seen.add(key)
+        if again:
+            raise DuplicateKeyError(again)
+
+    def get(self, key: str, key_of: KeyOf) -> int | None:
+        """The row under a key, if there is one."""
+        row = self._recent.get(key)
+        if row is not None:
+            return row if row >= 0 else None
+        code = hash(key) & LOWER
+        place = int(self._entries.searchsorted(np.uint64(code << 32)))
+        while place < len(self._entries):
+            found, row = divmod(int(self._entries[place]), 1 << 32)
+            if found != code:
+                break
+            if key_of(row) == key:
+                return row
+            place += 1
+        return None
+
+    def suspects(self, keys: list[str]) -> list[bool]:
+        """Which of the keys may be there; the others are not."""
+        recent = self._recent
+        known = [key in recent for key in keys]
+        if len(self._entries):
+            wanted = entries_of(keys, 0)
+            places = np.minimum(self._entries.searchsorted(wanted), len(self._entries) - 1)
+            same = self._entries[places] >> _HALF == wanted >> _HALF
+            for place in np.flatnonzero(same).tolist():
+                known[place] = True
+        return known
+
+    def put(self, key: str, row: int) -> None:
+        """Notes the row of a new key."""
+        self._recent[key] = row
+
+    def extend(self, keys: Sequence[str], first: int) -> None:
+        """Notes new keys of rows that follow each other."""
+        self._recent.update(zip(keys, range(first, first + len(keys)), strict=True))
+
+    def remove(self, key: str) -> None:
+        """Notes that a key is gone."""
+        self._recent[key] = -1
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is recent that it should be merged."""
+        return len(self._recent) > max(_RECENT, len(self._entries) // 8)
+
+    def merge(self, alive: npt.NDArray[np.bool_] | None, moved: Rows | None = None) -> None:
+        """Takes what is recent in among the rest.
+
+        `alive` has the rows that are left, if not all; `moved` gives their new numbers where they
+        change.
+        """
+        entries = self._entries
+        if alive is not None:
+            entries = entries[alive[rows_of(entries)]]
+        recent = {key: row for key, row in self._recent.items() if row >= 0}
+        merged = zeros(len(entries) + len(recent), np.uint64)
+        merged[: len(entries)] = entries
+        merged[len(entries) :] = entries_of(list(recent), list(recent.values()))
+        if moved is not None:
+            merged = merged >> _HALF << _HALF | moved[rows_of(merged)].astype(np.uint64)
+        merged.sort()
+        self._entries, self._recent = merged, {}
+
+
+_HALF: Final = np.uint64(32)
+LOWER: Final = 0xFFFFFFFF
+
+
+def entries_of(keys: Iterable[str], rows: Sequence[int] | int) -> Entries:
+    """The entries of keys and their rows, or the least that keys may have."""
+    hashes = np.fromiter(map(hash, keys), np.int64).view(np.uint64)
+    return hashes << _HALF | np.array(rows, np.uint64)
+
+
+def rows_of(entries: Entries) -> Rows:
+    """The rows of entries."""
+    return (entries & np.uint64(LOWER)).astype(np.intp)
+
+
+_BATCH: Final = 2048
+
+
+class NumberedNames(dict[str, int]):
+    """Number the folded names of attributes, in the order in which ads of a pool bring them."""
+
+    __slots__ = ("by_number",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_number: list[str] = []
+
+    def __missing__(self, folded: str) -> int:
+        number = self[folded] = len(self)
+        self.by_number.append(folded)
+        return number
+
+    def order(self, folded: Iterable[str], count: int) -> npt.NDArray[Any]:
+        """The numbers of names, in the narrowest type that serves all names that there are."""
+        numbers = np.fromiter(map(self.__getitem__, folded), np.intp, count)
+        # Of 16 bits at least: pools with fewer than 256 names are small anyway.
+        return numbers.astype(np.uint16 if len(self) <= 1 << 16 else np.uint32)
+
+
+@attrs.frozen(slots=True, eq=False)
+class Layout:
+    """The names of an ad in its order: numbers of ``shared`` names, and unusual spellings.
+
+    Hardly two ads of a pool have the same names, so that a layout is as small as can be.
+    """
+
+    shared: NumberedNames
+    order: npt.NDArray[Any]
+    spellings: dict[str, str] | None
+
+    @classmethod
+    def of(cls, names: Sequence[str], shared: NumberedNames | None = None) -> Layout:
+        """The layout of an ad with these names as it spells them, no two of them the same."""
+        shared = NumberedNames() if shared is None else shared
+        order = shared.order(map(ascii_fold, names), len(names))
+        return cls(shared, order, unusual_names(names))
+
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """The names in small letters."""
+        return tuple(map(self.shared.by_number.__getitem__, self.order.tolist()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names as they are spelled."""
+        return tuple(ClassAd._of(dict.fromkeys(self.folded), self.spellings))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for two layouts of the same shared names if they are the same."""
+        spellings = tuple(self.spellings.items()) if self.spellings else ()
+        return self.order.itemsize, self.order.tobytes(), spellings
+
+    def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
+        """An ad with this layout and what a row holds."""
+        spellings = self.spellings.copy() if self.spellings is not None else None
+        return ClassAd._of({name: columns[name].get(row) for name in self.folded}, spellings)
+
+
+@attrs.frozen(slots=True, eq=False, weakref_slot=True)
+class View:
+    """Rows that do not change: columns by folded name, the key of each row, and which rows live.
+
+    ``alive`` is None where all rows do. A view with ``changing`` is of a cycle, whose slots give
+    parts away: of it no ad may be kept.
+    """
+
+    size: int
+    columns: Mapping[str, Column]
+    keys: Keys
+    alive: npt.NDArray[np.bool_] | None
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    changing: bool = False
+
+    def ad(self, row: int) -> ClassAd:
+        """The ad of a row, made anew."""
+        layout: Layout = self.layouts[self.layout[row]]
+        return layout.ad(self.held, row)
+
+    def has(self, folded: str) -> bool:
+        """Whether any row has an attribute; a column may outlive the last one that had it."""
+        column = self.columns.get(folded)
+        return column is not None and not column.missing(self.size)[self.rows()].all()
+
+    def in_use(self) -> View:
+        """The same without attributes named like a scope or the clock that no row has any more.
+
+        While one is there, it is not followed what expressions reach.
+        """
+        left = {name for name in self.held.keys() & SPECIAL.keys() if not self.has(name)}
+        if not left:
+            return self
+        held = {name: each for name, each in self.held.items() if name not in left}
+        return attrs.evolve(self, columns=Shown(held))
+
+    @property
+    def held(self) -> Mapping[str, Column]:
+        """The columns as they are kept, sparse ones too."""
+        return self.columns.held if isinstance(self.columns, Shown) else self.columns
+
+    def of(self, rows: Iterable[int], /) -> list[str]:
+        """The keys of many rows. Whoever asks later holds the view, so that the rows stay."""
+        return self.keys.of(rows)
+
+    def parts(self, rows: Rows | None = None) -> Parts:
+        """All that the store is made of, without rows that are gone; not to be changed.
+
+        With `rows`, in their order, only these.
+        """
+        some = rows is not None or self.alive is not None
+        rows = self.rows() if rows is None else rows
+        columns = {
+            name: column.take(rows) if some else in_memory(column)
+            for name, column in self.held.items()
+        }
+        used, layout = np.unique(self.layout[rows], return_inverse=True)
+        layouts = [self.layouts[code] for code in used.tolist()]
+        said = self.keys.computed
+        places = dict(zip(rows.tolist(), range(len(rows)), strict=True)) if said else {}
+        computed = {places[row]: key for row, key in said.items() if row in places}
+        codes = layout.astype(narrowest(len(layouts)))
+        return Parts(len(rows), columns, layouts, codes, computed, self)
+
+    def rows(self) -> Rows:
+        """The numbers of the rows that live."""
+        return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
+
+    def __len__(self) -> int:
+        return self.size if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+@attrs.frozen(slots=True, eq=False)
+class Parts:
+    """All that a store is made of, row by row: what is saved of it, and what it is restored from.
+
+    ``computed`` has the keys of rows whose key attribute is not a plain string or integer. ``view``
+    is the view that the columns belong to: while it is held, the store leaves them as they are.
+    """
+
+    size: int
+    columns: dict[str, Column]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    computed: dict[int, str]
+    view: View | None = None
+
+    def block(self, keys: list[str]) -> Block:
+        """The rows, with their keys, to be entered into another store."""
+        columns = []
+        for name, column in self.columns.items():
+            rows = np.flatnonzero(~column.missing(self.size))
+            columns.append((name, rows, column if len(rows) == self.size else column.take(rows)))
+        none = np.zeros(0, np.intp)
+        return Block(
+            none, [], np.arange(self.size), keys, self.layouts, self.layout, columns, self.computed
+        )
+
+
+@attrs.frozen(slots=True, eq=False)
+class Block:
+    """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
+
+    ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
+    the layout of each of the ``rows`` that are not of ``ads``. ``computed`` has the keys of rows
+    that do not say them.
+    """
+
+    where: Rows
+    ads: list[tuple[str, ClassAd]]
+    rows: Rows
+    keys: list[str]
+    layouts: list[Layout]
+    layout: npt.NDArray[Any]
+    columns: list[tuple[str, Rows, Column]]
+    computed: Mapping[int, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_ads(cls, ads: Iterable[tuple[str, ClassAd]]) -> Iterator[Block]:
+        """The rows of ads with their keys, some at a time."""
+        none = np.zeros(0, np.intp)
+        pending = iter(ads)
+        while some := list(islice(pending, _BATCH)):
+            yield cls(np.arange(len(some)), some, none, [], [], none, [])
+
+
+def by_attribute(
+    ads: Sequence[ClassAd], names: NumberedNames
+) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
+    """Sort the contents of ads by attribute.
+
+    Returns the layout of each ad, and for each folded name the numbers of the ads that have the
+    attribute, with their contents. Ads of one pool have hundreds of attributes, and hardly two ads
+    the same ones: so the contents of all ads are sorted at once.
+    """
+    held = [ad._held for ad in ads]
+    counts = np.fromiter(map(len, held), np.intp, len(held))
+    total = int(counts.sum())
+    numbers = names.order(chain.from_iterable(held), total)
+    parts = np.split(numbers, np.cumsum(counts)[:-1])
+    layouts = [Layout(names, part, ad._names) for part, ad in zip(parts, ads, strict=True)]
+    contents = np.empty(total, object)
+    contents[:] = list(chain.from_iterable(map(_values, held)))
+    # A stable sort of 16 bits goes by their digits: it takes no comparisons.
+    order = np.argsort(numbers, kind="stable")
+    rows = np.repeat(np.arange(len(held)), counts)[order]
+    return layouts, _cut(names, np.bincount(numbers), rows, contents[order])
+
+
+def _cut(
+    names: NumberedNames, sizes: Rows, rows: Rows, contents: Any
+) -> Iterator[tuple[str, Rows, list[Any]]]:
+    begin = 0
+    for number, size in enumerate(sizes.tolist()):
+        if size:
+            some = slice(begin, begin + size)
+            yield names.by_number[number], rows[some], contents[some].tolist()
+            begin += size
+
+
+_values: Final = methodcaller("values")
+
 
 SETTLE_EVERY: Final = 1024
 """Columns are put into their best form after this many changes, or more with many columns."""

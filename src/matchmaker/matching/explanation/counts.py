@@ -1,39 +1,229 @@
-"""Count the slots of a pool by clause: those of a job, and the slots' own.
+"""Count the slots of a pool by clause: those of a job, and the slots' own; note what is amiss.
 
-This is counted once, row by row, for all that an explanation reports.
+Clauses are followed through names, such as ``MY.Fits`` of a job and ``START`` of slots. Many slots
+usually hold the same few requirements: each clause of these is evaluated once for all slots that
+hold it. All is counted once, row by row, for all that an explanation reports.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.evaluate import evaluate_counted
-from matchmaker.classad.nodes import Expr
-from matchmaker.classad.printer import unparse
-from matchmaker.classad.values import Value
-from matchmaker.matching.columns.column import Rows
-from matchmaker.matching.columns.contents import ERROR_KIND, UNDEFINED_KIND
-from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.step_budget import OverworkError, Work, stopped
-from matchmaker.matching.columns.vectors import Mask, truths
-from matchmaker.matching.explanation.policies import Held, Policies
-from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict
-from matchmaker.matching.explanation.wanted import wanted
-from matchmaker.matching.names import FOLDED_REQUIREMENTS
+from matchmaker._limits import PoolLimits
+from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.errors import closest, shorten
+from matchmaker.classad.evaluate import Allowance, evaluate_counted
+from matchmaker.classad.nodes import Attr, Binary, Expr, Literal
+from matchmaker.classad.operators import ORDER, truth
+from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.printer import brief, unparse
+from matchmaker.classad.values import Value, is_error
+from matchmaker.classad.walks import SPECIAL, conjuncts, postorder, replaced
+from matchmaker.matching.columns.column import (
+    ERROR_KIND,
+    MISSING,
+    UNDEFINED_KIND,
+    Coded,
+    Column,
+    Rows,
+)
+from matchmaker.matching.columns.dependencies import Reach, Side
+from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, Work, stopped
+from matchmaker.matching.columns.store import View
+from matchmaker.matching.columns.vectors import Mask, is_true, truths
+from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict, counted
+from matchmaker.matching.pair import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.matching.states import State, States
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+@attrs.frozen(slots=True)
+class Wanted:
+    """A clause of a job.
+
+    ``via`` are the names that lead to it from ``Requirements``, ``attribute`` the one of the job
+    that it stands in, folded.
+    """
+
+    node: Expr
+    via: tuple[str, ...]
+    attribute: str
+
+
+def wanted(evaluator: Evaluator) -> list[Wanted]:
+    """The clauses in order. Where a name leads in a circle, or anywhere, it is a clause itself."""
+    job = evaluator.job
+    if REQUIREMENTS not in job:
+        return []
+    pending = _clauses(job.expr(REQUIREMENTS), (), FOLDED_REQUIREMENTS)
+    found: list[Wanted] = []
+    while pending:
+        clause = pending.pop()
+        node = clause.node
+        if isinstance(node, Attr) and evaluator.reaches.holder(node, Side.JOB) is Side.JOB:
+            content = job._held.get(node.folded)
+            if isinstance(content, Expr) and not evaluator.reaches.of(node, Side.JOB).opaque:
+                parts = _clauses(content, (*clause.via, node.name), node.folded)
+                if len(parts) + len(pending) + len(found) <= LIMITS.clauses:
+                    pending += parts
+                    continue
+        found.append(clause)
+    return found
+
+
+def _clauses(node: Expr, via: tuple[str, ...], attribute: str) -> list[Wanted]:
+    """The clauses of an expression, the last first."""
+    return [Wanted(clause, via, attribute) for clause in reversed(conjuncts(node))]
+
+
+_WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
+
+
+@attrs.frozen(slots=True, eq=False)
+class Held:
+    """A clause of some slots' requirements.
+
+    ``via`` are the names that lead to it, ``rows`` the slots that hold it, and ``accepts`` says for
+    each of them whether it is true of the job. ``reach`` is what it rests on. Where it is
+    ``lumped``, it is a name that stands for another clause in many of the rows.
+    """
+
+    node: Expr
+    via: tuple[str, ...]
+    rows: Rows
+    accepts: Mask
+    reach: Reach
+    lumped: bool
+
+
+class Policies:
+    """Finds the clauses that the living rows of a view hold, and what they say of a job.
+
+    The requirements of a row are true of the job exactly where all clauses are that it holds.
+    """
+
+    def __init__(self, view: View, job: ClassAd, limits: PoolLimits) -> None:
+        self._view = view
+        work = Work(len(view), limits)
+        self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), work)
+        # Requirements as a whole are asked for by their name, which would else lead in a circle.
+        self._outside = Evaluator(view, job, (Side.ROW, ""), work)
+        self.problem: str | None = None
+        """Why a clause is ERROR for some slots, where an evaluation took too much."""
+        self._leaves: dict[tuple[Expr, tuple[str, ...], bool], list[Rows]] = {}
+
+    def held(self) -> list[Held]:
+        """The clauses, in no particular order. Raises OverworkError."""
+        self._leaves = {}
+        pending = self._named(FOLDED_REQUIREMENTS, _WHOLE, self._view.rows(), ())
+        while pending:
+            further: dict[tuple[Expr, tuple[str, ...]], list[Rows]] = {}
+            for (node, via), parts in pending.items():
+                rows = _joined(parts)
+                for clause in conjuncts(node):
+                    for key, some in self._followed(clause, rows, via):
+                        further.setdefault(key, []).append(some)
+            pending = further
+        return [self._held(*key, _joined(rows)) for key, rows in self._leaves.items()]
+
+    def lumped(self, accepting: Mask) -> Held:
+        """The requirements of all slots as one clause, where it is known which accept the job."""
+        rows = self._view.rows()
+        return Held(_WHOLE, (), rows, accepting[rows], Reach(opaque=True), lumped=True)
+
+    def _held(self, node: Expr, via: tuple[str, ...], lumped: bool, rows: Rows) -> Held:
+        evaluator = self._outside if node is _WHOLE else self.evaluator
+        accepts = is_true(evaluator.attempt(node, Side.ROW, rows), len(rows))
+        self.problem = self.problem or evaluator.problem
+        return Held(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW), lumped)
+
+    def _followed(
+        self, clause: Expr, rows: Rows, via: tuple[str, ...]
+    ) -> Iterator[tuple[tuple[Expr, tuple[str, ...]], Rows]]:
+        """Follow a clause that is a name to its definition; any other clause is a leaf."""
+        reaches = self.evaluator.reaches
+        if (
+            isinstance(clause, Attr)
+            and reaches.holder(clause, Side.ROW) is Side.ROW
+            and self._view.has(clause.folded)
+            and not reaches.of(clause, Side.ROW).opaque
+        ):
+            for key, parts in self._named(clause.folded, clause, rows, via).items():
+                yield from ((key, part) for part in parts)
+        else:
+            self._leaf(clause, rows, via)
+
+    def _leaf(self, node: Expr, rows: Rows, via: tuple[str, ...], lumped: bool = False) -> None:
+        self._leaves.setdefault((node, via, lumped), []).append(rows)
+
+    def _named(
+        self, folded: str, name: Attr, rows: Rows, via: tuple[str, ...]
+    ) -> dict[tuple[Expr, tuple[str, ...]], list[Rows]]:
+        """The expressions that rows hold under a name; values and the rest become leaves."""
+        column = self._view.columns.get(folded)
+        found: dict[tuple[Expr, tuple[str, ...]], list[Rows]] = {}
+        if column is None:
+            return found
+        path = via if name is _WHOLE else (*via, name.name)
+        for content, some in _groups(column, rows):
+            if isinstance(content, Expr):
+                found.setdefault((content, path), []).append(some)
+            elif content is MISSING:
+                # A slot without requirements accepts the job.
+                if name is not _WHOLE:
+                    self._leaf(name, some, via)
+            elif content is _MANY:
+                self._leaf(name, some, via, lumped=True)
+            else:
+                self._leaf(literal(content), some, path)
+        return found
+
+
+_MANY: Final = object()
+
+
+def _groups(column: Column, rows: Rows) -> Iterator[tuple[Any, Rows]]:
+    """The rows by content, the most frequent first; beyond a number, the others under _MANY."""
+    if not isinstance(column, Coded):
+        missing = column.missing(int(rows[-1]) + 1 if len(rows) else 0)[rows]
+        if missing.any():
+            yield MISSING, rows[missing]
+        if not missing.all():
+            yield _MANY, rows[~missing]
+        return
+    codes = column.codes[rows]
+    table = column.table[:]
+    counts = np.bincount(codes, minlength=len(table))
+    present = np.flatnonzero(counts)
+    if len(present) == 1:
+        yield table[present[0]], rows
+        return
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(counts)
+    missing_first = np.lexsort((-counts[present], present != 0))
+    ordered = present[missing_first].tolist()
+    for code in ordered[: LIMITS.groups]:
+        yield table[code], rows[order[ends[code] - counts[code] : ends[code]]]
+    others = ordered[LIMITS.groups :]
+    if others:
+        yield _MANY, rows[np.isin(codes, others)]
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """The rows of all parts, each once, in ascending order."""
+    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+
 
 _DEAD: Final = 1 << 30
 _MOST_CONDITIONS: Final = 64
@@ -316,4 +506,177 @@ def minimal_conflicts(signatures: npt.NDArray[np.uint64], conditions: int) -> li
                     found.append((*members, place))
                     known.append(joined)
         level = larger if size < LIMITS.conflict else []
+    return found
+
+
+def notes(
+    counts: Counts, known: Mapping[str, str] | None = None, of_lists: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Sentences, the first few. `known` are the names of the slots, if these have more.
+
+    `of_lists` are those on the conditions of elements.
+    """
+    found = [
+        *_strings(counts),
+        *_errors(counts),
+        *_names(counts, known),
+        *of_lists,
+        *_strings_of_slots(counts),
+    ]
+    more = len(found) - LIMITS.notes
+    last = [f"and {more} more of the kind"] if more > 0 else []
+    if counts.stopped:
+        why = stopped(counts.total, counts.pool._cache.limits)
+        last.append(f"not all changes of the job were tried: {why}")
+    return (*found[: LIMITS.notes], *last)
+
+
+# --- strings --------------------------------------------------------------------------------------
+
+
+def _strings(counts: Counts) -> Iterator[str]:
+    content = counts.job._held
+    for number, clause in enumerate(counts.clauses, 1):
+        if isinstance(content.get(FOLDED_REQUIREMENTS), str):
+            yield f"the job's {REQUIREMENTS} {_AMISS}"
+        elif isinstance(clause, Literal) and isinstance(clause.value, str):
+            yield f"clause {number} {_AMISS}"
+        elif isinstance(clause, Attr):
+            holder = counts.evaluator.reaches.holder(clause, Side.JOB)
+            if holder is Side.JOB and isinstance(content.get(clause.folded), str):
+                yield f"the job's {clause.name} (clause {number}) {_AMISS}"
+
+
+_AMISS: Final = "is a string, which is true of no slot: write the expression without quotes"
+
+
+def _strings_of_slots(counts: Counts) -> Iterator[str]:
+    """How many slots say what they require in a string."""
+    times: Counter[str] = Counter()
+    for held in counts.held:
+        if isinstance(held.node, Literal) and isinstance(held.node.value, str):
+            times[held.via[-1] if held.via else REQUIREMENTS] += len(held.rows)
+    for name, count in times.items():
+        yield f"{counted(count)} refuse every job: {name} is a string there, and no expression"
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _errors(counts: Counts) -> Iterator[str]:
+    """Why clauses are errors: the reason on the first such slot, and what to write instead."""
+    allowance = Allowance()
+    for number, count in enumerate(counts.of_clauses()):
+        clause = counts.clauses[number]
+        # What is said of strings is not said again.
+        said = isinstance(clause, Literal) or isinstance(
+            counts.job._held.get(clause.folded if isinstance(clause, Attr) else ""), str
+        )
+        if not count.error or counts.error is not None or said:
+            continue
+        try:
+            rows = np.flatnonzero(counts.fails(clause))
+            vector = counts.evaluator.attempt(clause, Side.JOB, rows)
+        except OverworkError:
+            return
+        kinds = np.broadcast_to(truths(vector), rows.shape)
+        wrong = rows[kinds == ERROR_KIND]
+        if not len(wrong):
+            continue
+        ad = counts.view.ad(int(wrong[0]))
+        value = truth(allowance.value(clause, counts.job, ad))
+        if is_error(value) and value.reason:
+            fix = _unquoted(clause, counts.job, ad, allowance)
+            advice = f"; write {brief(fix)}" if fix is not None else ""
+            slots = counted(count.error)
+            yield f"clause {number + 1} is an error for {slots}: {value.reason}{advice}"
+
+
+def _unquoted(clause: Expr, job: ClassAd, ad: ClassAd, allowance: Allowance) -> Expr | None:
+    """A clause with a number for a number in quotes that is compared with a number."""
+    for node in postorder(clause):
+        if not isinstance(node, Binary) or node.operator not in ORDER | {"==", "!="}:
+            continue
+        for text, other in ((node.right, node.left), (node.left, node.right)):
+            if not isinstance(text, Literal) or not isinstance(text.value, str):
+                continue
+            if not _NUMBER.fullmatch(text.value):
+                continue
+            if type(allowance.value(other, job, ad)) not in (int, float):
+                continue
+            plain = parse_expr(text.value)
+            fresh = (other, plain) if text is node.right else (plain, other)
+            return replaced(clause, node, Binary(node.operator, *fresh))
+    return None
+
+
+_NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d{1,18})?", re.ASCII)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _names(counts: Counts, of_slots: Mapping[str, str] | None) -> Iterator[str]:
+    """Attributes that clauses are undefined for the lack of."""
+    clauses: dict[tuple[str, str], list[int]] = {}
+    names: dict[tuple[str, str], str] = {}
+    for number, count in enumerate(counts.of_clauses()):
+        if count.undefined or count.error:
+            for node, who in _lacking(counts, counts.clauses[number]):
+                names.setdefault((who, node.folded), node.name)
+                numbers = clauses.setdefault((who, node.folded), [])
+                if number + 1 not in numbers:
+                    numbers.append(number + 1)
+    spelled: dict[str, Mapping[str, str]] = {}
+    for order, ((who, folded), name) in enumerate(names.items()):
+        numbers = clauses[who, folded]
+        shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
+        place = f"clause{'s' if len(numbers) > 1 else ''} {shown}"
+        like = ""
+        # Each name is compared with all others: only where it will be read.
+        if order < LIMITS.notes:
+            if who not in spelled:
+                spelled[who] = _known(counts, who, of_slots)
+            known = spelled[who]
+            like = closest(name, known) if len(known) <= LIMITS.names else ""
+        hint = f"; did you mean {shorten(like)}?" if like else ""
+        yield f"{who} {shorten(name)} ({place}){hint}"
+
+
+_SLOTS: Final = "no slot has"
+_JOB: Final = "the job has no"
+_EITHER: Final = "neither the job nor any slot has"
+
+
+def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
+    """The names in a clause, and in what it names of the job, that nothing stands for."""
+    pending, seen = [clause], {clause}
+    while pending and len(seen) <= LIMITS.followed:
+        for node in postorder(pending.pop()):
+            if not isinstance(node, Attr) or node.folded in SPECIAL:
+                continue
+            holder = counts.evaluator.reaches.holder(node, Side.JOB)
+            content = counts.job._held.get(node.folded)
+            if holder is Side.JOB and node.folded not in counts.job._held:
+                yield node, _JOB
+            elif holder is Side.JOB and isinstance(content, Expr) and content not in seen:
+                seen.add(content)
+                pending.append(content)
+            elif holder is Side.ROW and not counts.view.has(node.folded):
+                yield node, _SLOTS if node.base is not None else _EITHER
+
+
+def _known(counts: Counts, who: str, of_slots: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The names that one may have meant, as spelled, by their folded forms."""
+    found: dict[str, str] = {}
+    if who != _JOB and of_slots is not None:
+        found.update(of_slots)
+    elif who != _JOB:
+        view = counts.view
+        for number in np.unique(view.layout[view.rows()])[: LIMITS.layouts].tolist():
+            layout = view.layouts[number]
+            for folded, name in zip(layout.folded, layout.names, strict=True):
+                found.setdefault(folded, name)
+    if who != _SLOTS:
+        found = dict(zip(counts.job._held, counts.job, strict=True)) | found
     return found

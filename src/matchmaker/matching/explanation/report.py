@@ -1,6 +1,6 @@
-"""What an explanation holds, and how it reads as text. How it is found is in the other modules.
+"""Hold what an explanation found, and write it as text.
 
-As a page with a picture it is in ``page``; as tables on a terminal, and as JSON, in ``cli``.
+HTML is written by ``matching.page``; tables on a terminal, and JSON, by ``cli``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matchmaker.classad.errors import printable, shorten
 from matchmaker.matching.states import State, free_of, in_words, matching
 
 if TYPE_CHECKING:
-    from matchmaker.matching.explanation.page import Cell, Part
+    from matchmaker.matching.page import Cell, Part
 
 Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A table: titles, and rows of numbers with a text at the end."""
@@ -278,7 +278,7 @@ class Paged:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        from matchmaker.matching.explanation.page import fragment
+        from matchmaker.matching.page import fragment
 
         return fragment(self.summary(), self._parts())
 
@@ -287,7 +287,7 @@ class Paged:
 
         `of` says what it is about, in its title: the job, the pool and when.
         """
-        from matchmaker.matching.explanation.page import page
+        from matchmaker.matching.page import page
 
         return page(self.summary(), self._parts(), of)
 
@@ -387,7 +387,7 @@ class Explanation(Paged):
 
     def _parts(self) -> Iterator[Part]:
         """The parts of the page."""
-        from matchmaker.matching.explanation.page import Bar, Code, Funnel, Items, Table
+        from matchmaker.matching.page import Bar, Code, Funnel, Items, Table
 
         def barred(heading: str, counted: Counted, of: int, note: str = "") -> Table:
             titles, rows = counted
@@ -463,7 +463,7 @@ class QueueExplanation(Paged):
         return ("jobs", "match", "free now", "ids"), rows
 
     def _parts(self) -> Iterator[Part]:
-        from matchmaker.matching.explanation.page import Section
+        from matchmaker.matching.page import Section
 
         for place, (ids, one) in enumerate(self.clusters):
             jobs = f"{len(ids):,} job{'' if len(ids) == 1 else 's'}"

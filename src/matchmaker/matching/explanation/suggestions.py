@@ -1,52 +1,78 @@
-"""Which change of a job gains most slots: of an attribute, of a constant, or one clause less.
+"""Find what would help a job: one change, several together, or to wait until other jobs end.
 
 Comparisons say which values to try: for each slot that nothing else keeps from matching, those for
-which they would hold. What that promises is only a guess at what is worth trying: each suggestion
-has been made, and the changed job matched with the pool again.
+which they would hold. That only guesses at what is worth trying: each change that is reported has
+been made, and the changed job matched with the pool again.
+
+The smallest set of changes is searched for where no change alone gains slots. A change drops a
+clause of the job, or gives an attribute of the job another value, which may please several clauses
+at once, those of slots too. Which clauses each slot fails is a pattern of bits, and few patterns
+occur. For every choice of attributes the price of a pattern is the number of these attributes and
+of the clauses that it still fails; the least price is that of the smallest set. A set that was
+found is then made gentler, with another constant in place of a clause dropped.
+
+The ad of a partitionable slot has in ``Cpus`` and ``Memory`` what its jobs leave, and in
+``TotalSlotCpus`` and ``TotalSlotMemory`` what the machine gives. A job for which the rest is too
+small matches when others end; one for which the whole is too small never does.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from heapq import nsmallest
+from itertools import chain, combinations, islice
+from typing import Any, Final
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
-from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.nodes import Attr, Expr
+from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.nodes import AdExpr, Attr, Binary, Expr, ListExpr
+from matchmaker.classad.operators import ascii_fold
+from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.printer import symbol_of, unparse, unparse_value
-from matchmaker.classad.values import MAX_INT, MIN_INT, Value, is_number
-from matchmaker.classad.walks import conjunction, replaced
-from matchmaker.matching.columns.column import Rows
+from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
+from matchmaker.classad.walks import conjunction, names_of, replaced
+from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, Table, narrowest
 from matchmaker.matching.columns.dependencies import Side
-from matchmaker.matching.columns.step_budget import OverworkError
-from matchmaker.matching.columns.vectors import Chosen, Same, Scalars, Vector, numbers, values
-from matchmaker.matching.explanation.comparisons import (
+from matchmaker.matching.columns.evaluator import OverworkError, own_values
+from matchmaker.matching.columns.forms import Shown, settled
+from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.store import Layout, View
+from matchmaker.matching.columns.vectors import (
+    Chosen,
+    Mask,
+    Same,
+    Scalars,
+    Vector,
+    is_true,
+    numbers,
+    values,
+)
+from matchmaker.matching.explanation.conditions import (
     EQUALITIES,
     FACTS,
     Comparison,
+    Elements,
     Line,
+    Promise,
     comparisons,
     job_attributes,
     limits,
     line,
+    listings,
     other_choices,
     rounded,
 )
-from matchmaker.matching.explanation.counts import Counts
-from matchmaker.matching.explanation.elements import Elements, Promise
-from matchmaker.matching.explanation.policies import Held
-from matchmaker.matching.explanation.report import Suggestion
-from matchmaker.matching.names import REQUIREMENTS
-from matchmaker.matching.pair import value_text
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from matchmaker.matching.explanation.counts import Counts, Gain, Held
+from matchmaker.matching.explanation.report import Change, Joint, Later, Suggestion
+from matchmaker.matching.pair import REQUIREMENTS, value_text
+from matchmaker.matching.snapshot import Snapshot
+from matchmaker.matching.states import State
 
 _NOBODY: Final = ClassAd()
 
@@ -103,7 +129,7 @@ class Lever:
         return what, before
 
 
-def suggestions(counts: Counts, elements: Elements) -> tuple[Suggestion, ...]:
+def find_suggestions(counts: Counts, elements: Elements) -> tuple[Suggestion, ...]:
     """The changes that gain slots, the best first; each has been tried out.
 
     Where that takes too much on all slots together, ``counts.stopped`` is set.
@@ -366,3 +392,490 @@ def best_number(
 ) -> Value | None:
     """The number from the least to the greatest of most rows, and of such the nearest to now."""
     return next((value for _, value in _numbers(low, high, lever, 0)), None)
+
+
+EXACT: Final = 12
+"""Up to this many clauses every set is looked at."""
+
+
+def joint(counts: Counts) -> Joint | None:
+    """The smallest set of changes that gains slots, and of those of its size one that gains most.
+
+    None if nothing gains any. Where the search takes too much, ``counts.stopped`` is set.
+    """
+    try:
+        return _Search(counts).found()
+    except OverworkError:
+        counts.stopped = True
+        return None
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Option:
+    """Another value of an attribute: the given one if there is one, or else some number.
+
+    It pleases the clauses that ``uses`` stand in, at those rows where it is possible. The
+    ``dropped`` clauses, by place, would else be in the way.
+    """
+
+    lever: Lever
+    value: Value | None
+    uses: tuple[Use, ...]
+    dropped: frozenset[int]
+    possible: Mask
+
+
+@attrs.frozen(slots=True)
+class _Plan:
+    """Some options, and the clauses to drop besides; how many slots that promises."""
+
+    price: int
+    slots: int
+    options: tuple[_Option, ...]
+    dropped: frozenset[int]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The cheapest first, then those that promise most, then those that drop least."""
+        return self.price, -self.slots, -len(self.options)
+
+
+class _Search:
+    """The search, for the rows that could match if the job were another."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.clauses = counts.clauses
+        self.exact = len(self.clauses) <= EXACT
+        self.all_levers = levers(counts)
+        attributes = [lever for lever in self.all_levers if lever.constant is None]
+        self.exact &= len(attributes) <= LIMITS.levers
+        self.levers = attributes[: LIMITS.levers]
+        used = {id(use.clause) for lever in self.levers for use in lever.uses}
+        self.held = [held for held in counts.held if id(held) in used]
+        rows = counts.view.rows()
+        objecting = counts.objecting[rows].copy()
+        for held in self.held:
+            objecting -= self._refusing(held, rows)
+        self.rows: Rows = rows[(objecting == 0) & ~counts.matching[rows]]
+        counts.work.count(len(self.rows) * (len(self.clauses) + len(self.held)) >> 5)
+        self.fails = [counts.fails(clause)[self.rows] for clause in self.clauses]
+        self.refusing = [self._refusing(held, self.rows) for held in self.held]
+        self.options = [option for lever in self.levers for option in self._options(lever)]
+
+    @staticmethod
+    def _refusing(held: Held, rows: Rows) -> Mask:
+        return np.isin(rows, held.rows[~held.accepts], assume_unique=True)
+
+    # --- what may be changed ----------------------------------------------------------------------
+
+    def _options(self, lever: Lever) -> Iterator[_Option]:
+        places: dict[int, list[int]] = {}
+        for use in lever.uses:
+            if not isinstance(use.clause, Held):
+                found = [n for n, clause in enumerate(self.clauses) if clause is use.clause]
+                places[id(use.clause)] = found
+        clauses = sorted(set(chain.from_iterable(places.values())))
+        if len(clauses) > LIMITS.shared:
+            self.exact = False
+        for size in range(len(clauses) + 1 if len(clauses) <= LIMITS.shared else 1):
+            for dropped in map(frozenset, combinations(clauses, size)):
+                uses = tuple(
+                    use
+                    for use in lever.uses
+                    if isinstance(use.clause, Held) or not dropped & {*places[id(use.clause)]}
+                )
+                yield from self._valued(lever, uses, dropped)
+
+    def _valued(
+        self, lever: Lever, uses: tuple[Use, ...], dropped: frozenset[int]
+    ) -> Iterator[_Option]:
+        counts = self.counts
+        found = acceptable(counts, lever, uses, self.rows)
+        if not isinstance(lever.now, (bool, str)):
+            possible = (found.low <= found.high) & self._linear(uses)
+            if possible.any():
+                yield _Option(lever, None, uses, dropped, possible)
+        for (kind, choice), _ in found.choices.most_common(LIMITS.choices):
+            if choice == lever.now or not (lever.now is UNDEFINED or isinstance(lever.now, kind)):
+                continue
+            possible = np.ones(len(self.rows), np.bool_)
+            for use in uses:
+                possible &= self._equal(use, choice)
+            if possible.any():
+                yield _Option(lever, choice, uses, dropped, possible)
+
+    def _linear(self, uses: Sequence[Use]) -> Mask:
+        """Where all that hold a use say how it follows from the number."""
+        able = np.ones(len(self.rows), np.bool_)
+        for use in uses:
+            if not use.along.slope:
+                able &= self._holding(use)
+        return able
+
+    def _holding(self, use: Use) -> Mask:
+        """Where a clause holds as the job is, or does not stand."""
+        if isinstance(use.clause, Held):
+            return ~self._refusing(use.clause, self.rows)
+        return ~self.counts.fails(use.clause)[self.rows]
+
+    def _equal(self, use: Use, choice: Value) -> Mask:
+        """Where a comparison is true with a string or a truth, or its clause does not stand."""
+        comparison, counts = use.comparison, self.counts
+        able = self._holding(use) if not comparison.whole else np.zeros(len(self.rows), np.bool_)
+        places = held_at(use, self.rows)
+        outside = np.ones(len(self.rows), np.bool_)
+        outside[places] = False
+        able = able | outside
+        if comparison.operator in EQUALITIES and use.along.slope:
+            made = Binary(comparison.operator, comparison.slot, literal(choice))
+            vector = counts.by(comparison.side).attempt(made, comparison.side, self.rows[places])
+            able[places] |= is_true(vector, len(places))
+        return able
+
+    # --- which sets -------------------------------------------------------------------------------
+
+    def found(self) -> Joint | None:
+        """The best of the smallest sets that keep their promise."""
+        best: Joint | None = None
+        least = 0
+        plans = nsmallest(LIMITS.tried, self._plans(), key=lambda plan: plan.order)
+        for plan in plans:
+            if best is not None and (plan.price > least or plan.slots <= best.gain):
+                break
+            made = self._made(plan)
+            if made is not None and (best is None or made.gain > best.gain):
+                best, least = made, plan.price
+        return best
+
+    def _plans(self) -> Iterator[_Plan]:
+        if not len(self.rows):
+            return
+        bits = np.array(
+            [*self.fails, *self.refusing, *(option.possible for option in self.options)], np.bool_
+        )
+        packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
+        whole = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
+        _, first, times = np.unique(whole, return_index=True, return_counts=True)
+        patterns = bits[:, first]
+        clauses, held = len(self.fails), len(self.held)
+        for options in self._combinations(len(first)):
+            numbers = [self.options[place] for place in options]
+            pleased = {id(use.clause) for option in numbers for use in option.uses}
+            dropped = frozenset().union(*(option.dropped for option in numbers))
+            able = np.ones(len(first), np.bool_)
+            for place in options:
+                able &= patterns[clauses + held + place]
+            for place, one in enumerate(self.held):
+                if id(one) not in pleased:
+                    able &= ~patterns[clauses + place]
+            still = patterns[:clauses].copy()
+            for place, clause in enumerate(self.clauses):
+                if id(clause) in pleased or place in dropped:
+                    still[place] = False
+            yield from self._priced(numbers, dropped, still[:, able], times[able])
+
+    def _combinations(self, patterns: int) -> Iterator[tuple[int, ...]]:
+        """Options of different attributes, the fewest first."""
+        room = min(LIMITS.joint, 1 + LIMITS.joint_work // (patterns * (len(self.clauses) + 1)))
+        for size in range(len(self.levers) + 1):
+            for options in combinations(range(len(self.options)), size):
+                if len({id(self.options[place].lever) for place in options}) < size:
+                    continue
+                if not room:
+                    self.exact = False
+                    return
+                room -= 1
+                yield options
+
+    @staticmethod
+    def _priced(
+        options: list[_Option],
+        dropped: frozenset[int],
+        still: npt.NDArray[np.bool_],
+        times: npt.NDArray[np.intp],
+    ) -> Iterator[_Plan]:
+        if not still.shape[1]:
+            return
+        more = still.sum(0)
+        least = more.min()
+        cheap = more == least
+        sets: dict[frozenset[int], int] = {}
+        for column, count in zip(still[:, cheap].T, times[cheap].tolist(), strict=True):
+            one = frozenset(np.flatnonzero(column).tolist())
+            sets[one] = sets.get(one, 0) + count
+        price = len(options) + len(dropped) + int(least)
+        for one, slots in sets.items():
+            yield _Plan(price, slots, tuple(options), dropped | one)
+
+    # --- what becomes of it -----------------------------------------------------------------------
+
+    def _made(self, plan: _Plan) -> Joint | None:
+        """The changes of a plan, tried out, with constants for clauses where these do as well."""
+        places = self._reached(plan)
+        changes: list[tuple[Lever, Value]] = []
+        for option in plan.options:
+            value = option.value
+            if value is None:
+                rows = self.rows[places]
+                found = acceptable(self.counts, option.lever, option.uses, rows)
+                value = best_number(found.low, found.high, option.lever)
+                if value is None:
+                    return None
+                places = places[(found.low <= value) & (found.high >= value)]  # type: ignore[operator]
+            changes.append((option.lever, value))
+        gain = self._tried(plan.dropped, changes, {})
+        if gain is None:
+            return None
+        constants: dict[int, tuple[Lever, Value]] = {}
+        for place in sorted(plan.dropped):
+            lever, value = self._gentler(place, self.rows[places])
+            if lever is None or value is None:
+                continue
+            trial = {**constants, place: (lever, value)}
+            again = self._tried(plan.dropped, changes, trial)
+            if again is not None and again.gain >= gain.gain:
+                constants, gain = trial, again
+        shown = [Change(*lever.named(), unparse_value(value)) for lever, value in changes]
+        for place in sorted(plan.dropped):
+            if place in constants:
+                lever, value = constants[place]
+                shown.append(Change(*lever.named(), unparse_value(value), place + 1))
+            else:
+                text = unparse(self.clauses[place])
+                shown.append(Change(f"clause {place + 1}", text, None, place + 1))
+        return Joint(
+            tuple(shown), gain.gain, gain.matched, gain.job, gain.free, self.exact, gain.sooner
+        )
+
+    def _reached(self, plan: _Plan) -> npt.NDArray[np.intp]:
+        """The places of the rows that a plan is made for."""
+        able = np.ones(len(self.rows), np.bool_)
+        pleased = {id(use.clause) for option in plan.options for use in option.uses}
+        for option in plan.options:
+            able &= option.possible
+        for held, refusing in zip(self.held, self.refusing, strict=True):
+            if id(held) not in pleased:
+                able &= ~refusing
+        for place, fails in enumerate(self.fails):
+            if place not in plan.dropped and id(self.clauses[place]) not in pleased:
+                able &= ~fails
+        return np.flatnonzero(able)
+
+    def _gentler(self, place: int, rows: Rows) -> tuple[Lever | None, Value | None]:
+        """Another constant with which a clause accepts all of some rows, if there is one."""
+        for lever in self.all_levers:
+            if lever.constant is None or not lever.constant.whole:
+                continue
+            if lever.constant.node is not self.clauses[place] or lever.number is None:
+                continue
+            found = acceptable(self.counts, lever, lever.uses, rows)
+            low, high = float(found.low.max()), float(found.high.min())
+            value = min(max(lever.number, low), high)
+            if low <= high and MIN_INT <= value < MAX_INT:
+                return lever, int(value) if lever.integer else value
+        return None, None
+
+    def _tried(
+        self,
+        dropped: frozenset[int],
+        changes: Sequence[tuple[Lever, Value]],
+        constants: dict[int, tuple[Lever, Value]],
+    ) -> Gain | None:
+        changed = self.counts.job.copy()
+        for lever, value in changes:
+            changed[lever.name] = value
+        if dropped:
+            kept: list[Expr] = []
+            for place, clause in enumerate(self.clauses):
+                if place in constants:
+                    lever, value = constants[place]
+                    assert lever.constant is not None  # noqa: S101 - only those are gentler
+                    fresh = lever.constant.with_constant(value)
+                    kept.append(replaced(clause, lever.constant.node, fresh))
+                elif place not in dropped:
+                    kept.append(clause)
+            changed[REQUIREMENTS] = conjunction(kept)
+        return self.counts.gained(changed)
+
+
+_TOTAL: Final = "totalslot"
+_PARTITIONABLE: Final = "partitionableslot"
+_DYNAMIC: Final = "dynamicslot"
+_AVAILABLE: Final = "availablegpus"
+_GPUS: Final = (_AVAILABLE, "assignedgpus", "offlinegpus", "totalslotgpus", "totalgpus")
+_GPU: Final = "gpus_"
+"""How the names begin of attributes that describe one GPU: of GPU-1a2b it is GPUs_GPU_1a2b."""
+
+_ENDING: Final = (
+    State.FREE, State.CLAIMED, State.DRAINING, State.RESERVED, State.FULL, State.UNSAID,
+)  # fmt: skip
+"""Whether a slot takes jobs again when those that it has end."""
+
+
+def columns_of_machines(names: Iterable[str]) -> set[str]:
+    """The attributes, folded, that say how large a machine is as a whole, and what it divides."""
+    known = set(names)
+    totals = {name for name in known if _divided(name) in known}
+    divided = {_divided(name) for name in totals}
+    gpus = {name for name in known if name.startswith(_GPU)}
+    return totals | divided | gpus | ({_PARTITIONABLE, _DYNAMIC, *_GPUS} & known)
+
+
+def _divided(folded: str) -> str:
+    """The attribute of the rest: ``cpus`` of ``totalslotcpus``, and nothing of another."""
+    # TotalSlots is the number of slots of a machine.
+    return folded.removeprefix(_TOTAL) if folded.startswith(_TOTAL) and folded[9:] != "s" else ""
+
+
+@attrs.frozen(slots=True, eq=False)
+class Machines:
+    """A pool whose jobs have ended: partitionable slots are whole, dynamic ones are gone.
+
+    ``gpus`` is how many GPUs each slot has then, where its ad does not describe all of them now;
+    else 0.
+    """
+
+    snapshot: Snapshot
+    gpus: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pool: Snapshot) -> Machines | None:
+        """The pool as it is then; None where no slot is partitionable."""
+        view = pool._view
+        parts = _where(view, _PARTITIONABLE)
+        if not parts.any():
+            return None
+        rows = np.flatnonzero(parts)
+        held = dict(view.held)
+        for name in list(held):
+            rest = _divided(name)
+            if rest in held:
+                held[rest] = _filled(
+                    held[rest], view.size, rows, held[name].contents(rows.tolist())
+                )
+        numbers = np.zeros(view.size, np.int64)
+        if _AVAILABLE in held:
+            gpus = [_gpus(view, row) for row in rows.tolist()]
+            numbers[rows] = [number for _, number in gpus]
+            lists = [listed for listed, _ in gpus]
+            held[_AVAILABLE] = _filled(held[_AVAILABLE], view.size, rows, lists)
+        alive = ~_where(view, _DYNAMIC)
+        if view.alive is not None:
+            alive &= view.alive
+        columns = Shown(held) if isinstance(view.columns, Shown) else held
+        then = attrs.evolve(view, columns=columns, alive=None if alive.all() else alive)
+        return cls(Snapshot(then, Cache(pool._cache.limits)), numbers)
+
+
+def _where(view: View, folded: str) -> Mask:
+    found = np.zeros(view.size, np.bool_)
+    if folded in view.columns:
+        rows = view.rows()
+        found[rows] = is_true(own_values(view, parse_expr(f"MY.{folded} is true"), rows), len(rows))
+    return found
+
+
+def _filled(column: Column, size: int, rows: Rows, contents: list[Any]) -> Column:
+    """A column with other contents in some rows, where these are not missing."""
+    every = column.contents(range(size))
+    for row, content in zip(rows.tolist(), contents, strict=True):
+        if content is not MISSING:
+            every[row] = content
+    table = Table((MISSING,))
+    codes = np.array(table.codes(every), np.uint32)
+    return settled(Coded(codes.astype(narrowest(len(table))), table), size)
+
+
+def _gpus(view: View, row: int) -> tuple[Any, int]:
+    """The list of all GPUs of a machine, and their number if its ad does not describe them all.
+
+    MISSING where the list stays as it is.
+    """
+    available, assigned, offline, *totals = (
+        view.columns[name].get(row) if name in view.columns else MISSING for name in _GPUS
+    )
+    if available is MISSING:
+        return MISSING, 0
+    layout: Layout = view.layouts[view.layout[row]]
+    described = {
+        folded: Attr(None, name, False)
+        for folded, name in zip(layout.folded, layout.names, strict=True)
+        if folded.startswith(_GPU) and isinstance(view.columns[folded].get(row), (AdExpr, ClassAd))
+    }
+    off, listed = _attributes(offline), _attributes(assigned)
+    names = [name for name in listed or described if name not in off]
+    whole = len(names) if listed else int(next(filter(is_number, totals), 0))
+    found = [described[name] for name in names if name in described]
+    if not found:
+        # Where only the list itself describes them, what is in it now is all that is known.
+        count = len(available.items) if isinstance(available, ListExpr) else 0
+        return MISSING, whole if whole > count else 0
+    return ListExpr(tuple(found)), whole if whole > len(found) else 0
+
+
+def _attributes(ids: Any) -> list[str]:
+    """The attributes, folded, of GPUs of which a text lists the ids."""
+    words = ids.split(",") if isinstance(ids, str) else []
+    return [_GPU + ascii_fold(one.strip().replace("-", "_")) for one in words if one.strip()]
+
+
+def later(counts: Counts) -> tuple[Later, Counts] | None:
+    """How many slots match now, when their jobs end, and never; and the clauses then.
+
+    None where no slot is partitionable, or where that takes too much. ``counts.later`` gets the
+    slots that match then and not now.
+    """
+    machines = Machines.of(counts.pool)
+    if machines is None:
+        return None
+    try:
+        then = Counts(machines.snapshot, counts.job, counts.own_names)
+        hidden = _hidden(then, machines.gpus)
+    except OverworkError:
+        return None
+    counts.later = then.matching & ~counts.matching
+    alive = then.view.alive
+    matching = counts.matching if alive is None else counts.matching & alive
+    free = _of_states(counts, matching, (State.FREE,)) if counts.states.said else matching
+    ever = then.matching | matching
+    ending = _of_states(then, ever, _ENDING) & ~free
+    perhaps = int((hidden & ~ever).sum())
+    never = then.total - int(ever.sum()) - perhaps
+    now, soon = int(free.sum()), int(ending.sum())
+    other = then.total - now - soon - never - perhaps
+    return Later(now, soon, never, other, counts.states.said, perhaps=perhaps), then
+
+
+def _hidden(then: Counts, gpus: npt.NDArray[np.int64]) -> Mask:
+    """The slots for which GPUs decide alone that their ads do not describe."""
+    found = np.zeros(then.view.size, np.bool_)
+    about = [node for node in then.clauses if _AVAILABLE in names_of(node).attributes]
+    own = [one for one in then.held if _AVAILABLE in names_of(one.node).attributes]
+    if not gpus.any() or not (about or own):
+        return found
+    needed = [1.0]
+    for listing in (listing for node in about for listing in listings(node, then.job)):
+        if listing.needed is not None:
+            value = then.value(listing.needed, then.job, ClassAd())
+            needed += [value + listing.beyond] if is_number(value) else []
+    rows = then.open_but_for(about, own)
+    found[rows] = gpus[rows] >= max(needed)
+    return found
+
+
+def lasting(then: Counts, found: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
+    """The changes that gain slots that would never match, however many jobs end."""
+    known = {(one.what, one.after) for one in found}
+    best = find_suggestions(then, Elements(then))
+    fresh = [one for one in best if (one.what, one.after) not in known]
+    return tuple(attrs.evolve(one, free=None) for one in fresh[: LIMITS.lasting])
+
+
+def _of_states(counts: Counts, mask: Mask, states: Iterable[State]) -> Mask:
+    rows = np.flatnonzero(mask)
+    codes = counts.states.codes(counts.job, rows)
+    order = list(State)
+    found = np.zeros(len(mask), np.bool_)
+    found[rows[np.isin(codes, [order.index(state) for state in states])]] = True
+    return found

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.matching import match
+from matchmaker.matching.pair import match
 from matchmaker.pilots.policy.estimates import MOST, RECENT, PilotRecord
 from matchmaker.pilots.policy.snapshot import Pilot, PilotQueue, PilotState
 from matchmaker.pilots.simulation.delays import Starts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from matchmaker.matching.explanation.page import Drawing, Table, page
+from matchmaker.matching.page import Drawing, Table, page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
