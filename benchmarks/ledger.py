@@ -16,9 +16,18 @@ import attrs
 from timing import figure
 
 import matchmaker as mm
-from matchmaker.delegation import tables
-from matchmaker.delegation.observation import Answer, Listing, Phase, Sight, Silence
-from matchmaker.delegation.record import Payload, Record, State, job_name
+from matchmaker.delegation.ledger import job_rows, jobs, log, row_of, transfers
+from matchmaker.delegation.record import (
+    Answer,
+    Listing,
+    Payload,
+    Phase,
+    Record,
+    Sight,
+    Silence,
+    State,
+    job_name,
+)
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 
@@ -109,9 +118,9 @@ def filled(place: Path, records: int, live: int, now: float) -> mm.delegation.Le
                                                   ("prepared", "committed"), ("committed", "done")])
         ]  # fmt: skip
         with ledger._writing() as write:  # noqa: SLF001 - a million rows, not one by one
-            write.execute(tables.transfers.insert(), [tables.row_of(row) for row in rows])
-            write.execute(tables.jobs.insert(), [tables.job_row(row.key, job) for row in rows])
-            write.execute(tables.log.insert(), entries)
+            write.execute(transfers.insert(), [row_of(row) for row in rows])
+            write.execute(jobs.insert(), [job_rows(row.key, job)[0] for row in rows])
+            write.execute(log.insert(), entries)
     return ledger
 
 

@@ -19,8 +19,7 @@ from matchmaker import parse_ad
 from matchmaker.cli import transfers
 from matchmaker.cli.commands.broker import ordered
 from matchmaker.delegation import Ledger
-from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.record import Payload
+from matchmaker.delegation.record import Payload, Silence
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from tests.cli.conftest import Done, Run
@@ -489,7 +488,7 @@ def test_without_sqlalchemy_it_says_what_to_install(
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for name in ("database", "ledger", "tables"):
+    for name in ("database", "ledger"):
         monkeypatch.delitem(sys.modules, f"matchmaker.delegation.{name}", raising=False)
     done = classad("jobs", *here)
     assert done.status == 2

@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from matchmaker import parse_ad
 from matchmaker.delegation import moves
+from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.delegate import Delegator
-from matchmaker.delegation.errors import LedgerError, UnansweredError
-from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.record import Deadlines, Record, State, UnansweredError
 from matchmaker.delegation.states import NotPossibleError
 from tests.delegation.world import Killed, MemoryLedger, World
 

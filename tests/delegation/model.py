@@ -20,10 +20,18 @@ import attrs
 
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.duties import Act, Effect
-from matchmaker.delegation.observation import Phase, Refused, Sight, Silence
-from matchmaker.delegation.record import Deadlines, Record, State, job_name
-from matchmaker.delegation.situation import Observation
+from matchmaker.delegation.moves import Observation
+from matchmaker.delegation.record import (
+    Deadlines,
+    Phase,
+    Record,
+    Refused,
+    Sight,
+    Silence,
+    State,
+    job_name,
+)
+from matchmaker.delegation.states import Act, Effect
 
 LEASE: Final = int(os.environ.get("MODEL_LEASE", "3"))
 """How long a lease is; `make nightly` takes a longer one."""

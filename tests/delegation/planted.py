@@ -9,9 +9,8 @@ from typing import Final
 import pytest
 
 from matchmaker.delegation import states
-from matchmaker.delegation.moves import MOVES, Move
+from matchmaker.delegation.moves import MOVES, Move, Situation
 from matchmaker.delegation.record import State
-from matchmaker.delegation.situation import Situation
 
 Table = tuple[Move, ...]
 

@@ -15,7 +15,7 @@ from matchmaker.batch import known_lrms, load_mapping
 from matchmaker.batch.policy import decoded, encoded
 from matchmaker.delegation.commands import Commands, entries
 from matchmaker.delegation.control import load_control
-from matchmaker.delegation.observation import Listing, Phase, Refused, Sight, Silence
+from matchmaker.delegation.record import Listing, Phase, Refused, Sight, Silence
 from tests.delegation.test_readers import QUEUES
 
 # Of each batch system the command that submits, its answer, and the number that it gives a job.

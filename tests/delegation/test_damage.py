@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import RowMapping
 
 import matchmaker as mm
-from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenError, Ledger, tables
+from matchmaker.delegation import DamagedError, Deadlines, Delegator, KeyTakenError, Ledger
+from matchmaker.delegation import ledger as rows
 from matchmaker.delegation.contact import Spool
+from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.delegate import Order
-from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.findings import check, unknown_to
-from matchmaker.delegation.observation import Phase
-from matchmaker.delegation.record import Invocation, Record, State
+from matchmaker.delegation.reconcile import check, unknown_to
+from matchmaker.delegation.record import Invocation, Phase, Record, State
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
 
@@ -332,13 +332,13 @@ def test_sound_rows_are_not_read_one_by_one_to_be_checked(
     with sqlite3.connect(ledger.place) as raw:
         raw.execute("UPDATE transfers SET code = 'NONSENSE' WHERE key = 'k7'")
     read: list[str] = []
-    real = tables.record_of
+    real = rows.record_of
 
     def record_of(row: RowMapping) -> Record:
         read.append(row["key"])
         return real(row)
 
-    monkeypatch.setattr(tables, "record_of", record_of)
+    monkeypatch.setattr(rows, "record_of", record_of)
     (found,) = check(ledger, world)
     assert found.startswith("k7: its row in the ledger is damaged")
     assert read == ["k7"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from matchmaker.delegation.duties import WAITS
 from matchmaker.delegation.moves import BY_OWNER, MOVES
 from matchmaker.delegation.record import LIVE, State
+from matchmaker.delegation.states import WAITS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "delegation.md").read_text("utf-8")
 TABLE = {*((s, m.target) for m in MOVES for s in m.sources), *BY_OWNER}

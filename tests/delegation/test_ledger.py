@@ -72,9 +72,9 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
     yield ledger
     if request.param == "postgresql":
-        from matchmaker.delegation import tables
+        from matchmaker.delegation.ledger import metadata
 
-        tables.metadata.drop_all(opened[0]._engine)
+        metadata.drop_all(opened[0]._engine)
     for each in opened:
         each.close()
 

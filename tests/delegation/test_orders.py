@@ -9,11 +9,9 @@ import pytest
 
 from matchmaker import parse_ad
 from matchmaker.delegation.commands import Commands
-from matchmaker.delegation.control import load_control
+from matchmaker.delegation.control import OwnOptions, invocation_of, load_control, own_options
 from matchmaker.delegation.delegate import Delegator
-from matchmaker.delegation.errors import RefusedError
-from matchmaker.delegation.orders import OwnOptions, invocation_of, own_options
-from matchmaker.delegation.record import Invocation
+from matchmaker.delegation.record import Invocation, RefusedError
 from tests.delegation.world import MemoryLedger
 
 SLURM = load_control("slurm")

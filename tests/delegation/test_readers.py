@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers import READERS
 from matchmaker.delegation.readers.reading import UnreadableError
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 SQUEUE = """\
 -----------------------------

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.record import Payload
+from matchmaker.delegation.record import Payload, Silence
 from matchmaker.delegation.spool import SharedSpool
 
 

@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.record import Invocation, Payload
-from matchmaker.delegation.spool import SharedSpool
-from matchmaker.delegation.start import NO_SPOOL, REFUSED, render
+from matchmaker.delegation.record import Invocation, Payload, Silence
+from matchmaker.delegation.spool import NO_SPOOL, REFUSED, SharedSpool, render
 
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"], "bash": ["bash", "--posix"]}
 PATIENCE = 30.0

@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.duties import Act, Effect
-from matchmaker.delegation.moves import BY_OWNER, MOVES
-from matchmaker.delegation.observation import Phase, ReasonCode, Refused, Sight, Silence
-from matchmaker.delegation.record import Deadlines, Record, State
-from matchmaker.delegation.situation import Observation
+from matchmaker.delegation.moves import BY_OWNER, MOVES, Observation
+from matchmaker.delegation.record import (
+    Deadlines,
+    Phase,
+    ReasonCode,
+    Record,
+    Refused,
+    Sight,
+    Silence,
+    State,
+)
 from matchmaker.delegation.states import (
+    Act,
+    Effect,
     NotPossibleError,
     acknowledged,
     begin,

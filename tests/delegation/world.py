@@ -14,11 +14,22 @@ from types import MappingProxyType
 import attrs
 
 from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.control import OwnOptions
+from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.ledger import Ledger, New
-from matchmaker.delegation.observation import Answer, Listing, Phase, Refused, Sight, Silence
-from matchmaker.delegation.orders import OwnOptions
-from matchmaker.delegation.record import Payload, Record, Transition, Unreadable, key_of
+from matchmaker.delegation.record import (
+    Answer,
+    Listing,
+    Payload,
+    Phase,
+    Record,
+    Refused,
+    Sight,
+    Silence,
+    Transition,
+    Unreadable,
+    key_of,
+)
 
 BROKEN = Silence("the command failed")
 REFUSED = Refused("no such partition")

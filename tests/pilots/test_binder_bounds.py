@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import matchmaker as mm
 from matchmaker.classad import parse_ad
 from matchmaker.classad.nodes import ListExpr, Literal
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.database import LedgerError
 from matchmaker.pilots.binder import tables
 from matchmaker.pilots.binder.admission import (
     MATCHING,

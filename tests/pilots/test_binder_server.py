@@ -417,7 +417,7 @@ def test_over_tls_bytes_and_half_closes_go_through(tmp_path: Path) -> None:
 
 
 def test_the_storage_may_fail_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from matchmaker.delegation.errors import LedgerError
+    from matchmaker.delegation.database import LedgerError
     from matchmaker.pilots.binder import tables
 
     real, broken = Tables.write, [True]

@@ -13,8 +13,7 @@ import pytest
 import sqlalchemy as sql
 
 from matchmaker.delegation import LedgerError
-from matchmaker.delegation.database import TakenError
-from matchmaker.delegation.errors import DamagedError
+from matchmaker.delegation.database import DamagedError, TakenError
 from matchmaker.pilots.binder import state, tables
 from matchmaker.pilots.binder.state import (
     BinderChange,

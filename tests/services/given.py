@@ -14,8 +14,7 @@ import attrs
 
 from matchmaker.delegation import spool
 from matchmaker.delegation.contact import Origin
-from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.record import Payload
+from matchmaker.delegation.record import Payload, Silence
 from matchmaker.delegation.spool import SharedSpool
 from tests.services.condor import USER
 

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import State
+from matchmaker.delegation.record import ReasonCode, State
 from tests.services.breakable import until
 from tests.services.condor import Machine, Pool, RefusedError, pool
 from tests.services.daemons import ServiceUnavailable

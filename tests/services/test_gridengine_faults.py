@@ -14,8 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import State
+from matchmaker.delegation.record import ReasonCode, State
 from tests.services.breakable import until
 from tests.services.daemons import ServiceUnavailable
 from tests.services.delegating import Room, tell

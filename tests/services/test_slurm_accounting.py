@@ -14,8 +14,7 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.observation import Listing, Phase, Silence
-from matchmaker.delegation.record import Deadlines, State
+from matchmaker.delegation.record import Deadlines, Listing, Phase, Silence, State
 from tests.batch.test_idioms import IDIOMS
 from tests.services.accounting import accounting
 from tests.services.breakable import BreakableSlurm, breakable_with, until

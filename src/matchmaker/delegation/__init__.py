@@ -9,22 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from matchmaker.delegation.asynchronous import AsyncDelegator
-    from matchmaker.delegation.delegate import Delegator, Order
-    from matchmaker.delegation.errors import (
-        DamagedError,
-        KeyTakenError,
-        LedgerError,
-        NoJobError,
-        RefusedError,
-        UnansweredError,
-        UnfinishedError,
-    )
-    from matchmaker.delegation.findings import check
+    from matchmaker.delegation.database import DamagedError, LedgerError, UnfinishedError
+    from matchmaker.delegation.delegate import AsyncDelegator, Delegator, Order
     from matchmaker.delegation.ledger import Ledger, set_aside
-    from matchmaker.delegation.observation import ReasonCode
-    from matchmaker.delegation.reconcile import Reconciliation
-    from matchmaker.delegation.record import Deadlines, Invocation, Record, State, Transition
+    from matchmaker.delegation.reconcile import Reconciliation, check
+    from matchmaker.delegation.record import (
+        Deadlines,
+        Invocation,
+        KeyTakenError,
+        NoJobError,
+        ReasonCode,
+        Record,
+        RefusedError,
+        State,
+        Transition,
+        UnansweredError,
+    )
     from matchmaker.delegation.states import NotPossibleError, stuck
 
 __all__ = [
@@ -53,26 +53,26 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "AsyncDelegator": "asynchronous",
-    "DamagedError": "errors",
+    "AsyncDelegator": "delegate",
+    "DamagedError": "database",
     "Deadlines": "record",
     "Delegator": "delegate",
     "Transition": "record",
-    "KeyTakenError": "errors",
+    "KeyTakenError": "record",
     "Ledger": "ledger",
-    "LedgerError": "errors",
-    "NoJobError": "errors",
+    "LedgerError": "database",
+    "NoJobError": "record",
     "NotPossibleError": "states",
     "Order": "delegate",
     "Record": "record",
-    "RefusedError": "errors",
-    "ReasonCode": "observation",
+    "RefusedError": "record",
+    "ReasonCode": "record",
     "Reconciliation": "reconcile",
     "State": "record",
-    "UnansweredError": "errors",
-    "UnfinishedError": "errors",
+    "UnansweredError": "record",
+    "UnfinishedError": "database",
     "Invocation": "record",
-    "check": "findings",
+    "check": "reconcile",
     "set_aside": "ledger",
     "stuck": "states",
 }

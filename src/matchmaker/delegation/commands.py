@@ -2,7 +2,7 @@
 
 This is the only module of delegation that starts programs. No method raises for what a command
 does: an error, a time-out, an output that is cut short or that cannot be read is a
-:class:`~matchmaker.delegation.observation.Silence` with the reason in words.
+:class:`~matchmaker.delegation.record.Silence` with the reason in words.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.programs import NoProgramError, ProgramError, ProgramResult, run
-from matchmaker.delegation.control import Call, Control, filled
-from matchmaker.delegation.observation import Answer, Listing, Refused, Sight, Silence
-from matchmaker.delegation.orders import OwnOptions, own_options
+from matchmaker.delegation.control import Call, Control, OwnOptions, filled, own_options
 from matchmaker.delegation.readers.reading import UnreadableError
-from matchmaker.delegation.record import PREFIX
+from matchmaker.delegation.record import PREFIX, Answer, Listing, Refused, Sight, Silence
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

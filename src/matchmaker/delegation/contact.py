@@ -13,9 +13,8 @@ from typing import Protocol
 
 import attrs
 
-from matchmaker.delegation.observation import Answer, Refused, Silence
-from matchmaker.delegation.orders import OwnOptions
-from matchmaker.delegation.record import Payload
+from matchmaker.delegation.control import OwnOptions
+from matchmaker.delegation.record import Answer, Payload, Refused, Silence
 
 
 class BatchSystem(Protocol):

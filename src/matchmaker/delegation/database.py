@@ -22,7 +22,29 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from matchmaker.delegation.errors import DamagedError, LedgerError
+
+class LedgerError(ValueError):
+    """The ledger cannot be read or written; the message says why and what to do."""
+
+
+class DamagedError(LedgerError):
+    """The ledger's file is damaged, or holds something else."""
+
+
+class UnfinishedError(LedgerError):
+    """A job may be on record, and what came of its submission is not.
+
+    Whoever hands it over again must use the same key: then it still starts once.
+
+    Attributes:
+        key: the job's key.
+        state: the state in which the ledger has the job; None if it is not known whether it has it.
+    """
+
+    def __init__(self, message: str, key: str, state: str | None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.state = state
 
 
 class TakenError(Exception):

@@ -1,23 +1,24 @@
-"""Hands jobs over: the shell around the pure states, and the only part that acts.
+"""Hand jobs over: the shell around the pure states, for threads and for asyncio.
 
-A :class:`Delegator` records what is to happen, then does it, then records the result. It may be
-killed between any two of these steps: whoever reconciles next continues.
-:mod:`matchmaker.delegation.states` decides; the interfaces of :mod:`matchmaker.delegation.contact`
-hide how a batch system is asked.
+A :class:`Delegator` records the next action, does it, then records the result. It may be killed
+between any two of these: whoever reconciles next continues. :mod:`matchmaker.delegation.states`
+decides; the interfaces of :mod:`matchmaker.delegation.contact` hide how a batch system is asked.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import getpass
 import os
 import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import attrs
 
@@ -27,28 +28,25 @@ from matchmaker.batch.policy import encoded
 from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool
-from matchmaker.delegation.duties import Effect
+from matchmaker.delegation.database import LedgerError, UnfinishedError
 from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in_all, script_at
-from matchmaker.delegation.errors import (
-    KeyTakenError,
-    LedgerError,
-    NoJobError,
-    RefusedError,
-    UnansweredError,
-    UnfinishedError,
-)
-from matchmaker.delegation.observation import Silence
 from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
 from matchmaker.delegation.record import (
     Deadlines,
     Invocation,
+    KeyTakenError,
+    NoJobError,
     Payload,
     Record,
+    RefusedError,
+    Silence,
     State,
     Transition,
+    UnansweredError,
     check_key,
 )
-from matchmaker.delegation.start import check_exports
+from matchmaker.delegation.spool import check_exports
+from matchmaker.delegation.states import Effect
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
@@ -170,7 +168,7 @@ class Delegator:
             policy: what the job requires of its queue's policy, which travels with it.
             words: the caller's own options for the batch system's command. Those in lines of the
                 script, such as ``#SBATCH``, and in variables, such as ``SBATCH_ACCOUNT``, count as
-                well (:func:`~matchmaker.delegation.orders.own_options`).
+                well (:func:`~matchmaker.delegation.control.own_options`).
             invocation: the script's arguments, files and variables. By default it has none, and
                 runs in ``directory``, unless words say in which directory it runs.
             directory: from where the batch system's command submits; by default from here.
@@ -554,3 +552,41 @@ def _spool(spool: Spool | str | Path, ledger: Ledger) -> Spool | None:
     from matchmaker.delegation.spool import SharedSpool
 
     return SharedSpool(Path(spool or f"{ledger.place}.spool"))
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _awaited(
+    method: Callable[Concatenate[Delegator, _P], _T],
+) -> Callable[Concatenate[AsyncDelegator, _P], Coroutine[Any, Any, _T]]:
+    @functools.wraps(method)
+    async def awaited(self: AsyncDelegator, /, *args: _P.args, **named: _P.kwargs) -> _T:
+        call: Callable[_P, _T] = getattr(self.plain, method.__name__)
+        return await asyncio.shield(asyncio.to_thread(call, *args, **named))
+
+    return awaited
+
+
+@attrs.frozen(slots=True)
+class AsyncDelegator:
+    """A :class:`Delegator` whose methods are awaited; each does and raises the same as there.
+
+    A call that has begun is finished, even if its caller is cancelled.
+    """
+
+    plain: Delegator
+
+    submit = _awaited(Delegator.submit)
+    submit_all = _awaited(Delegator.submit_all)
+    known = _awaited(Delegator.known)
+    job = _awaited(Delegator.job)
+    history = _awaited(Delegator.history)
+    renew = _awaited(Delegator.renew)
+    renew_all = _awaited(Delegator.renew_all)
+    cancel = _awaited(Delegator.cancel)
+    resume = _awaited(Delegator.resume)
+    acknowledge = _awaited(Delegator.acknowledge)
+    reconcile = _awaited(Delegator.reconcile)
+    rebuild = _awaited(Delegator.rebuild)

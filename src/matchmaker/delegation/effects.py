@@ -18,11 +18,10 @@ import attrs
 from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Origin, Spool
-from matchmaker.delegation.duties import Act, Effect
-from matchmaker.delegation.errors import LedgerError
-from matchmaker.delegation.observation import Refused, Silence
-from matchmaker.delegation.record import Deadlines, Payload, Record, State
-from matchmaker.delegation.situation import NOT_ASKED, Observation
+from matchmaker.delegation.database import LedgerError
+from matchmaker.delegation.moves import NOT_ASKED, Observation
+from matchmaker.delegation.record import Deadlines, Payload, Record, Refused, Silence, State
+from matchmaker.delegation.states import Act, Effect
 
 if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger

@@ -1,31 +1,237 @@
-"""The ledger: records of transfers and their log, durable before anything is done.
+"""The ledger: records of transfers and their log in SQL, durable before anything is done.
 
-SQLite in one file by default, PostgreSQL by its URL. A record is written in one transaction that
-holds only if nobody else wrote it since it was read (its revision) and the ledger was not rebuilt
-(its epoch). What the states mean is not known here.
+A record is written in one transaction, which fails if another process wrote the record since it
+was read (its revision) or the ledger was rebuilt (its epoch). A transfer and its job are two
+tables: the first is small and often written, the second is written once. Indexes cover the queries
+of commands, so that their time does not grow with the number of jobs that ended long ago.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import isfinite
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sql
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    event,
+    func,
+    or_,
+)
 from sqlalchemy.engine import Connection
 
 from matchmaker._locks import Lock
-from matchmaker.delegation import database, tables
-from matchmaker.delegation.database import TakenError
-from matchmaker.delegation.errors import DamagedError, LedgerError, NoJobError
-from matchmaker.delegation.record import Payload, Record, Transition, Unreadable
-from matchmaker.delegation.tables import contents, facts, jobs, log, transfers
+from matchmaker.delegation import database
+from matchmaker.delegation.database import DamagedError, LedgerError, TakenError, columns
+from matchmaker.delegation.record import (
+    Invocation,
+    NoJobError,
+    Payload,
+    ReasonCode,
+    Record,
+    State,
+    Transition,
+    Unreadable,
+    key_of,
+    pairs,
+)
 from matchmaker.delegation.together import Together
+
+VERSION: Final = 3
+"""The version of the tables; a ledger of another one is refused."""
+
+metadata: Final = MetaData()
+
+# What the ledger says of itself: its version and its epoch.
+facts: Final = Table(
+    "delegation_facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+transfers: Final = Table(
+    "transfers",
+    metadata,
+    *columns(Record, key="key"),
+    Column("live", Boolean, nullable=False),
+)
+# By its text: an Index with a condition for PostgreSQL imports all of that dialect, which takes a
+# command that uses SQLite 20 ms.
+for _dialect, _true in (("sqlite", "1"), ("postgresql", "true")):
+    event.listen(
+        transfers,
+        "after_create",
+        DDL(  # type: ignore[no-untyped-call]
+            f"CREATE INDEX transfers_live ON transfers (cluster, created) WHERE live = {_true}"
+        ).execute_if(dialect=_dialect),
+    )
+Index("transfers_created", transfers.c.created)
+Index("transfers_state", transfers.c.state, transfers.c.created)
+
+# Thousands of jobs have one script and one environment: each is stored once, by its digest.
+contents: Final = Table(
+    "contents",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+jobs: Final = Table(
+    "jobs",
+    metadata,
+    Column("key", Text, primary_key=True),
+    *(
+        Column(name, Text, nullable=False)
+        for name in (
+            "ad", "script", "content", "invocation", "own_words", "words", "directory",
+            "environment", "metadata",
+        )
+    ),
+)  # fmt: skip
+
+log: Final = Table(
+    "log",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("key", Text, nullable=False),
+    *columns(Transition),
+)
+Index("log_key", log.c.key, log.c.id)
+
+
+_LARGEST: Final = sys.float_info.max
+_NAMES: Final = tuple(field.name for field in attrs.fields(Record))
+_KINDS: Final = {
+    name: (
+        *((float, int) if isinstance(column.type, Float) else (column.type.python_type,)),
+        *((NoneType,) if column.nullable else ()),
+    )
+    for name in _NAMES
+    for column in [transfers.c[name]]
+}
+
+
+def suspect() -> ColumnElement[bool]:
+    """What holds for each row of SQLite that may be no record, which is wrong in none of these."""
+    wrong: list[ColumnElement[bool]] = []
+    for name in _NAMES:
+        column = transfers.c[name]
+        kinds = {"Float": ("real", "integer"), "Text": ("text",)}.get(
+            type(column.type).__name__, ("integer",)
+        )
+        held = func.typeof(column)
+        wrong.append(held.not_in((*kinds, "null") if column.nullable else kinds))
+        if isinstance(column.type, Float):
+            wrong.append(~column.between(-_LARGEST, _LARGEST))
+        if isinstance(column.type, Boolean):
+            wrong.append(column.cast(Integer).not_in((0, 1)))
+    key = transfers.c.key
+    return or_(
+        *wrong,
+        transfers.c.state.not_in([str(state) for state in State]),
+        transfers.c.code.not_in([str(code) for code in ReasonCode]),
+        ~transfers.c.attempt.between(1, 999_999),
+        func.length(key) > 64,
+        key.op("NOT GLOB")("[A-Za-z0-9]*"),
+        key.op("GLOB")("*[^A-Za-z0-9_.-]*"),
+    )
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """The columns of a record."""
+    row = {name: getattr(record, name) for name in _NAMES}
+    row["state"] = str(record.state)
+    row["code"] = None if record.code is None else str(record.code)
+    row["live"] = record.state.live
+    return row
+
+
+def record_of(row: RowMapping) -> Record:
+    """The record in a row of ``transfers``. Raises ValueError for a row that holds something else.
+
+    SQLite keeps any kind of value in any column.
+    """
+    values = {name: row[name] for name in _NAMES}
+    for name, value in values.items():
+        if not isinstance(value, _KINDS[name]):
+            raise ValueError(f"{name} is {str(value)[:80]!r}")  # noqa: TRY004 - of a stranger
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"{name} is {value}")
+    values["state"] = State(values["state"])
+    values["code"] = None if values["code"] is None else ReasonCode(values["code"])
+    record = Record(**values)
+    if key_of(record.name) != (record.key, record.attempt):
+        raise ValueError(f"{record.name[:80]!r} is no name of a job")
+    return record
+
+
+def job_rows(key: str, payload: Payload) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The columns of a job, and the rows of ``contents`` that they name by digest."""
+    environment = json.dumps(payload.environment).encode()
+    named = {_digest(each): each for each in (payload.content, environment)}
+    row = {
+        "key": key,
+        "ad": payload.ad,
+        "script": payload.script,
+        "content": _digest(payload.content),
+        "invocation": json.dumps(attrs.asdict(payload.invocation)),
+        "own_words": json.dumps(payload.own_words),
+        "words": json.dumps(payload.words),
+        "directory": payload.directory,
+        "environment": _digest(environment),
+        "metadata": json.dumps(payload.metadata),
+    }
+    return row, named
+
+
+def payload_of(row: RowMapping, named: Mapping[str, bytes]) -> Payload:
+    """The job in a row of ``jobs``, with the contents that it names.
+
+    Raises KeyError or ValueError for a row that was changed or damaged.
+    """
+    invocation = json.loads(row["invocation"])
+    return Payload(
+        ad=row["ad"],
+        script=row["script"],
+        content=named[row["content"]],
+        invocation=Invocation(**{
+            **invocation, "arguments": tuple(invocation["arguments"]),
+            "exports": pairs(invocation["exports"]),
+        }),
+        own_words=tuple(json.loads(row["own_words"])),
+        words=tuple(json.loads(row["words"])),
+        directory=row["directory"],
+        environment=pairs(json.loads(named[row["environment"]])),
+        metadata=pairs(json.loads(row["metadata"])),
+    )  # fmt: skip
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
 
 _WAIT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 500
@@ -72,22 +278,22 @@ class Ledger:
             known = sql.inspect(read).has_table(facts.name)
         if not known:
             with self._writing() as write:
-                tables.metadata.create_all(write)
+                metadata.create_all(write)
                 own = secrets.randbits(32)
-                for name, value in (("version", tables.VERSION), ("epoch", 1), ("identity", own)):
+                for name, value in (("version", VERSION), ("epoch", 1), ("identity", own)):
                     there = write.scalar(sql.select(facts.c.value).where(facts.c.name == name))
                     if there is None:
                         write.execute(facts.insert().values(name=name, value=value))
         with self._reading() as read:
             found = {row.name: row.value for row in read.execute(sql.select(facts))}
         version = found.get("version", 0)
-        if version != tables.VERSION:
-            do = "use a newer program" if version > tables.VERSION else (
+        if version != VERSION:
+            do = "use a newer program" if version > VERSION else (
                 "end its jobs with the program that made it, or name another ledger"
             )  # fmt: skip
             raise LedgerError(
                 f"{self.place}: a ledger of version {version}; this program knows version "
-                f"{tables.VERSION}: {do}"
+                f"{VERSION}: {do}"
             )
         self.epoch = found.get("epoch", 0)
         self.identity = f"{found.get('identity', 0):08x}"
@@ -143,7 +349,7 @@ class Ledger:
         The database itself looks for rows that may be such, so that a million of sound ones take
         seconds.
         """
-        where = (tables.suspect(),) if self.sqlite else ()
+        where = (suspect(),) if self.sqlite else ()
         return [found for found in self._select(*where) if isinstance(found, Unreadable)]
 
     def known(self, keys: Collection[str]) -> set[str]:
@@ -192,7 +398,7 @@ class Ledger:
             rows = read.execute(sql.select(contents).where(wanted))
             named = {each.digest: each.content for each in rows}
         try:
-            return tables.payload_of(row, named)
+            return payload_of(row, named)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedError(
                 f"{self.place}: the description of {key} is damaged: {error}"
@@ -236,11 +442,11 @@ class Ledger:
 
     def _add(self, wanted: Sequence[New]) -> list[Record]:
         made = [attrs.evolve(record, epoch=self.epoch, revision=1) for record, _, _ in wanted]
-        rows = [tables.job_rows(record.key, payload) for record, payload, _ in wanted]
+        rows = [job_rows(record.key, payload) for record, payload, _ in wanted]
         named = {digest: content for _, more in rows for digest, content in more.items()}
         with self._writing() as write:
             self._check_epoch(write)
-            write.execute(transfers.insert(), [tables.row_of(record) for record in made])
+            write.execute(transfers.insert(), [row_of(record) for record in made])
             # In one order for all: PostgreSQL ends one of two that wait for each other's.
             contents_ = [{"digest": d, "content": c} for d, c in sorted(named.items())]
             write.execute(_CONTENT, contents_)
@@ -270,7 +476,7 @@ class Ledger:
         changes = [change for change, _ in named]
         new = [attrs.evolve(after, revision=before.revision + 1) for before, after in changes]
         rows = [
-            {**tables.row_of(made), "old_key": before.key, "old_revision": before.revision,
+            {**row_of(made), "old_key": before.key, "old_revision": before.revision,
              "old_epoch": before.epoch}
             for (before, _), made in zip(changes, new, strict=True)
         ]  # fmt: skip
@@ -365,7 +571,7 @@ class Ledger:
                 for r in records
             ]
             if made:
-                write.execute(transfers.insert(), [tables.row_of(record) for record in made])
+                write.execute(transfers.insert(), [row_of(record) for record in made])
                 self._describe(write, payloads)
                 write.execute(log.insert(), [{**_entry(None, r, by), "at": at,
                                               "reason": "rebuilt"} for r in made])  # fmt: skip
@@ -374,7 +580,7 @@ class Ledger:
         """Writes the jobs that have no description."""
         for key, payload in payloads.items():
             if write.scalar(sql.select(jobs.c.key).where(jobs.c.key == key)) is None:
-                row, named = tables.job_rows(key, payload)
+                row, named = job_rows(key, payload)
                 contents_ = [{"digest": d, "content": c} for d, c in named.items()]
                 write.execute(_CONTENT, contents_)
                 write.execute(jobs.insert(), [row])
@@ -434,7 +640,7 @@ def _sound(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _found(row: sql.RowMapping) -> Record | Unreadable:
     try:
-        return tables.record_of(row)
+        return record_of(row)
     except ValueError as error:
         why = f"its row in the ledger is damaged ({error}): classad jobs --rebuild makes it anew"
         return Unreadable(str(row["key"])[:80], why)

@@ -1,24 +1,40 @@
-"""Reconciles: one look at the batch system and the spool, one step for each record, then effects.
+"""Reconcile a ledger with the batch system and the spool; check, rebuild and prune it.
 
-Asks for the queue once and for the accounting once, for any number of jobs.
-:mod:`matchmaker.delegation.states` decides what a look means for a record.
+A look asks for the queue once and for the accounting once, for any number of jobs.
+:mod:`matchmaker.delegation.states` then makes one step for each record, and
+:mod:`matchmaker.delegation.effects` carries out the actions that are due.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import Marks, Origin
 from matchmaker.delegation.effects import Means, absolute, carry_out_all, digest_of
-from matchmaker.delegation.errors import UnansweredError
-from matchmaker.delegation.observation import Answer, Phase, Sight, Silence
-from matchmaker.delegation.record import Payload, Record, State, Unreadable, key_of
-from matchmaker.delegation.situation import Observation
+from matchmaker.delegation.moves import Observation
+from matchmaker.delegation.record import (
+    Answer,
+    Payload,
+    Phase,
+    Record,
+    Sight,
+    Silence,
+    State,
+    UnansweredError,
+    Unreadable,
+    key_of,
+)
+from matchmaker.delegation.spool import SharedSpool
+
+if TYPE_CHECKING:
+    from matchmaker.delegation.contact import Spool
+    from matchmaker.delegation.ledger import Ledger
+
 
 _T = TypeVar("_T")
 _DAY: Final = 86_400.0
@@ -263,3 +279,64 @@ def _own_marks(record: Record, marks: Mapping[tuple[str, int], Marks | Silence])
     if isinstance(found, Marks) and found.job and record.digest and found.job != record.digest:
         return Silence(f"the spool has another job as {record.name}")
     return found
+
+
+_NAMED: Final = 5
+"""How many jobs a finding names."""
+
+
+def check(ledger: Ledger, spool: Spool | None = None) -> list[str]:
+    """The faults of a ledger, one finding a line; nothing if it is sound.
+
+    Args:
+        ledger: the ledger, every row of which is read.
+        spool: the records of starts and ends, whose jobs the ledger should know; None to leave
+            them out.
+
+    Raises LedgerError where the ledger cannot be read for another reason than damage.
+    """
+    damage = ledger.check()
+    if damage:
+        return damage
+    found = [f"{row.key}: {row.why}" for row in ledger.unreadable()]
+    unknown = unknown_to(ledger, spool) if spool is not None else []
+    if isinstance(unknown, Silence):
+        return [*found, f"the spool cannot be read: {unknown.reason}"]
+    if unknown:
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        found.append(
+            f"the ledger does not know jobs that the spool has: "
+            f"{', '.join(unknown[:_NAMED])}{more}; classad jobs --rebuild takes them in"
+        )
+    return found
+
+
+def unknown_to(ledger: Ledger, spool: Spool) -> list[str] | Silence:
+    """The keys of jobs that the spool has and the ledger has not, as after the loss of its file."""
+    kept = spool.attempts()
+    if isinstance(kept, Silence):
+        return kept
+    keys = {key for key, _ in kept}
+    return sorted(keys - ledger.known(keys))
+
+
+def prune(ledger: Ledger, before: float) -> tuple[int, list[tuple[str, str]]]:
+    """Removes the records of jobs that ended before a time, and what their spools have of them.
+
+    Gives how many are gone, and what could not be done, by key: such a record stays.
+    """
+    gone, last = 0, ""
+    troubles: list[tuple[str, str]] = []
+    while some := ledger.ended(before, after=last):
+        last = some[-1].key
+        left = []
+        for record in some:
+            done = SharedSpool(Path(record.spool)).forget(record.key, record.digest)
+            if isinstance(done, Silence):
+                troubles.append((record.key, done.reason))
+            else:
+                left.append(record)
+        gone += ledger.remove(left)
+    if gone:
+        ledger.drop_contents()
+    return gone, troubles

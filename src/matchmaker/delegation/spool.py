@@ -1,10 +1,11 @@
 """Records of commits, starts, leases and ends: files in a directory shared with the nodes.
 
-An attempt has a directory, ``KEY/N``, with the payload, the script that starts it, and the records
-that :mod:`matchmaker.delegation.start` describes. Every record is written under another name, made
-durable, and put in its place at once; the record of the start by a link, which only one can make.
-The lease is the record of the commit too: it is there from then on, and its time of change is its
-end, so that the storage's clock alone counts. What is prepared becomes durable with the commit.
+An attempt has a directory, ``KEY/N``, with the payload, its start script and the records. Each
+record is written under another name, made durable, and renamed; the record of the start is a link,
+which only one process can make. The lease is also the record of the commit: its time of change is
+its end, so that only the storage's clock counts. The start script, ``start.sh`` in POSIX sh, starts
+the payload only with a lease that lasts and the record of the start; it passes signals on, ends
+the payload after the lease, and records the end.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -27,10 +30,61 @@ import attrs
 from matchmaker._files import plain
 from matchmaker._limits import DELEGATION_LIMITS as LIMITS
 from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.observation import Silence
-from matchmaker.delegation.record import PREFIX, Payload, check_key, key_of
-from matchmaker.delegation.start import render
+from matchmaker.delegation.record import PREFIX, Invocation, Payload, Silence, check_key, key_of
 from matchmaker.delegation.together import Together
+
+REFUSED: Final = 75
+"""Exit status of a job that found no commit, a lease that is over, or another start."""
+
+NO_SPOOL: Final = 78
+"""Exit status of a job that cannot use the directory with the records."""
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_exports(call: Invocation) -> None:
+    """Raises ValueError if an exported variable has no name of a shell's variable."""
+    for name, _ in call.exports:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is no name of a variable: letters, digits and _")
+
+
+def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10) -> str:
+    r"""The script that starts the payload in a directory of records.
+
+    Args:
+        room: the directory, by the path that nodes know it by.
+        invocation: how the payload is called; by default without arguments, where the batch system
+            starts it.
+        grace: seconds between the first signal and the last when the lease is over.
+
+    Raises:
+        ValueError: an exported variable has no name of a shell's variable.
+
+    >>> "room='/shared/my spool/k7/1'" in render(Path("/shared/my spool/k7/1"))
+    True
+    >>> text = render(Path("/s"), Invocation(arguments=("a b", "$x"), exports=(("LANG", "C d"),)))
+    >>> "payload\" 'a b' '$x'\n" in text, "export LANG='C d'" in text
+    (True, True)
+    """
+    call = invocation if invocation is not None else Invocation()
+    check_exports(call)
+    text = files("matchmaker.delegation").joinpath("start.sh").read_text("utf-8")
+    slots = {
+        "ROOM": shlex.quote(str(room)),
+        "GRACE": str(int(grace)),
+        "DIRECTORY": shlex.quote(call.directory),
+        "UMASK": shlex.quote(call.umask),
+        "STDIN": shlex.quote(call.stdin),
+        "STDOUT": shlex.quote(call.stdout),
+        "STDERR": shlex.quote(call.stderr),
+        "EXPORTS": "\n".join(f"export {name}={shlex.quote(text)}" for name, text in call.exports),
+        "ARGUMENTS": "".join(f" {shlex.quote(each)}" for each in call.arguments),
+    }
+    # At once: what one slot holds may look like another.
+    return re.sub(r"@([A-Z]+)@", lambda slot: slots[slot[1]], text)
+
 
 _MARKER: Final = ".matchmaker-spool"
 _RECORD: Final = 4096

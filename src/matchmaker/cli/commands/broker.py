@@ -29,9 +29,8 @@ from matchmaker.glue.issues import total
 
 if TYPE_CHECKING:
     from matchmaker.delegation import Record
-    from matchmaker.delegation.control import Control
+    from matchmaker.delegation.control import Control, OwnOptions
     from matchmaker.delegation.delegate import Order
-    from matchmaker.delegation.orders import OwnOptions
     from matchmaker.delegation.record import Invocation
     from matchmaker.reduction import Reduction
 
@@ -86,7 +85,7 @@ class OrderedJob:
 
     def options(self, found: Sequence[str] = ()) -> OwnOptions:
         """The owner's options, beside the flags that were found for the job."""
-        from matchmaker.delegation.orders import own_options
+        from matchmaker.delegation.control import own_options
 
         return own_options(self.control, self.script, os.environ, self.given, found)
 
@@ -107,9 +106,8 @@ def ordered(
 
     Raises OSError, ValueError, and RefusedError as :func:`invocation_of` does.
     """
-    from matchmaker.delegation.control import load_control
+    from matchmaker.delegation.control import invocation_of, load_control, own_options
     from matchmaker.delegation.effects import script_at
-    from matchmaker.delegation.orders import invocation_of, own_options
 
     control = load_control(lrms)
     folder = Path.cwd() if job_file == "-" else Path(job_file).absolute().parent
@@ -269,7 +267,7 @@ def _warn_of_lines(pairs: Iterable[tuple[OrderedJob, Submission]]) -> None:
 
 def _kind(job: ClassAd) -> str:
     """The job without what says only how it is called: jobs of one kind have one queue."""
-    from matchmaker.delegation.orders import CALL
+    from matchmaker.delegation.control import CALL
 
     plain = job.copy()
     for name in CALL:

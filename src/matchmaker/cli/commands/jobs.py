@@ -143,7 +143,7 @@ def _check(ledger: Ledger, spool: Spool | None, *, as_json: bool) -> int:
 
 
 def _prune(ledger: Ledger, age: float, *, dry_run: bool, as_json: bool) -> int:
-    from matchmaker.delegation.findings import prune
+    from matchmaker.delegation.reconcile import prune
 
     before = time.time() - age
     gone, troubles = (ledger.count_ended(before), []) if dry_run else prune(ledger, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -13,6 +12,7 @@ from matchmaker.delegation.readers.reading import (
     moment,
     seen,
 )
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 
 def _queue(text: str) -> list[Sight]:

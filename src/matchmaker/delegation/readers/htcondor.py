@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, seen, whole
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 _PHASES: Final = {
     1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.CANCELLED, 4: Phase.ENDED, 5: Phase.PARKED,

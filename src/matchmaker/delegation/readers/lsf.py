@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -13,6 +12,7 @@ from matchmaker.delegation.readers.reading import (
     seen,
     whole,
 )
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 _PHASES: Final = {
     "PSUSP": Phase.PARKED, "PEND": Phase.WAITING, "FWD_PEND": Phase.WAITING, "WAIT": Phase.WAITING,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -19,6 +18,7 @@ from matchmaker.delegation.readers.reading import (
     seen,
     whole,
 )
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 _PHASES: Final = {
     "H": Phase.PARKED, "W": Phase.PARKED, "Q": Phase.WAITING, "T": Phase.WAITING,

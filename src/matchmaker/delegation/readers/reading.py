@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.classad.values import is_number
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

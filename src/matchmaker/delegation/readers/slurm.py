@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.delegation.observation import Phase, ReasonCode, Sight
 from matchmaker.delegation.readers.reading import (
     Reader,
     UnreadableError,
@@ -19,6 +18,7 @@ from matchmaker.delegation.readers.reading import (
     status_of,
     whole,
 )
+from matchmaker.delegation.record import Phase, ReasonCode, Sight
 
 _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkeys(
     ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY",

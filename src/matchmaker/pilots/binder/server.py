@@ -23,7 +23,7 @@ from typing import Any, Final
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.database import LedgerError
 from matchmaker.pilots.binder import admission, state
 from matchmaker.pilots.binder.admission import (
     MOST_KEY,

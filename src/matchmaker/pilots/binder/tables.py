@@ -42,7 +42,7 @@ from sqlalchemy.engine import Connection
 
 from matchmaker.classad import parse_ad
 from matchmaker.delegation import database
-from matchmaker.delegation.errors import DamagedError, LedgerError
+from matchmaker.delegation.database import DamagedError, LedgerError
 from matchmaker.pilots.binder.admission import bounded_value
 from matchmaker.pilots.binder.state import (
     BinderChange,

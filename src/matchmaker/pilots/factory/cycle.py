@@ -23,7 +23,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, dumps
 from matchmaker.delegation import states
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.record import LIVE, Record, State
 from matchmaker.pilots.factory import inventory, metrics, sources
 from matchmaker.pilots.factory.inventory import DemandJob, PilotReports

@@ -18,8 +18,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.delegation.observation import ReasonCode
-from matchmaker.delegation.record import Record, State
+from matchmaker.delegation.record import ReasonCode, Record, State
 from matchmaker.pilots.policy.estimates import PilotRecord
 from matchmaker.pilots.policy.snapshot import Demand, Pilot, PilotState
 

@@ -18,7 +18,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.delegation.database import make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.observation import Silence
+from matchmaker.delegation.record import Silence
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.pilots.factory.cycle import FactoryContext
 from matchmaker.pilots.factory.services import Service, ServiceError, Services

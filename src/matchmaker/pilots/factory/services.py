@@ -21,8 +21,7 @@ import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
 from matchmaker.delegation import database
-from matchmaker.delegation.database import TakenError
-from matchmaker.delegation.errors import LedgerError
+from matchmaker.delegation.database import LedgerError, TakenError
 
 _WAIT_SECONDS: Final = 10.0
 
