@@ -19,10 +19,9 @@ from matchmaker.classad.nodes import Attr, Expr, Literal
 from matchmaker.classad.printer import unparse
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, Value
 from matchmaker.classad.walks import postorder
-from matchmaker.reduction.atoms import outcome
+from matchmaker.reduction.boxes import outcome
 from matchmaker.reduction.facts import traits
-from matchmaker.reduction.laws import VALUE, Demand
-from matchmaker.reduction.simplify import watched
+from matchmaker.reduction.simplify import VALUE, Demand, watched
 
 MOST_NODES: Final = 200
 """Larger expressions are not checked as a whole; their parts are."""

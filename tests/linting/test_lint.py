@@ -14,11 +14,10 @@ from matchmaker.classad.formats import stream
 from matchmaker.classad.values import is_exceptional
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import RULES, Diagnostic, lint
-from matchmaker.linting.bounds import bound_of, contradictions, coverings
 from matchmaker.linting.kinds import UNKNOWN, facts_of, kind_of
+from matchmaker.linting.logic import bound_of, contradictions, coverings
 from matchmaker.linting.model import place_expr
-from matchmaker.linting.pieces import Whole, detect, read
-from matchmaker.linting.sites import unit_of
+from matchmaker.linting.pieces import Whole, detect, read, unit_of
 from tests import strategies
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

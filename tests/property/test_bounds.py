@@ -14,8 +14,7 @@ from matchmaker._limits import REDUCTION_LIMITS as LIMITS
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
-from matchmaker.reduction.atoms import comes_to
-from matchmaker.reduction.boxes import bounds
+from matchmaker.reduction.boxes import bounds, comes_to
 from matchmaker.reduction.domains import ANY, NOTHING, NUMBERS, Box, Domain, numbers, widened
 from tests.cases import cases
 

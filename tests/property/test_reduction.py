@@ -22,8 +22,7 @@ from matchmaker.classad.nodes import Attr, Binary, Call, ListExpr, Literal, Tern
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED
 from matchmaker.classad.walks import fold, postorder
-from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE
-from matchmaker.reduction.simplify import simplify
+from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, simplify
 from tests.canonical import canonical
 from tests.cases import cases as scaled
 from tests.paranoid import paranoid

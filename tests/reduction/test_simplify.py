@@ -6,8 +6,7 @@ from matchmaker import ClassAd, is_error, parse_expr
 from matchmaker.classad.nodes import Literal
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import ERROR, UNDEFINED, Value
-from matchmaker.reduction.laws import MATCH, OUTCOME, VALUE, is_number, known
-from matchmaker.reduction.simplify import simplify
+from matchmaker.reduction.simplify import MATCH, OUTCOME, VALUE, is_number, known, simplify
 
 # Every kind of value that an attribute can have, as a condition or beside a number or a text.
 VALUES: list[Value] = [

@@ -6,14 +6,16 @@ sets are never too small; what is not known has all kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
 
+from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad import nodes
 from matchmaker.classad.ad import ClassAd, literal
+from matchmaker.classad.errors import LONGEST, closest
 from matchmaker.classad.evaluate import evaluate
 from matchmaker.classad.functions import (
     BOOLEAN,
@@ -25,11 +27,11 @@ from matchmaker.classad.functions import (
     result_of,
     traits_of,
 )
-from matchmaker.classad.nodes import Expr
+from matchmaker.classad.nodes import AdExpr, Expr
 from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
-from matchmaker.classad.walks import rebuild
-from matchmaker.linting.model import Place, Site, Unit, role_of
+from matchmaker.classad.walks import postorder, rebuild
+from matchmaker.linting.model import Place, Scope, Site, Unit, role_of
 
 LIST: Final = "list"
 AD: Final = "ad"
@@ -247,3 +249,78 @@ _KINDS_OF: Final[Mapping[type, Callable[[Any, list[Kinds]], Kinds]]] = {
     nodes.ListExpr: lambda node, parts: frozenset({LIST}),
     nodes.AdExpr: lambda node, parts: frozenset({AD}),
 }
+
+
+Schema = Collection[str] | Callable[[], Iterable[str]]
+
+
+@attrs.frozen(slots=True)
+class Known:
+    """Names from the target ads and from a schema, by their lower case.
+
+    Attributes:
+        targets: of each attribute of the targets, at any depth, its spelling.
+        kinds: of each attribute of the targets what it can be.
+        schema: of each name of the schema its spelling.
+        has_targets: whether there are any targets.
+        asked: what was suggested before.
+    """
+
+    targets: Mapping[str, str]
+    kinds: Mapping[str, frozenset[str]]
+    schema: Mapping[str, str]
+    has_targets: bool
+    asked: dict[tuple[str, Scope, str], str] = attrs.field(factory=dict)
+
+    def has(self, folded: str) -> bool:
+        """Whether a name is one of the targets' or of the schema."""
+        return folded in self.targets or folded in self.schema
+
+    def suggestion(self, name: str, scope: Scope, role: str, words: Iterable[str] = ()) -> str:
+        """The known name, or the one of `words`, most like a name; empty where none is like it.
+
+        What is known is, by the role of the name, what the ad has, what the targets have, or both.
+        """
+        key = (name.lower(), scope, role)
+        if key not in self.asked:
+            names = len(scope.last) + len(self.targets) + len(self.schema)
+            if len(name) > LONGEST or len(self.asked) * names > LIMITS.names:
+                return ""
+            own = () if role == "target" else scope.names()
+            theirs = {} if role == "my" else self.targets
+            extra = {other.lower(): other for other in (*own, *words)}
+            self.asked[key] = closest(name, {**self.schema, **theirs, **extra})
+        return self.asked[key]
+
+
+def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
+    """The names in target ads and in a schema. TypeError for a schema that is a text."""
+    if isinstance(schema, (str, bytes)):
+        # Its letters would be the names.
+        raise TypeError(
+            "schema takes the names of attributes, or a function that gives them, not a text"
+            f" such as {schema[:40]!r}"
+        )
+    spelling: dict[str, str] = {}
+    kinds: dict[str, frozenset[str]] = {}
+
+    def take(name: str, held: object) -> None:
+        folded = name.lower()
+        spelling.setdefault(folded, name)
+        kinds[folded] = kinds.get(folded, frozenset()) | held_kinds(held)
+
+    some = False
+    for ad in targets:
+        some = True
+        for name, expression in ad.expressions().items():
+            take(name, expression)
+            if expression.depth > 1:
+                # Matchmakers lift the attributes of nested ads, such as a CE's description.
+                for node in postorder(expression):
+                    if isinstance(node, AdExpr):
+                        for inner, part in zip(node.names, node.expressions, strict=True):
+                            take(inner, part)
+    names = schema() if callable(schema) else schema or ()
+    # An attribute that is undefined in a target may be anything in another.
+    return Known(spelling, {name: found for name, found in kinds.items() if found},
+                 {name.lower(): name for name in names}, some)  # fmt: skip

@@ -13,10 +13,8 @@ from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scop
 from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.printer import quote, unparse_name
 from matchmaker.classad.walks import SPECIAL
-from matchmaker.linting.fixes import commented_out
-from matchmaker.linting.kinds import Facts
-from matchmaker.linting.known import Known
-from matchmaker.linting.model import Definition, Place, Report, Scope, Site, role_of
+from matchmaker.linting.kinds import Facts, Known
+from matchmaker.linting.model import Definition, Place, Report, Scope, Site, commented_out, role_of
 
 
 def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:

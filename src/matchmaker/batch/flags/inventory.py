@@ -19,7 +19,7 @@ from matchmaker.classad.ad import HOST_NAMES, first_text
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.values import Value
 from matchmaker.classad.walks import conjuncts
-from matchmaker.reduction.equivalence import alike, names_in
+from matchmaker.reduction.reduce import alike, names_in
 
 AVAILABLE: Final = "other.Available isnt false"
 """The node takes jobs, or does not say whether it does."""
