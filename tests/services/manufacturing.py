@@ -109,6 +109,7 @@ class Factory:
     ledger: str = ""
     request: str = "[]"
     program: tuple[str, ...] = (str(Path(sys.executable).with_name("classad")),)
+    words: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     jobs: int = 0
 
@@ -147,7 +148,7 @@ class Factory:
     def start(self) -> None:
         with (self.home / "factory.log").open("ab") as log:
             self.process = subprocess.Popen(
-                self.command("run", str(self.file)), stdout=log, stderr=log,
+                self.command("run", str(self.file), *self.words), stdout=log, stderr=log,
                 env={**os.environ, **self.environment},
             )  # fmt: skip
 
