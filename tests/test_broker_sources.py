@@ -10,7 +10,7 @@ import pytest
 
 from matchmaker import ClassAd, broker, glue, parse_ad, parse_ads
 from matchmaker.glue.access import RULES
-from matchmaker.glue.readers.ldap import Bounds
+from matchmaker.glue.readers.ldap import LdapBounds
 from tests.glue.ldap_server import done, entry, queue, server
 
 ID = "h:1/jm-pbs-q"
@@ -42,7 +42,7 @@ def broken(code: int | None = None) -> glue.Glue:
             peer.sendall(queue(number, GlueCEAccessControlBaseRule=b"VO:cms") + done(number, code))
 
     with server(answer) as url:
-        return glue.read_ldap(url, "o=grid", bounds=Bounds(timeout=2, total=4))
+        return glue.read_ldap(url, "o=grid", bounds=LdapBounds(timeout=2, total=4))
 
 
 def taken(found: broker.Queues, job: ClassAd = JOB) -> list[str]:

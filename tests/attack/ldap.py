@@ -16,7 +16,7 @@ import attrs
 
 from matchmaker import glue
 from matchmaker.broker import merged
-from matchmaker.glue.readers.ldap import Bounds
+from matchmaker.glue.readers.ldap import LdapBounds
 from tests.attack.access import more, of_ads, whole
 from tests.attack.run import Attack, main
 from tests.attack.sites import SITES, site
@@ -28,7 +28,7 @@ Found: TypeAlias = tuple[bytes, tuple[Attribute, ...]]
 
 REFERRAL: Final[Found] = b"", ()
 CODES: Final = (1, 3, 4, 11, 32, 51, 52, 53, 80)
-BOUNDS: Final = Bounds(timeout=2, total=5)
+BOUNDS: Final = LdapBounds(timeout=2, total=5)
 
 
 @attrs.frozen(slots=True)

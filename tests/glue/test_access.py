@@ -31,7 +31,7 @@ from matchmaker.glue.access import (
     restricted,
     views,
 )
-from matchmaker.glue.publish import flat
+from matchmaker.glue.publish import with_one_list
 from matchmaker.glue.records import ComputingElement, Values, VOView
 
 CE = "dn: GlueCEUniqueID=c:1/cream-slurm-q,o=grid\nobjectClass: GlueCE\n"
@@ -548,7 +548,7 @@ def test_who_is_admitted_by_rules_and_by_one_of_each_others(
             and all(any(admit(way, person) for way in ways) for ways in each if ways)
         )
         # One list in place of them, as for publishing, admits nobody else.
-        assert not required(made) or not admit(flat(made), person) or admit(made, person)
+        assert not required(made) or not admit(with_one_list(made), person) or admit(made, person)
 
 
 def ads(source: Sequence[list[str] | None]) -> list[ClassAd]:

@@ -8,7 +8,7 @@ from matchmaker import broker, glue, parse_ad, parse_expr
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.glue.access import ALSO, RULES
-from matchmaker.glue.publish import flat
+from matchmaker.glue.publish import with_one_list
 from matchmaker.glue.query import admits
 from tests.glue.sites import GLUE13, GLUE20, JOBS, LONG, SHORT
 from tests.limits import fields
@@ -179,8 +179,8 @@ def test_one_list_is_published_of_two(
     share: list[str], endpoint: list[str], expected: list[str]
 ) -> None:
     own: dict[str, Value] = {RULES: list[Value](share), ALSO: [list[Value](endpoint)]}
-    assert flat(own) == {RULES: expected}
-    assert flat({RULES: ["VO:a"]}) == {RULES: ["VO:a"]}
+    assert with_one_list(own) == {RULES: expected}
+    assert with_one_list({RULES: ["VO:a"]}) == {RULES: ["VO:a"]}
 
 
 def test_benchmarks_are_converted_only_if_the_rule_is_on() -> None:

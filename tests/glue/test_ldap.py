@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from matchmaker import broker, glue, parse_ad
 from matchmaker._limits import GLUE_LIMITS as LIMITS
-from matchmaker.glue.readers.ldap import Bounds, servers
+from matchmaker.glue.readers.ldap import LdapBounds, servers
 from tests.glue.ldap_server import (
     Answer,
     ber,
@@ -27,11 +27,11 @@ from tests.limits import fields
 
 pytestmark = pytest.mark.slow
 
-QUICK = Bounds(timeout=2, total=4)
+QUICK = LdapBounds(timeout=2, total=4)
 CMS = parse_ad('[ VirtualOrganisation = "cms"; Rank = 1 ]')
 
 
-def read(answer: Answer, bounds: Bounds = QUICK) -> glue.Glue:
+def read(answer: Answer, bounds: LdapBounds = QUICK) -> glue.Glue:
     with server(answer) as url:
         return glue.read_ldap(url, "o=grid", bounds=bounds)
 
@@ -77,14 +77,16 @@ def test_nonsense_is_an_error(answer: Answer, said: str) -> None:
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [
-        (Bounds(timeout=2, total=30, answer=50_000), "the answer is too long"),
+        (LdapBounds(timeout=2, total=30, answer=50_000), "the answer is too long"),
         (
-            Bounds(timeout=2, total=30, entries=500),
+            LdapBounds(timeout=2, total=30, entries=500),
             "500 entries, the rest is not read; a longer base",
         ),
     ],
 )
-def test_a_page_without_end_is_cut_and_what_came_before_stays(bounds: Bounds, said: str) -> None:
+def test_a_page_without_end_is_cut_and_what_came_before_stays(
+    bounds: LdapBounds, said: str
+) -> None:
     def endless(peer: socket.socket, number: int) -> None:
         while True:
             peer.sendall(queue(number, "one") + queue(number, "two") * 100)
@@ -103,7 +105,7 @@ def test_references_without_end_are_cut() -> None:
         while True:
             peer.sendall(message(number, ber(0x73, ber(0x04, b"ldap://h"))) * 100)
 
-    found = read(endless, Bounds(timeout=2, total=30, entries=500))
+    found = read(endless, LdapBounds(timeout=2, total=30, entries=500))
     assert rules(found) == ["ldap.referral"] * 500 + ["ldap.partial"]
 
 
@@ -116,7 +118,7 @@ def test_an_answer_byte_by_byte_is_cut() -> None:
             pause.wait(0.05)
 
     with pytest.raises(ConnectionError, match="takes too long"):
-        read(slow, Bounds(timeout=2, total=1))
+        read(slow, LdapBounds(timeout=2, total=1))
 
 
 def test_a_giant_value_is_left_out() -> None:
@@ -163,7 +165,7 @@ def test_a_server_unwilling_to_page_is_asked_for_less_and_then_without() -> None
         asked.append(number)
         peer.sendall(queue(number) + done(number) if len(asked) > 3 else done(number, 53))
 
-    found = read(unwilling, Bounds(timeout=2, total=4, page_size=4))
+    found = read(unwilling, LdapBounds(timeout=2, total=4, page_size=4))
     assert (len(found.snapshot.computing_elements), rules(found)) == (1, [])
     with pytest.raises(ConnectionError, match="unwillingToPerform"):
         read(lambda peer, number: peer.sendall(done(number, 53)))
@@ -199,7 +201,7 @@ def test_an_answer_that_breaks_off_may_lack_a_view_that_denies(ending: str) -> N
             code = {"time": 3, "size": 4}.get(ending, 0)
             peer.sendall(said + (said if ending == "bound" else b"") + done(number, code))
 
-    found = read(broken, Bounds(timeout=2, total=4, entries=1 if ending == "bound" else 9))
+    found = read(broken, LdapBounds(timeout=2, total=4, entries=1 if ending == "bound" else 9))
     assert rules(found) == ["ldap.partial"]
     with pytest.raises(ValueError, match="broke off, so it is left out whole"):
         broker.choose(CMS, found)

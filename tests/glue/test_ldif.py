@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers import ldif
-from matchmaker.glue.readers.ldif import Attributes, Blocks, Entry, Source, read_entries
+from matchmaker.glue.readers.ldif import Attributes, Entry, LdifBlocks, Source, read_entries
 from tests.limits import fields
 
 pytestmark = pytest.mark.slow
@@ -489,7 +489,7 @@ def test_work_grows_with_the_file_alone(piece: bytes, monkeypatch: pytest.Monkey
     monkeypatch.setitem(fields(LIMITS), "line", 1000)
     monkeypatch.setattr(ldif, "CHUNK", 100)
     size, handled = 100_000, 0
-    cut = Blocks(Again(piece, size).read)
+    cut = LdifBlocks(Again(piece, size).read)
     more = cut._more
 
     def counted() -> bytes:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from matchmaker.glue.readers.ldap import (
     FILTER,
-    Elsewhere,
-    FoundEntry,
-    MessageError,
-    SearchEnd,
+    LdapMessageError,
+    SearchReference,
+    SearchResultDone,
+    SearchResultEntry,
     answer,
     search_request,
 )
@@ -37,7 +37,7 @@ def found(number: int, dn: bytes, attributes: list[tuple[str, list[bytes]]]) -> 
 def test_an_entry_is_what_was_sent(
     number: int, dn: bytes, attributes: list[tuple[str, list[bytes]]]
 ) -> None:
-    assert answer(found(number, dn, attributes), number) == FoundEntry(dn, attributes)
+    assert answer(found(number, dn, attributes), number) == SearchResultEntry(dn, attributes)
 
 
 SENT = [
@@ -52,7 +52,7 @@ SENT = [
 @pytest.mark.parametrize("sent", SENT)
 def test_a_part_of_a_message_is_refused(sent: bytes) -> None:
     for end in range(len(sent)):
-        with pytest.raises(MessageError):
+        with pytest.raises(LdapMessageError):
             answer(sent[:end], 5)
 
 
@@ -61,7 +61,7 @@ def test_a_message_of_changed_bytes_is_read_or_refused(sent: bytes, data: st.Dat
     changed = bytearray(sent)
     for place in data.draw(st.lists(st.integers(0, len(sent) - 1), min_size=1, max_size=4)):
         changed[place] = data.draw(st.integers(0, 255))
-    with suppress(MessageError, ConnectionError):
+    with suppress(LdapMessageError, ConnectionError):
         answer(bytes(changed), 5)
 
 
@@ -82,7 +82,7 @@ PAGED = done(5, cookie=b"more")
 def test_no_value_goes_beyond_what_holds_it(sent: bytes, place: int) -> None:
     longer = bytearray(sent)
     longer[place] += 1
-    with pytest.raises(MessageError, match="longer than its room"):
+    with pytest.raises(LdapMessageError, match="longer than its room"):
         answer(bytes(longer), 5)
 
 
@@ -90,16 +90,16 @@ def test_a_value_is_octets_and_nothing_else() -> None:
     """Whatever its tag, no value is read in a way that its length was not held against."""
     for tag in {*range(256)} - {0x04}:
         attribute = ber(0x30, ber(0x04, b"o"), ber(0x31, ber(tag, b"\x04\x7f")))
-        with pytest.raises(MessageError):
+        with pytest.raises(LdapMessageError):
             answer(message(5, ber(0x64, ber(0x04), ber(0x30, attribute))), 5)
 
 
 def test_an_end_and_a_reference() -> None:
-    assert answer(SENT[1], 5) == SearchEnd(0, "", "ldap://h", b"more")
-    assert answer(SENT[2], 5) == Elsewhere("ldap://h/o=x")
-    with pytest.raises(MessageError, match="another kind"):  # none was asked for
+    assert answer(SENT[1], 5) == SearchResultDone(0, "", "ldap://h", b"more")
+    assert answer(SENT[2], 5) == SearchReference("ldap://h/o=x")
+    with pytest.raises(LdapMessageError, match="another kind"):  # none was asked for
         answer(message(5, ber(0x79)), 5)
-    with pytest.raises(MessageError, match="too large"):
+    with pytest.raises(LdapMessageError, match="too large"):
         answer(message(5, ber(0x65, ber(0x0A, b"\x01" * 5), ber(0x04), ber(0x04))), 5)
 
 

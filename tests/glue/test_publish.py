@@ -20,7 +20,7 @@ from matchmaker.glue.flatten import unflatten
 from matchmaker.glue.publish.site import common, host_values, with_site
 from matchmaker.glue.publish.trees import entries13
 from matchmaker.glue.readers.ldif import Attributes, Entry, read_entries, write_entries
-from matchmaker.glue.records import Cluster, ComputingElement, GlueRecords, StorageElement
+from matchmaker.glue.records import ComputingElement, GlueCluster, GlueRecords, StorageElement
 from matchmaker.glue.schema import ancestry, attribute
 from tests.glue.sites import GLUE13, LONG
 
@@ -332,7 +332,7 @@ def test_many_queues_with_much_storage_are_published_in_one_pass() -> None:
             return super().__iter__()
 
     elements = tuple(StorageElement(f"se{n}", {}) for n in range(50))
-    ce = ComputingElement("ce:1/cream-pbs-q", {}, Cluster("ce", {}, "S"))
+    ce = ComputingElement("ce:1/cream-pbs-q", {}, GlueCluster("ce", {}, "S"))
     snapshot = GlueRecords((), (), Counted([ce]), elements)  # type: ignore[arg-type]
     issues: list[glue.Issue] = []
     assert len(list(entries13(snapshot, issues.append))) > 50

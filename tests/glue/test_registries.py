@@ -17,11 +17,11 @@ from matchmaker import ClassAd, broker, dumps, glue, parse_ad
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.batch import load_mapping
 from matchmaker.glue import Glue
-from matchmaker.glue.flatten import close
+from matchmaker.glue.flatten import with_downtimes
 from matchmaker.glue.records import Downtime
 from matchmaker.glue.systems import osg
 from matchmaker.glue.systems.building import time_of
-from matchmaker.glue.systems.merging import placed
+from matchmaker.glue.systems.merging import with_registered
 from tests.glue.registries import (
     COLLECTOR,
     ENDPOINTS,
@@ -185,7 +185,7 @@ def test_a_queue_stays_open_if_one_registry_has_its_host_open() -> None:
         for status in ("Closed", "Production")
     ]  # fmt: skip
     queue = ClassAd(CEid="q", GlueCEInfoHostName="ce", GlueSiteUniqueID="OWN")
-    *_, told = placed([*named, queue])
+    *_, told = with_registered([*named, queue])
     assert told is not None
     assert "GlueCEStateStatus" not in told
     # A registry adds to what the queue says, and replaces nothing.
@@ -200,14 +200,14 @@ def test_a_time_east_of_greenwich() -> None:
 def test_a_downtime_within_another_does_not_end_it() -> None:
     inner = Downtime("ce", "CE", NOON + timedelta(hours=1), NOON + timedelta(hours=2))
     queue = ClassAd(CEid="q", GlueCEInfoHostName="ce")
-    [ad] = close([queue], [Downtime("ce", "CE", NOON, EVENING), inner])
+    [ad] = with_downtimes([queue], [Downtime("ce", "CE", NOON, EVENING), inner])
     assert (ad["DowntimeStart"], ad["DowntimeEnd"]) == (NOON, EVENING)
 
 
 def test_few_of_the_downtimes_of_a_host_are_heeded() -> None:
     """Each begins as the one before ends."""
     hours = [BEFORE + timedelta(hours=n) for n in range(LIMITS.downtimes + 2)]
-    [ad] = close(
+    [ad] = with_downtimes(
         [ClassAd(CEid="q", GlueCEInfoHostName="ce")],
         (Downtime("ce", "CE", start, end) for start, end in pairwise(hours)),
     )
@@ -535,10 +535,12 @@ def test_the_work_grows_with_queues_and_not_with_what_is_said_of_their_host_too(
             ClassAd(CEid=f"h:{n}", GlueCEInfoHostName="h", QueuesUnknown=True) for n in range(count)
         ]
         down = [Downtime("h", "CE", NOON, EVENING, reason=str(n)) for n in range(count)]
-        return lambda: (close(queues, down), placed([*named, *queues]))
+        return lambda: (with_downtimes(queues, down), with_registered([*named, *queues]))
 
     assert calls(work(300)) < 3 * calls(work(150))
-    [ad] = close([ClassAd(CEid="h:1")], [Downtime("h", "CE", NOON, EVENING, reason="x" * 9000)])
+    [ad] = with_downtimes(
+        [ClassAd(CEid="h:1")], [Downtime("h", "CE", NOON, EVENING, reason="x" * 9000)]
+    )
     assert len(str(ad.eval("DowntimeReason"))) < 2000
 
 

@@ -22,10 +22,10 @@ from matchmaker._data import data_text
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue import Glue, GlueRecords, systems
 from matchmaker.glue.access import RULES
-from matchmaker.glue.flatten import close, pending
+from matchmaker.glue.flatten import pending, with_downtimes
 from matchmaker.glue.records import Downtime
 from matchmaker.glue.systems import merging
-from matchmaker.glue.systems.building import Builder, Endpoint, name
+from matchmaker.glue.systems.building import Endpoint, QueueBuilder, name
 from matchmaker.glue.systems.queues_toml import DowntimeEntry, QueueEntry
 from tests.glue.providers import SITES
 
@@ -466,7 +466,7 @@ def test_a_document_of_no_known_form_is_refused(text: str) -> None:
 
 def test_the_queues_of_a_document_are_bounded() -> None:
     issues: list[glue.Issue] = []
-    builder = Builder("CRIC", issues.append, room=3)
+    builder = QueueBuilder("CRIC", issues.append, room=3)
     for number in range(5):
         endpoint = Endpoint("arc-ce", f"ce{number}.example", 443)
         builder.add(endpoint, "q", lrms="", site="", view="", values={RULES: []})
@@ -716,13 +716,13 @@ def test_a_site_speaks_of_all_who_may_use_its_queue(system: str, refused: tuple[
         ClassAd({"CEid": ARC, RULES: [f"VO:{vo}"], "InformationSystem": name})
         for vo, name in (("atlas", system), ("dune", "glideinWMS"))
     )
-    assert merging.unite([(1, first), (2, second)])[1].refused == refused
+    assert merging.merge_by_trust([(1, first), (2, second)])[1].refused == refused
 
 
 def test_a_catalogue_without_rules_makes_no_queue_unknown() -> None:
     queue = ClassAd({"CEid": ARC, RULES: ["VO:atlas"]})
     other = ClassAd(CEid=ARC, AccessUnknown=True, PandaQueue="P", InformationSystem="CRIC")
-    told = merging.unite([(1, queue), (2, other)])[0].ad
+    told = merging.merge_by_trust([(1, queue), (2, other)])[0].ad
     assert told is not None
     assert told["PandaQueue"] == "P"
     assert "AccessUnknown" not in told
@@ -732,7 +732,7 @@ def test_more_descriptions_of_a_queue_than_are_honest_are_not_merged() -> None:
     queue = ClassAd(CEid=ARC)
     other = ClassAd(CEid=ARC, InformationSystem="CRIC")
     for more, merged in ((1, True), (0, False)):
-        found = merging.unite([(1, queue), *[(2, other)] * (LIMITS.queues - more)])
+        found = merging.merge_by_trust([(1, queue), *[(2, other)] * (LIMITS.queues - more)])
         assert (found[-1].view is not None) is merged
 
 
@@ -846,10 +846,10 @@ def announced(*downtimes: Downtime) -> Glue:
 
 
 def test_a_warning_closes_nothing_and_neighbours_are_one() -> None:
-    [ad] = close([ClassAd(CEid=ARC)], [down(ARC, 1, 5, severity="WARNING")])
+    [ad] = with_downtimes([ClassAd(CEid=ARC)], [down(ARC, 1, 5, severity="WARNING")])
     assert "DowntimeStart" not in ad
     several = [down(ARC, 4, 2, reason="b"), down(ARC, 1, 3, reason="a"), down(ARC, 20, 1)]
-    [ad] = close([ClassAd(CEid=ARC)], several)
+    [ad] = with_downtimes([ClassAd(CEid=ARC)], several)
     hours = [ad.eval(name) for name in ("DowntimeStart", "DowntimeEnd", "DowntimeReason")]
     assert hours == [DAY + timedelta(hours=1), DAY + timedelta(hours=6), "a; b"]
     assert pending(several, DAY + timedelta(hours=10)) == (several[2],)

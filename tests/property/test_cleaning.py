@@ -18,7 +18,7 @@ from matchmaker.glue.clean.rules import (
     SUMS,
     TABLES,
     TEXT_RULES,
-    Case,
+    CheckedEntry,
 )
 from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, issue
@@ -106,7 +106,7 @@ def applied(entry: Entry, rules: frozenset[str]) -> tuple[dict[str, Value], list
             found[name] = kept[0] if len(kept) == 1 else kept
     for judged in ENTRY_RULES:
         if judged.id in rules:
-            judged.apply(Case(found, entry.attributes, NOW, findings.append, judged))
+            judged.apply(CheckedEntry(found, entry.attributes, NOW, findings.append, judged))
     return found, findings
 
 

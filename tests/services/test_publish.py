@@ -24,10 +24,10 @@ from matchmaker.glue.publish import key
 from matchmaker.glue.publish.site import os_release_values
 from matchmaker.glue.records import (
     Bind,
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -162,7 +162,8 @@ ODD = ("a b", " a", "#a", "a,b", "a+b=c", 'a"b', "a\\b", "a\\2cb", "a;b<c>", "a\
 def test_odd_ids_are_taken_and_given_back(slapd: Start, odd: list[str]) -> None:
     """Queues, views, clusters, hosts, sites and storage of any names; what is left out is told."""
     clusters = [
-        Cluster(name, {}, name, Site(name, {}), (SubCluster(name, {}),)) for name in [*odd, "x"]
+        GlueCluster(name, {}, name, GlueSite(name, {}), (SubCluster(name, {}),))
+        for name in [*odd, "x"]
     ]
     elements = [StorageElement(name, {}, (StorageArea(name, {}),)) for name in [*odd, "x"]]
     queues = [

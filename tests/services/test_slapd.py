@@ -11,7 +11,7 @@ import pytest
 
 from matchmaker import glue
 from matchmaker.classad import UNDEFINED, ClassAd
-from matchmaker.glue.readers.ldap import Bounds
+from matchmaker.glue.readers.ldap import LdapBounds
 from matchmaker.glue.schema import attribute, classes, object_classes
 from tests.glue.sites import GLUE13, LONG, SHORT
 from tests.services.daemons import free_port
@@ -214,13 +214,13 @@ def test_a_server_that_gives_no_more_is_a_partial_answer(slapd: Start, text: str
 
 
 def test_bounds_on_what_is_read(url: str) -> None:
-    found = glue.read_ldap(url, bounds=Bounds(entries=30))
+    found = glue.read_ldap(url, bounds=LdapBounds(entries=30))
     assert "ldap.partial" in {issue.rule for issue in found.issues}
-    found = glue.read_ldap(url, bounds=Bounds(value=40))
+    found = glue.read_ldap(url, bounds=LdapBounds(value=40))
     assert "ldap.value-limit" in {issue.rule for issue in found.issues}
     with pytest.raises(ConnectionError, match="at most 100 are read"):
-        glue.read_ldap(url, bounds=Bounds(message=100))
-    found = glue.read_ldap(url, bounds=Bounds(answer=20_000))
+        glue.read_ldap(url, bounds=LdapBounds(message=100))
+    found = glue.read_ldap(url, bounds=LdapBounds(answer=20_000))
     [issue] = [issue for issue in found.issues if issue.partial]
     assert "too long" in issue.message
 

@@ -15,11 +15,11 @@ from matchmaker.classad.evaluate import charged
 from matchmaker.classad.values import is_integer
 from matchmaker.glue import Glue, GlueRecords, Issue, read_osg, unwrap
 from matchmaker.glue.access import UNKNOWN, all_of, conflict, differ, of_ad, required, restricted
-from matchmaker.glue.flatten import close, elsewhere
+from matchmaker.glue.flatten import unmatched_downtimes, with_downtimes
 from matchmaker.glue.issues import issue as made
 from matchmaker.glue.records import Downtime
 from matchmaker.glue.snapshot import joined
-from matchmaker.glue.systems.merging import placed, unite
+from matchmaker.glue.systems.merging import merge_by_trust, with_registered
 from matchmaker.nodes import policies_of, queues_of, with_policy
 
 _NOTHING: Final = GlueRecords((), (), (), ())
@@ -141,7 +141,7 @@ def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Seq
     """Return queues, those of which several systems speak merged by the order of trust."""
     if len({one.place[0] for one in found}) < 2:
         return found
-    united = unite([(one.place[0], one.queue.ad) for one in found])
+    united = merge_by_trust([(one.place[0], one.queue.ad) for one in found])
     kept = []
     for one, result in zip(found, united, strict=True):
         if result.refused:
@@ -158,7 +158,7 @@ def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Seq
 
 def _placed(queues: Sequence[Queue]) -> list[Queue]:
     """Return queues, told what registries know of their CEs; those stay of which none is known."""
-    ads = placed([queue.ad for queue in queues])
+    ads = with_registered([queue.ad for queue in queues])
     pairs = zip(queues, ads, strict=True)
     return [attrs.evolve(queue, ad=ad) for queue, ad in pairs if ad is not None]
 
@@ -167,7 +167,7 @@ def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Que
     """Return queues, with the downtimes that any of the sources announces for them."""
     if not downtimes:
         return tuple(queues)
-    ads = close([queue.ad for queue in queues], downtimes)
+    ads = with_downtimes([queue.ad for queue in queues], downtimes)
     return tuple(attrs.evolve(queue, ad=ad) for queue, ad in zip(queues, ads, strict=True))
 
 
@@ -177,7 +177,7 @@ def _closing_nothing(
     """Yield for each source the finding that downtimes are of no queue that is described."""
     said = "downtimes of places that no queue here has as its host, endpoint, id or OSG_Resource"
     for source, downtimes in announced:
-        places = elsewhere((queue.ad for queue in queues), downtimes) if downtimes else []
+        places = unmatched_downtimes((queue.ad for queue in queues), downtimes) if downtimes else []
         if places:
             shown = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
             yield source, made("source.downtime", said, raw=shown, count=len(places))

@@ -31,7 +31,7 @@ from matchmaker.glue.flatten import (
 )
 from matchmaker.glue.issues import Issue, Issues, Report, total
 from matchmaker.glue.publish.site import admit, describe_site, place
-from matchmaker.glue.readers import Begun, Readable, Unpacked, whole
+from matchmaker.glue.readers import PeekedFile, Readable, UnpackedFile, read_whole
 from matchmaker.glue.readers.ldif import (
     Attributes,
     Entry,
@@ -46,7 +46,7 @@ from matchmaker.glue.schema import Attribute, attribute, scope
 from matchmaker.glue.snapshot import build
 
 if TYPE_CHECKING:
-    from matchmaker.glue.readers.ldap import Bounds
+    from matchmaker.glue.readers.ldap import LdapBounds
 
 __all__ = [
     "ALL_RULES",
@@ -197,11 +197,11 @@ def read(
     from matchmaker.glue import systems
     from matchmaker.glue.readers import documents
 
-    begun = Begun(Unpacked(source))
+    begun = PeekedFile(UnpackedFile(source))
     form = systems.form_of(begun.beginning())
     if form == "other":
         return _gather(lambda report: read_dump(begun, report, max_size), rules, at)
-    data = whole(begun, max_size)
+    data = read_whole(begun, max_size)
     issues = Issues()
     snapshot = systems.read_document(systems.parse(data, form), issues.report)
     if snapshot is not None:
@@ -248,7 +248,7 @@ def read_ldap(
     page_size: int = 500,
     start_tls: bool = False,
     ca_file: str | None = None,
-    bounds: Bounds | None = None,
+    bounds: LdapBounds | None = None,
     rules: Iterable[str] = DEFAULT_RULES,
     at: datetime | None = None,
     progress: Callable[[int], None] | None = None,
@@ -279,9 +279,9 @@ def read_ldap(
         ValueError: a URL is of another kind or missing, a file has no certificates, a time is not
             above 0, or no rule has an id.
     """
-    from matchmaker.glue.readers.ldap import Bounds, search
+    from matchmaker.glue.readers.ldap import LdapBounds, search
 
-    limits = bounds or Bounds(timeout=timeout, page_size=page_size)
+    limits = bounds or LdapBounds(timeout=timeout, page_size=page_size)
     return _gather(
         lambda report: search(
             url,
@@ -326,7 +326,7 @@ def write_ldif(
     >>> "GLUE2ComputingShareMappingQueue: long" in text.getvalue()
     True
     """
-    from matchmaker.glue.publish import held
+    from matchmaker.glue.publish import publishable_entries
     from matchmaker.glue.publish.trees import entries13, entries20
 
     makers = {"1.3": [entries13], "2.0": [entries20], "both": [entries13, entries20]}
@@ -336,7 +336,7 @@ def write_ldif(
     snapshot = found if isinstance(found, GlueRecords) else describe_site(found)
     issues: list[Issue] = []
     entries = (entry for maker in makers[version] for entry in maker(snapshot, issues.append))
-    made = list(held(entries, issues.append))
+    made = list(publishable_entries(entries, issues.append))
     with replacing(file) if isinstance(file, (str, os.PathLike)) else nullcontext(file) as opened:
         write_entries(made, opened)
     return tuple(dict.fromkeys(issues))  # both versions find the same fault in the same thing

@@ -1,7 +1,7 @@
 """The entries of a directory: attributes as text, names, and keys that lead to other entries.
 
-Every reader makes an `Entry`, and `write_entries` writes it as LDIF. A `Record` is an entry with
-its cleaned values; `linking` follows its keys.
+Every reader makes an `Entry`, and `write_entries` writes it as LDIF. A `CleanEntry` is an entry
+with its cleaned values; `linking` follows its keys.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ _T = TypeVar("_T")
 
 
 @attrs.frozen(slots=True)
-class Record:
+class CleanEntry:
     """An entry of a class that is linked, and its values."""
 
     entry: Entry
@@ -180,7 +180,7 @@ class Quota:
     _used: int = attrs.field(default=0, init=False)
     cut: bool = attrs.field(default=False, init=False)
 
-    def take(self, made: Iterable[_T], record: Record) -> list[_T]:
+    def take(self, made: Iterable[_T], record: CleanEntry) -> list[_T]:
         """Take the items of a record until the quota is used up; ask for no more of them."""
         left = self.most - self._used
         kept = list(islice(made, left + 1))
@@ -297,23 +297,23 @@ def key_values(values: Values, attribute: str, target: str) -> list[str]:
     )
 
 
-def home(record: Record) -> str:
+def home(record: CleanEntry) -> str:
     """Return the service of GLUE 2.0 that a record is under, in lower case; empty for none."""
     return record.rdns.get("glue2serviceid", "").lower()
 
 
 def unique(
-    records: Iterable[Record],
+    records: Iterable[CleanEntry],
     report: Report,
-    parent: Callable[[Record], str] = lambda record: "",
-    merge: Callable[[Record, Record], Record] = lambda first, second: first,
-) -> list[Record]:
+    parent: Callable[[CleanEntry], str] = lambda record: "",
+    merge: Callable[[CleanEntry, CleanEntry], CleanEntry] = lambda first, second: first,
+) -> list[CleanEntry]:
     """Return the records that have an id: the first of several with one id under one parent.
 
     `parent` gives the scope in which an id must be unique, without it the whole source; `merge`
     makes one record of the first and another of the same id.
     """
-    kept: dict[tuple[str, str], Record] = {}
+    kept: dict[tuple[str, str], CleanEntry] = {}
     for record in records:
         key = parent(record), record.id.lower()
         if not record.id:
@@ -326,7 +326,7 @@ def unique(
     return list(kept.values())
 
 
-def duplicate(record: Record, first: Record, said: str) -> Issue:
+def duplicate(record: CleanEntry, first: CleanEntry, said: str) -> Issue:
     """Return the issue of a record that is left out for another; only a note if both are equal.
 
     A BDII that collects from several others repeats what two of them have.
@@ -335,12 +335,12 @@ def duplicate(record: Record, first: Record, said: str) -> Issue:
     return finding(record, "link.repeated" if same else "link.duplicate", said, record.id)
 
 
-def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
+def under(records: Iterable[CleanEntry], target: str) -> dict[str, list[CleanEntry]]:
     """Group records by the id, in lower case, of the target that they are under, each group by id.
 
     A chunk key names the target, else the entry's own name.
     """
-    grouped: dict[str, list[Record]] = {}
+    grouped: dict[str, list[CleanEntry]] = {}
     for record in records:
         keys = key_values(record.values, "GlueChunkKey", target)
         above = keys[0] if keys else record.rdns.get(target.lower(), "")
@@ -348,7 +348,7 @@ def under(records: Iterable[Record], target: str) -> dict[str, list[Record]]:
     return {key: by_id(group) for key, group in grouped.items()}
 
 
-def by_id(records: Iterable[Record]) -> list[Record]:
+def by_id(records: Iterable[CleanEntry]) -> list[CleanEntry]:
     """Records in the order of their ids."""
     records = list(records)
     if len(records) < 2:
@@ -356,7 +356,7 @@ def by_id(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.id.lower(), record.id))
 
 
-def first_key(record: Record, keys: list[str], report: Report) -> str:
+def first_key(record: CleanEntry, keys: list[str], report: Report) -> str:
     """Return the first of several keys to one kind of entry; report more than one."""
     if len(keys) > 1:
         said = "several keys to one kind of entry; the first was taken"
@@ -364,7 +364,7 @@ def first_key(record: Record, keys: list[str], report: Report) -> str:
     return keys[0] if keys else ""
 
 
-def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
+def dangling(record: CleanEntry, key: str, others: Sized = (None,)) -> Issue:
     """Return the issue of a key that leads nowhere.
 
     Args:
@@ -379,12 +379,12 @@ def dangling(record: Record, key: str, others: Sized = (None,)) -> Issue:
     return finding(record, "link.dangling", "the key leads nowhere", key)
 
 
-def finding(record: Record, rule: str, message: str, raw: str = "") -> Issue:
+def finding(record: CleanEntry, rule: str, message: str, raw: str = "") -> Issue:
     """Return an issue about a record as a whole."""
     return issue(rule, message, record.entry.line, record.entry.dn, raw=raw)
 
 
-def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
+def keys_of(record: CleanEntry, names: Iterable[str], ancestor: str) -> list[str]:
     """Return the ids, in lower case, that a record's keys name; without a key, its place's."""
     found: dict[str, None] = {}
     for name in names:
@@ -395,17 +395,17 @@ def keys_of(record: Record, names: Iterable[str], ancestor: str) -> list[str]:
 
 
 def grouped(
-    records: Iterable[Record], names: Sequence[str], ancestor: str
-) -> dict[str, list[Record]]:
+    records: Iterable[CleanEntry], names: Sequence[str], ancestor: str
+) -> dict[str, list[CleanEntry]]:
     """Group records by the ids that their keys name, in lower case, each group by id."""
-    made: dict[str, list[Record]] = {}
+    made: dict[str, list[CleanEntry]] = {}
     for record in records:
         for key in keys_of(record, names, ancestor):
             made.setdefault(key, []).append(record)
     return {key: by_id(group) for key, group in made.items()}
 
 
-class Children:
+class ChildEntries:
     """Records by their parents, whose ids are unique only within a service.
 
     Args:
@@ -415,29 +415,31 @@ class Children:
 
     __slots__ = ("_by_id", "_by_place")
 
-    def __init__(self, records: Iterable[tuple[str, str, Record]]) -> None:
-        self._by_id: dict[str, list[Record]] = {}
-        self._by_place: dict[tuple[str, str], list[Record]] = {}
+    def __init__(self, records: Iterable[tuple[str, str, CleanEntry]]) -> None:
+        self._by_id: dict[str, list[CleanEntry]] = {}
+        self._by_place: dict[tuple[str, str], list[CleanEntry]] = {}
         for ident, service, record in records:
             self._by_id.setdefault(ident, []).append(record)
             self._by_place.setdefault((service, ident), []).append(record)
 
     @classmethod
-    def by_keys(cls, records: Iterable[Record], names: Sequence[str], ancestor: str) -> Children:
+    def by_keys(
+        cls, records: Iterable[CleanEntry], names: Sequence[str], ancestor: str
+    ) -> ChildEntries:
         """Group records by the ids that their keys name, or without a key by their place."""
         return cls((key, home(r), r) for r in records for key in keys_of(r, names, ancestor))
 
-    def of(self, parent: Record, service: str | None = None) -> list[Record]:
+    def of(self, parent: CleanEntry, service: str | None = None) -> list[CleanEntry]:
         """Return the children of a record, by id: those in its service, and those in none."""
         place = home(parent) if service is None else service
         return by_id(self.at(place, parent.id.lower()))
 
-    def at(self, service: str, ident: str) -> list[Record]:
+    def at(self, service: str, ident: str) -> list[CleanEntry]:
         """Return the children of an id in a service; of the id anywhere if no service is given."""
         if not service:
             return self._by_id.get(ident, [])
         return [*self._by_place.get((service, ident), ()), *self._by_place.get(("", ident), ())]
 
-    def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
+    def __iter__(self) -> Iterator[tuple[str, list[CleanEntry]]]:
         """Yield each id with its children."""
         return iter(self._by_id.items())

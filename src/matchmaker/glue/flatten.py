@@ -4,8 +4,9 @@ Follows the flattening of the gLite broker, which made the ad of the founding ta
 queue, its cluster, one of its SubClusters and its close storage in one ad, with the access checks
 of the time as ``requirements``. One difference: a CE without a cluster or a SubCluster is kept,
 with its host attributes undefined. An information system announces downtimes by host or endpoint;
-`close` writes the first that is not over into a queue's ad, and the broker's conditions refuse the
-queue while it lasts. `unflatten` gives the attributes of ads back to the records that they are of.
+`with_downtimes` writes the first that is not over into a queue's ad, and the broker's conditions
+refuse the queue while it lasts. `unflatten` gives the attributes of ads back to the records that
+they are of.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from matchmaker.glue.records import (
     NOT_KNOWN,
     OUTAGE,
     Bind,
-    Cluster,
     ComputingElement,
     Downtime,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -104,7 +105,7 @@ def ads(snapshot: GlueRecords, choose: SubClusterChoice = first) -> Iterator[Cla
     """
     if not snapshot.downtimes:
         return _each_ad(snapshot, choose)
-    return iter(close(_each_ad(snapshot, choose), snapshot.downtimes))
+    return iter(with_downtimes(_each_ad(snapshot, choose), snapshot.downtimes))
 
 
 def _each_ad(snapshot: GlueRecords, choose: SubClusterChoice) -> Iterator[ClassAd]:
@@ -389,7 +390,7 @@ def pending(downtimes: Iterable[Downtime], at: datetime) -> tuple[Downtime, ...]
     return tuple(downtime for downtime in downtimes if downtime.end > at)
 
 
-def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd]:
+def with_downtimes(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd]:
     """Write downtimes into the ads of their queues; the other ads stay as they are.
 
     Of several downtimes of a queue the first counts, with those that overlap it.
@@ -397,7 +398,7 @@ def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd
     >>> from datetime import UTC
     >>> down = Downtime("CE.t2.edu", "ARC-CE", datetime(2026, 12, 1, tzinfo=UTC),
     ...                 datetime(2026, 12, 2, tzinfo=UTC), reason="new cooling")
-    >>> [ad] = close([ClassAd(CEid="ce.t2.edu:443/nordugrid-slurm-q")], [down])
+    >>> [ad] = with_downtimes([ClassAd(CEid="ce.t2.edu:443/nordugrid-slurm-q")], [down])
     >>> print(ad["DowntimeReason"], ad["DowntimeEnd"])
     new cooling 2026-12-02 00:00:00+00:00
     """
@@ -411,13 +412,13 @@ def close(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[ClassAd
     return [_in_downtime(ad, by_place) for ad in ads] if by_place else list(ads)
 
 
-def elsewhere(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[str]:
+def unmatched_downtimes(ads: Iterable[ClassAd], downtimes: Iterable[Downtime]) -> list[str]:
     """Return the places of downtimes that would close a queue and that no queue has, each once.
 
     >>> from datetime import UTC
     >>> times = datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 2, tzinfo=UTC)
     >>> down = [Downtime(place, "CE", *times) for place in ("A.edu", "B")]
-    >>> elsewhere([ClassAd(CEid="a.edu:443/q")], down)
+    >>> unmatched_downtimes([ClassAd(CEid="a.edu:443/q")], down)
     ['B']
     """
     known = {place for ad in ads for place in _downtime_places(ad)}
@@ -472,8 +473,8 @@ def unflatten(queues: Iterable[ClassAd]) -> GlueRecords:
 class _Gathered:
     """The records of the ads seen so far, by id."""
 
-    sites: dict[str, Site] = attrs.Factory(dict)
-    clusters: dict[tuple[str, str], Cluster] = attrs.Factory(dict)
+    sites: dict[str, GlueSite] = attrs.Factory(dict)
+    clusters: dict[tuple[str, str], GlueCluster] = attrs.Factory(dict)
     storage: dict[str, tuple[dict[str, Value], dict[str, StorageArea]]] = attrs.Factory(dict)
     queues: dict[str, list[tuple[str, ClassAd]]] = attrs.Factory(dict)
 
@@ -544,7 +545,7 @@ class _Gathered:
             tuple(str(se) for se in bound) if isinstance(bound, list) else (),
         )
 
-    def _cluster(self, ad: ClassAd, queue: str) -> Cluster:
+    def _cluster(self, ad: ClassAd, queue: str) -> GlueCluster:
         host = queue.partition("/")[0].partition(":")[0]
         name = first_text(ad, ("GlueClusterUniqueID", "GlueCEInfoHostName")) or host
         sub = first_text(ad, ("GlueSubClusterUniqueID",))
@@ -554,7 +555,7 @@ class _Gathered:
         if place not in self.clusters:
             if site_id:
                 site = {"GlueSiteUniqueID": site_id}
-                self.sites.setdefault(site_id, Site(site_id, dict[str, Value](site)))
+                self.sites.setdefault(site_id, GlueSite(site_id, dict[str, Value](site)))
             values = _attributes_of(ad, "GlueCluster")
             subs: tuple[SubCluster, ...] = ()
             if sub:
@@ -563,12 +564,12 @@ class _Gathered:
                     hosts, ad, ("ExecutionEnvironment", "Benchmark", "ApplicationEnvironment")
                 )
                 subs = (SubCluster(sub, hosts),)
-            self.clusters[place] = Cluster(name, values, site_id, self.sites.get(site_id), subs)
+            self.clusters[place] = GlueCluster(name, values, site_id, self.sites.get(site_id), subs)
         return self.clusters[place]
 
     def _binds(self, ad: ClassAd) -> Iterable[Bind]:
-        close = ad.eval("CloseStorageElements")
-        for element in close if isinstance(close, list) else ():
+        with_downtimes = ad.eval("CloseStorageElements")
+        for element in with_downtimes if isinstance(with_downtimes, list) else ():
             if isinstance(element, ClassAd) and isinstance(name := element.eval("name"), str):
                 mount = element.eval("mount")
                 path = mount if isinstance(mount, str) else ""

@@ -37,11 +37,11 @@ from matchmaker.glue.access import (
     unknown,
     with_rules,
 )
-from matchmaker.glue.clean import Facts
+from matchmaker.glue.clean import CleanValues
 from matchmaker.glue.entries import (
-    Children,
+    ChildEntries,
+    CleanEntry,
     Quota,
-    Record,
     by_id,
     dangling,
     finding,
@@ -57,10 +57,10 @@ from matchmaker.glue.entries import (
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import (
     Bind,
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     StorageArea,
     StorageElement,
     SubCluster,
@@ -72,9 +72,9 @@ from matchmaker.glue.schema import GLUE2_IDS, attributes
 from matchmaker.glue.translation import CE_ID, marks
 
 
-def link_glue1(kinds: Mapping[str, list[Record]], report: Report) -> GlueRecords:
+def link_glue1(kinds: Mapping[str, list[CleanEntry]], report: Report) -> GlueRecords:
     """Link records of the classes of `GLUE1_IDS`, and report keys that fail."""
-    sites = {r.id.lower(): Site(r.id, r.values) for r in unique(kinds["gluesite"], report)}
+    sites = {r.id.lower(): GlueSite(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")
     ses = {
         r.id.lower(): StorageElement(
@@ -90,10 +90,10 @@ def link_glue1(kinds: Mapping[str, list[Record]], report: Report) -> GlueRecords
 
 
 def _clusters(
-    kinds: Mapping[str, list[Record]], sites: Mapping[str, Site], report: Report
-) -> dict[str, Cluster]:
+    kinds: Mapping[str, list[CleanEntry]], sites: Mapping[str, GlueSite], report: Report
+) -> dict[str, GlueCluster]:
     subclusters = under(kinds["gluesubcluster"], "GlueClusterUniqueID")
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, GlueCluster] = {}
     for record in unique(kinds["gluecluster"], report):
         keys = key_values(record.values, "GlueForeignKey", "GlueSiteUniqueID")
         site_id = first_key(record, keys, report)
@@ -104,7 +104,7 @@ def _clusters(
         if not subs:
             said = "no SubCluster, so nothing is known of its hosts"
             report(finding(record, "link.no-subcluster", said))
-        clusters[record.id.lower()] = Cluster(
+        clusters[record.id.lower()] = GlueCluster(
             record.id, record.values, site_id, sites.get(site_id.lower()), subs
         )
     for key, orphans in subclusters.items():
@@ -114,17 +114,17 @@ def _clusters(
 
 
 def _computing_elements(
-    kinds: Mapping[str, list[Record]],
-    clusters: Mapping[str, Cluster],
+    kinds: Mapping[str, list[CleanEntry]],
+    clusters: Mapping[str, GlueCluster],
     ses: Mapping[str, StorageElement],
     report: Report,
 ) -> Iterator[ComputingElement]:
-    def merge(first: Record, second: Record) -> Record:
+    def merge(first: CleanEntry, second: CleanEntry) -> CleanEntry:
         return agreeing(first, second, report)
 
     records = unique(kinds["gluece"], report, merge=merge)
     views = _views(kinds["gluevoview"])
-    binds: dict[str, list[Record]] = {}
+    binds: dict[str, list[CleanEntry]] = {}
     for record in kinds["gluecesebind"]:
         owner = record.text("GlueCESEBindCEUniqueID")
         owner = owner or record.rdns.get("gluecesebindgroupceuniqueid", "")
@@ -154,9 +154,9 @@ def _computing_elements(
         report(finding(record, "link.dangling", "its CE is not in the snapshot", record.id))
 
 
-def _views(records: Iterable[Record]) -> dict[str, list[Record]]:
+def _views(records: Iterable[CleanEntry]) -> dict[str, list[CleanEntry]]:
     """Group views by the id, in lower case, of the queue that each is of: by key, else by place."""
-    found: dict[str, list[Record]] = {}
+    found: dict[str, list[CleanEntry]] = {}
     for record in records:
         named = key_values(record.values, "GlueChunkKey", "GlueCEUniqueID")
         placed = record.rdns.get("glueceuniqueid", "")
@@ -165,7 +165,9 @@ def _views(records: Iterable[Record]) -> dict[str, list[Record]]:
     return {key: by_id(group) for key, group in found.items()}
 
 
-def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report) -> Cluster | None:
+def _cluster_of(
+    record: CleanEntry, clusters: Mapping[str, GlueCluster], report: Report
+) -> GlueCluster | None:
     """Find a queue's cluster by key, else by host name: rule 1 of the gLite broker's flattening."""
     keys = key_values(record.values, "GlueForeignKey", "GlueClusterUniqueID")
     named = first_key(record, keys, report)
@@ -180,7 +182,7 @@ def _cluster_of(record: Record, clusters: Mapping[str, Cluster], report: Report)
     return found
 
 
-def _bind(record: Record, ses: Mapping[str, StorageElement], report: Report) -> Bind:
+def _bind(record: CleanEntry, ses: Mapping[str, StorageElement], report: Report) -> Bind:
     se = ses.get(record.id.lower())
     if se is None:
         report(dangling(record, f"GlueSEUniqueID={record.id}", ses))
@@ -201,7 +203,7 @@ _WITHIN: Final = frozenset({"glue2mappingpolicy", "glue2accesspolicy", "glue2ben
 
 
 def link_glue2(
-    kinds: Mapping[str, list[Record]],
+    kinds: Mapping[str, list[CleanEntry]],
     policies: AccessPolicies,
     report: Report,
     rules: frozenset[str] = frozenset(),
@@ -216,7 +218,7 @@ def link_glue2(
     if not any(kinds[kind] for kind in GLUE2_IDS):
         return GlueRecords((), (), (), ())
 
-    def distinct(kind: str) -> list[Record]:
+    def distinct(kind: str) -> list[CleanEntry]:
         return unique(kinds[kind], report, home)
 
     known = {kind: kinds[kind] if kind in _WITHIN else distinct(kind) for kind in GLUE2_IDS}
@@ -235,7 +237,7 @@ def _short_names() -> Mapping[str, str]:
 class _Linker:
     """The records of one snapshot by class, and the links between them."""
 
-    kinds: Mapping[str, list[Record]]
+    kinds: Mapping[str, list[CleanEntry]]
     policies: AccessPolicies
     report: Report
     rules: frozenset[str]
@@ -244,7 +246,7 @@ class _Linker:
     _nested: dict[int, Expr] = attrs.Factory(dict)
     _sizes: dict[int, int] = attrs.Factory(dict)
 
-    def nested(self, record: Record | None) -> Expr:
+    def nested(self, record: CleanEntry | None) -> Expr:
         """Return the values of an entry under their short names, such as ``MaxCPUTime``.
 
         Made once for all that the entry is linked to.
@@ -258,9 +260,9 @@ class _Linker:
         return made
 
     def all(self) -> GlueRecords:
-        sites = {r.id.lower(): Site(r.id, v) for r, v in self._domains()}
+        sites = {r.id.lower(): GlueSite(r.id, v) for r, v in self._domains()}
         elements = {e.id.lower(): e for e in storage_elements(self.kinds, self.links)}
-        clusters: dict[tuple[str, ...], Cluster] = {}
+        clusters: dict[tuple[str, ...], GlueCluster] = {}
         queues: list[ComputingElement] = []
         hosts = self._subclusters()
         managers = self._by_service("Manager")
@@ -284,7 +286,7 @@ class _Linker:
                 self._pairs(service, manager, offered, share) for share in treated
             )
             parts = len(jobs) + len(treated)
-            made = self._light(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
+            made = self._within_quota(weighed, LIMITS.taken + LIMITS.taken_each * parts, service)
             most = max(LIMITS.queues, LIMITS.repeated * parts)
             room = Quota(most, "queues, shares at endpoints", self.report)
             for group in by_queue(room.take(made, service)):
@@ -299,7 +301,7 @@ class _Linker:
                     subs = self._hosts_of(share, its)
                     place = (*_service_and_id(manager), *(sub.id for sub in subs))
                     if place not in clusters:
-                        clusters[place] = Cluster(
+                        clusters[place] = GlueCluster(
                             manager.id,
                             translate.cluster(manager),
                             site_id,
@@ -324,7 +326,7 @@ class _Linker:
             tuple(sites.values()), tuple(clusters.values()), tuple(queues), tuple(elements.values())
         )
 
-    def _domains(self) -> Iterator[tuple[Record, Facts]]:
+    def _domains(self) -> Iterator[tuple[CleanEntry, CleanValues]]:
         names = ("GLUE2LocationDomainForeignKey",)
         places = grouped(self.kinds["glue2location"], names, "GLUE2DomainID")
         names = ("GLUE2ContactDomainForeignKey",)
@@ -333,7 +335,7 @@ class _Linker:
             key = domain.id.lower()
             yield domain, translate.site(domain, places.get(key, []), contacts.get(key, []))
 
-    def _site_of(self, service: Record, sites: Mapping[str, Site]) -> str:
+    def _site_of(self, service: CleanEntry, sites: Mapping[str, GlueSite]) -> str:
         found = keys_of(service, ("GLUE2ServiceAdminDomainForeignKey",), "GLUE2DomainID")
         if not found:
             return ""
@@ -343,7 +345,7 @@ class _Linker:
             return known[0] if known else found[0]
         return sites[found[0]].id
 
-    def _by_service(self, kind: str) -> dict[str, list[Record]]:
+    def _by_service(self, kind: str) -> dict[str, list[CleanEntry]]:
         names = (f"GLUE2{kind}ServiceForeignKey", f"GLUE2Computing{kind}ComputingServiceForeignKey")
         records = self.kinds[f"glue2computing{kind.lower()}"]
         for record in records:
@@ -356,18 +358,18 @@ class _Linker:
         """Return the sets of hosts of each manager, with the id by which shares call them."""
         resource, by = "GLUE2ResourceID", "GLUE2ManagerID"
         marks, tags = self.kinds["glue2benchmark"], self.kinds["glue2applicationenvironment"]
-        marks_of = Children.by_keys(
+        marks_of = ChildEntries.by_keys(
             marks, ("GLUE2BenchmarkExecutionEnvironmentForeignKey",), resource
         )
-        general = Children.by_keys(marks, ("GLUE2BenchmarkComputingManagerForeignKey",), by)
-        applications = Children.by_keys(
+        general = ChildEntries.by_keys(marks, ("GLUE2BenchmarkComputingManagerForeignKey",), by)
+        applications = ChildEntries.by_keys(
             tags, ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",), by
         )
         names = (
             "GLUE2ResourceManagerForeignKey",
             "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
         )
-        environments = Children.by_keys(self.kinds["glue2executionenvironment"], names, by)
+        environments = ChildEntries.by_keys(self.kinds["glue2executionenvironment"], names, by)
         found: dict[tuple[str, str], list[tuple[str, SubCluster]]] = {}
         for manager in self.kinds["glue2computingmanager"]:
             records, its = environments.of(manager), applications.of(manager)
@@ -400,7 +402,9 @@ class _Linker:
                     self.report(dangling(record, f"GLUE2ManagerID={key}"))
         return found
 
-    def _hosts_of(self, share: Record, hosts: Sequence[tuple[str, SubCluster]]) -> list[SubCluster]:
+    def _hosts_of(
+        self, share: CleanEntry, hosts: Sequence[tuple[str, SubCluster]]
+    ) -> list[SubCluster]:
         names = (
             "GLUE2ShareResourceForeignKey",
             "GLUE2ComputingShareExecutionEnvironmentForeignKey",
@@ -415,8 +419,8 @@ class _Linker:
         chosen = [(key, known[key]) for key in wanted if key in known]
         return [sub for _, sub in sorted(chosen, key=lambda row: row[0]) or hosts]
 
-    def _light(
-        self, made: Iterable[tuple[int, EndpointShare]], most: int, service: Record
+    def _within_quota(
+        self, made: Iterable[tuple[int, EndpointShare]], most: int, service: CleanEntry
     ) -> Iterator[EndpointShare]:
         """Yield pairs until they are made of more than `most` values; then an issue says so."""
         for size, pair in made:
@@ -427,7 +431,7 @@ class _Linker:
                 return
             yield pair
 
-    def _size(self, record: Record) -> int:
+    def _size(self, record: CleanEntry) -> int:
         """Count the values of an entry, once for all that it is linked to."""
         if id(record) not in self._sizes:
             counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
@@ -436,10 +440,10 @@ class _Linker:
 
     def _pairs(
         self,
-        service: Record,
-        manager: Record | None,
-        endpoints: Mapping[str, Record],
-        share: Record,
+        service: CleanEntry,
+        manager: CleanEntry | None,
+        endpoints: Mapping[str, CleanEntry],
+        share: CleanEntry,
     ) -> Iterator[tuple[int, EndpointShare]]:
         """Yield each endpoint of a share with it, and the number of values in the pair."""
         wanted = keys_of(share, ENDPOINTS, "")
@@ -452,7 +456,7 @@ class _Linker:
         if wanted and not known:
             self.report(dangling(share, f"GLUE2EndpointID={wanted[0]}"))
             known = [*endpoints.values()]
-        chosen: list[Record | None] = [*filter(takes_jobs, by_id(known))]
+        chosen: list[CleanEntry | None] = [*filter(takes_jobs, by_id(known))]
         if not chosen:
             said = "no endpoint takes its jobs; it goes by its own id"
             self.report(finding(share, "link.no-endpoint", said))
@@ -464,7 +468,7 @@ class _Linker:
             size = sum(self._size(part) for part in parts if part is not None)
             size += len(all_of([access]))
             if ce_id.lower() in self.described and ce_id != share.id:
-                values = Facts(GLUE2=ClassAd())
+                values = CleanValues(GLUE2=ClassAd())
             else:
                 values = translate.queue(endpoint, share, manager)
                 values["GLUE2"] = ClassAd(
@@ -488,12 +492,12 @@ class EndpointShare:
     """An endpoint with a share, as GLUE 1.3 would call it: a queue, or a view of one."""
 
     ce_id: str
-    share: Record
-    values: Facts
+    share: CleanEntry
+    values: CleanValues
     endpoint: str
 
 
-def takes_jobs(endpoint: Record) -> bool:
+def takes_jobs(endpoint: CleanEntry) -> bool:
     """Whether an endpoint takes jobs; others manage them, or are for information or delegation."""
     said = [text.lower() for text in endpoint.texts("GLUE2EndpointCapability")]
     return not said or any(word in text for text in said for word in _SUBMISSION)
@@ -513,7 +517,7 @@ def by_queue(pairs: Iterable[EndpointShare]) -> list[Sequence[EndpointShare]]:
     return [[*group.values()] for group in groups.values()]
 
 
-def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
+def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, CleanEntry]:
     """Make the queue of pairs of one id, with a view for each share that is not the queue itself.
 
     Shares of one queue that do not say what they are to it become its views. The names of views by
@@ -536,16 +540,16 @@ def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, Record]:
     return ComputingElement(group[0].ce_id, shared, views=tuple(made)), (own or views)[0].share
 
 
-def _share_name(share: Record) -> str:
+def _share_name(share: CleanEntry) -> str:
     """Return the name of a share of a queue: its mark, its name, or else its id."""
     marked = translate.marks(share, translate.VO_VIEW)
     return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
 
 
-def _common_values(all_values: Sequence[Facts]) -> Facts:
+def _common_values(all_values: Sequence[CleanValues]) -> CleanValues:
     """Return the values on which several views agree; each has its own rules of access."""
     first, *others = all_values
-    made = Facts()
+    made = CleanValues()
     agreed = {
         name: value
         for name, value in first.items()
@@ -556,13 +560,13 @@ def _common_values(all_values: Sequence[Facts]) -> Facts:
     return made
 
 
-def _service_and_id(record: Record) -> tuple[str, str]:
+def _service_and_id(record: CleanEntry) -> tuple[str, str]:
     return home(record), record.id.lower()
 
 
-def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
+def _by_environment(applications: Iterable[CleanEntry]) -> dict[str, list[CleanEntry]]:
     """Group applications by the environments that they are for; under no name those for all."""
-    made: dict[str, list[Record]] = {}
+    made: dict[str, list[CleanEntry]] = {}
     for record in applications:
         names = ("GLUE2ApplicationEnvironmentExecutionEnvironmentForeignKey",)
         for key in keys_of(record, names, "") or [""]:
@@ -570,13 +574,13 @@ def _by_environment(applications: Iterable[Record]) -> dict[str, list[Record]]:
     return made
 
 
-Kinds: TypeAlias = Mapping[str, list[Record]]
+Kinds: TypeAlias = Mapping[str, list[CleanEntry]]
 
 
 def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
     """Yield the storage elements of a source, each with an area for each VO of a share."""
 
-    def of(ident: str, kind: str, *keys: str) -> dict[str, list[Record]]:
+    def of(ident: str, kind: str, *keys: str) -> dict[str, list[CleanEntry]]:
         names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
         return grouped(kinds[f"glue2{kind}"], names, ident)
 
@@ -604,8 +608,8 @@ def storage_elements(kinds: Kinds, links: Quota) -> Iterator[StorageElement]:
 class CloseStorage:
     """The storage that is close to queues, by their services and by the queues themselves."""
 
-    of_services: Mapping[str, list[Record]]
-    of_queues: Mapping[tuple[str, str], list[Record]]
+    of_services: Mapping[str, list[CleanEntry]]
+    of_queues: Mapping[tuple[str, str], list[CleanEntry]]
     elements: Mapping[str, StorageElement]
     report: Report
 
@@ -615,8 +619,8 @@ class CloseStorage:
     ) -> CloseStorage:
         """Group the links to storage among records by class."""
         names = ("GLUE2ToStorageServiceComputingServiceForeignKey",)
-        general: dict[str, list[Record]] = {}
-        of_queues: dict[tuple[str, str], list[Record]] = {}
+        general: dict[str, list[CleanEntry]] = {}
+        of_queues: dict[tuple[str, str], list[CleanEntry]] = {}
         by_service = grouped(kinds["glue2tostorageservice"], names, "GLUE2ServiceID")
         for service, records in by_service.items():
             for record in records:
@@ -627,12 +631,12 @@ class CloseStorage:
                     of_queues.setdefault((service, ce.lower()), []).append(record)
         return cls(general, of_queues, elements, report)
 
-    def to(self, service_id: str, ce_id: str) -> Iterator[Record]:
+    def to(self, service_id: str, ce_id: str) -> Iterator[CleanEntry]:
         """Yield the links between storage and a queue of a service."""
         yield from self.of_services.get(service_id.lower(), [])
         yield from self.of_queues.get((service_id.lower(), ce_id.lower()), [])
 
-    def bind(self, record: Record) -> Bind:
+    def bind(self, record: CleanEntry) -> Bind:
         """Make a bind of a link; report a storage element that is missing."""
         names = keys_of(record, ("GLUE2ToStorageServiceStorageServiceForeignKey",), "")
         se_id = record.text("GLUE2ToStorageServiceStorageServiceForeignKey")
@@ -650,7 +654,7 @@ class AccessPolicies:
     _rules: Mapping[tuple[str, str, str], Sequence[str]]
 
     @classmethod
-    def of(cls, kinds: Mapping[str, Sequence[Record]], report: Report) -> AccessPolicies:
+    def of(cls, kinds: Mapping[str, Sequence[CleanEntry]], report: Report) -> AccessPolicies:
         """Link the policies among records by class.
 
         The id of a policy is unique only within its owner: ARC repeats one under every
@@ -669,7 +673,7 @@ class AccessPolicies:
                         found.setdefault(place, []).extend(rules)
         return cls({place: list(dict.fromkeys(rules)) for place, rules in found.items()})
 
-    def access(self, share: Record, endpoint: Record | None) -> Values:
+    def access(self, share: CleanEntry, endpoint: CleanEntry | None) -> Values:
         """Return the access that a share and an endpoint publish; both must admit.
 
         The rules of the share are its own. An endpoint that has them all, and no denial, adds none.
@@ -685,7 +689,7 @@ class AccessPolicies:
         return made
 
 
-def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
+def _ids(*kinds: Sequence[CleanEntry]) -> dict[str, set[str]]:
     """Return the services that have a record of an id, all in lower case."""
     found: dict[str, set[str]] = {}
     for record in (record for records in kinds for record in records):
@@ -694,7 +698,7 @@ def _ids(*kinds: Sequence[Record]) -> dict[str, set[str]]:
 
 
 def _owners(
-    policy: Record, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
+    policy: CleanEntry, usual: str, targets: Mapping[str, Mapping[str, set[str]]], report: Report
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the owners of a policy: ``Share`` or ``Endpoint``, its service, and its id."""
     kind = "Mapping" if usual == "Share" else "Access"
@@ -716,12 +720,12 @@ def _owners(
             report(dangling(policy, f"GLUE2{of}ID={ident}"))
 
 
-def without_rules(record: Record) -> Issue:
+def without_rules(record: CleanEntry) -> Issue:
     """Return the finding that nobody knows whom a queue admits."""
     return finding(record, "access.none", "no rule of access: whom it admits is unknown", record.id)
 
 
-def agreeing(first: Record, second: Record, report: Report) -> Record:
+def agreeing(first: CleanEntry, second: CleanEntry, report: Report) -> CleanEntry:
     """Return the first of two entries of one name; the rules of both must admit."""
     ours, theirs = published(first.values), published(second.values)
     made = restricted(ours, [required(theirs)])
@@ -732,7 +736,7 @@ def agreeing(first: Record, second: Record, report: Report) -> Record:
     return attrs.evolve(first, values=made)
 
 
-def damaged(record: Record, name: str, report: Report) -> Record:
+def damaged(record: CleanEntry, name: str, report: Report) -> CleanEntry:
     """Return an entry of which a part was lost, as one that has a rule that cannot be read."""
     said = "a part of it cannot be read; it admits nobody"
     report(finding(record, "access.damaged", said, record.id))

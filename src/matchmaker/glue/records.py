@@ -32,7 +32,7 @@ _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n
 
 
 @attrs.frozen(slots=True, eq=False)
-class Described:
+class GlueRecord:
     """A thing that a source describes: its id, and its values."""
 
     id: str
@@ -40,31 +40,31 @@ class Described:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Site(Described):
+class GlueSite(GlueRecord):
     """A site (GlueSite)."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class SubCluster(Described):
+class SubCluster(GlueRecord):
     """A set of like hosts in a cluster (GlueSubCluster)."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class Cluster(Described):
+class GlueCluster(GlueRecord):
     """A cluster (GlueCluster); its site's key is kept as it may name a site not in the snapshot."""
 
     site_id: str = ""
-    site: Site | None = None
+    site: GlueSite | None = None
     subclusters: tuple[SubCluster, ...] = ()
 
 
 @attrs.frozen(slots=True, eq=False)
-class StorageArea(Described):
+class StorageArea(GlueRecord):
     """The part of a storage element for one virtual organisation (GlueSA)."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class StorageElement(Described):
+class StorageElement(GlueRecord):
     """A storage element (GlueSE)."""
 
     areas: tuple[StorageArea, ...] = ()
@@ -81,18 +81,18 @@ class Bind:
 
 
 @attrs.frozen(slots=True, eq=False)
-class VOView(Described):
+class VOView(GlueRecord):
     """A queue as one virtual organisation sees it (GlueVOView)."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class ComputingElement(Described):
+class ComputingElement(GlueRecord):
     """A queue of a batch system (GlueCE) with all that is linked to it.
 
     `bound` are the ids that its GlueCESEBindGroup lists.
     """
 
-    cluster: Cluster | None = None
+    cluster: GlueCluster | None = None
     views: tuple[VOView, ...] = ()
     binds: tuple[Bind, ...] = ()
     bound: tuple[str, ...] = ()
@@ -129,8 +129,8 @@ class GlueRecords:
     `downtimes` are those that it announces, of its own queues or of others.
     """
 
-    sites: tuple[Site, ...]
-    clusters: tuple[Cluster, ...]
+    sites: tuple[GlueSite, ...]
+    clusters: tuple[GlueCluster, ...]
     computing_elements: tuple[ComputingElement, ...]
     storage_elements: tuple[StorageElement, ...]
     downtimes: tuple[Downtime, ...] = ()

@@ -18,15 +18,15 @@ import attrs
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS, agreed_queues, all_of
 from matchmaker.glue.clean import DEFAULT_RULES, VALIDATORS, Cleaner, check_rules
-from matchmaker.glue.entries import Attributes, Entry, Record, duplicate, normal_name, rdns
+from matchmaker.glue.entries import Attributes, CleanEntry, Entry, duplicate, normal_name, rdns
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import AccessPolicies, agreeing, damaged, link_glue1, link_glue2
 from matchmaker.glue.records import (
     CE_KEY,
     Bind,
-    Cluster,
     ComputingElement,
-    Described,
+    GlueCluster,
+    GlueRecord,
     GlueRecords,
     Values,
 )
@@ -63,7 +63,7 @@ def build(
         ValueError: no cleaning rule has an id.
     """
     check_rules(rules)
-    kinds: dict[str, list[Record]] = {kind: [] for kind in _IDS}
+    kinds: dict[str, list[CleanEntry]] = {kind: [] for kind in _IDS}
     described: Counter[str] = Counter()
     seen: dict[str, tuple[str, int]] = {}
     now = now or datetime.now(UTC)
@@ -103,7 +103,7 @@ def build(
     return fitting(linked, sum(map(len, kinds.values())), report)
 
 
-def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> Record:
+def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> CleanEntry:
     """Clean an entry; one that has rules of access and lost a part admits nobody."""
     found = cleaner.values(entry, report)
     ident = found.get(_IDS[kind])
@@ -112,7 +112,7 @@ def _record(entry: Entry, kind: str, cleaner: Cleaner, report: Report) -> Record
     if "\0" in ident:  # which no ad can hold
         ident = ""
     place = Entry(entry.dn, _NO_TEXTS, entry.line)  # what was published is not kept
-    record = Record(place, ident, found)
+    record = CleanEntry(place, ident, found)
     if entry.damaged and kind in HOLDERS:
         return damaged(record, HOLDERS[kind], report)
     return record
@@ -164,7 +164,7 @@ def joined(
     )
 
 
-_T = TypeVar("_T", bound=Described)
+_T = TypeVar("_T", bound=GlueRecord)
 
 
 def _both(old: Sequence[_T], new: Sequence[_T], report: Report | None = None) -> tuple[_T, ...]:
@@ -223,7 +223,7 @@ def _weigher() -> Callable[[ComputingElement], int]:
     clusters: dict[int, int] = {}
     seen: set[tuple[int, str]] = set()
 
-    def of_cluster(cluster: Cluster) -> int:
+    def of_cluster(cluster: GlueCluster) -> int:
         if id(cluster) not in clusters:
             subs = max(
                 (_attributes_and_items(sub.values) for sub in cluster.subclusters), default=0

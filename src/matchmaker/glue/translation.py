@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 from matchmaker.classad import UNDEFINED, ClassAd, Value
 from matchmaker.classad.values import is_number
 from matchmaker.glue.access import POLICY_RULE, denies, vo_of
-from matchmaker.glue.clean import Facts, text_of, typed, whole
+from matchmaker.glue.clean import CleanValues, text_of, typed, whole
 from matchmaker.glue.clean.rules import HS06, UNLIMITED, moment
-from matchmaker.glue.entries import Record, finding
+from matchmaker.glue.entries import CleanEntry, finding
 from matchmaker.glue.issues import Issue, Report
 from matchmaker.glue.records import Values, texts
 from matchmaker.glue.schema import (
@@ -49,14 +49,14 @@ STATES = ("production", "queueing", "draining", "closed")
 _LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine": "sge"}
 
 
-def marks(record: Record, name: str) -> tuple[str, ...]:
+def marks(record: CleanEntry, name: str) -> tuple[str, ...]:
     """Return the values of ``name=value`` among a record's OtherInfo.
 
     CREAM and HTCondor-CE put their names before the mark's.
 
     >>> from matchmaker.glue.entries import Attributes, Entry
     >>> entry = Entry("GLUE2ShareID=s", Attributes())
-    >>> record = Record(entry, "s", {"GLUE2EntityOtherInfo": ["CREAMCEId=h:8443/cream-pbs-q"]})
+    >>> record = CleanEntry(entry, "s", {"GLUE2EntityOtherInfo": ["CREAMCEId=h:8443/cream-pbs-q"]})
     >>> marks(record, "CEid")
     ('h:8443/cream-pbs-q',)
     """
@@ -77,13 +77,13 @@ def _nearest(owners: tuple[str, ...]) -> Mapping[str, tuple[tuple[Attribute, Att
     return found
 
 
-def to_glue1(values: Values, *owners: str) -> Facts:
+def to_glue1(values: Values, *owners: str) -> CleanValues:
     """Put values of GLUE 2.0 under the nearest names of GLUE 1.3, in their units.
 
     >>> to_glue1({"GLUE2ComputingShareMaxCPUTime": 86400}, "GlueCEPolicy")
     {'GlueCEPolicyMaxCPUTime': 1440}
     """
-    made = Facts()
+    made = CleanValues()
     cleaned: Mapping[str, Issue] = getattr(values, "cleaned", {})
     nearest = _nearest(owners)
     for name, value in values.items():
@@ -110,9 +110,9 @@ def _as(known: Attribute, source: Attribute, value: Value) -> Value | None:
     return [value] if known.multi and not isinstance(value, list) else value
 
 
-def in_other_info(record: Record, prefixes: tuple[str, ...]) -> Facts:
+def in_other_info(record: CleanEntry, prefixes: tuple[str, ...]) -> CleanValues:
     """Return the values under names of GLUE 1.3 in OtherInfo: ``GlueCEPolicyPriority=1``."""
-    made = Facts()
+    made = CleanValues()
     lists: dict[str, list[Value]] = {}
     for text in record.texts("GLUE2EntityOtherInfo"):
         name, equals, value = text.partition("=")
@@ -139,7 +139,9 @@ CONTACTS: Final[Mapping[str, str]] = {
 """The contacts of a site by type."""
 
 
-def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = ()) -> Facts:
+def site(
+    domain: CleanEntry, places: Sequence[CleanEntry], contacts: Sequence[CleanEntry] = ()
+) -> CleanValues:
     """Return the values of a GlueSite."""
     made = to_glue1(domain.values, "GlueSite")
     for place in places[:1]:
@@ -158,7 +160,7 @@ def site(domain: Record, places: Sequence[Record], contacts: Sequence[Record] = 
     return made
 
 
-def cluster(manager: Record) -> Facts:
+def cluster(manager: CleanEntry) -> CleanValues:
     """Return the values of a GlueCluster."""
     made = to_glue1(manager.values, "GlueCluster")
     made.take(in_other_info(manager, ("GlueCluster",)))
@@ -167,14 +169,14 @@ def cluster(manager: Record) -> Facts:
 
 
 def subcluster(
-    environment: Record,
-    manager: Record,
-    speeds: Sequence[Record],
-    applications: Sequence[Record],
+    environment: CleanEntry,
+    manager: CleanEntry,
+    speeds: Sequence[CleanEntry],
+    applications: Sequence[CleanEntry],
     *,
     report: Report,
     rules: frozenset[str],
-) -> Facts:
+) -> CleanValues:
     """Return the values of a GlueSubCluster: one instance of an environment, and their number."""
     made = to_glue1(manager.values, "GlueSubCluster")
     made.take(to_glue1(environment.values, "GlueSubCluster", *_HOST))
@@ -195,10 +197,10 @@ def subcluster(
 
 
 def _benchmarks(
-    speeds: Iterable[Record], report: Report, rules: frozenset[str]
+    speeds: Iterable[CleanEntry], report: Report, rules: frozenset[str]
 ) -> dict[str, Value]:
     made: dict[str, Value] = {}
-    others: list[tuple[Record, float]] = []
+    others: list[tuple[CleanEntry, float]] = []
     for speed in speeds:
         kind = speed.text("GLUE2BenchmarkType").lower().replace("-", "")
         value = speed.values.get("GLUE2BenchmarkValue")
@@ -218,7 +220,7 @@ def _benchmarks(
     return made
 
 
-def _tag(application: Record) -> str:
+def _tag(application: CleanEntry) -> str:
     name = application.text("GLUE2ApplicationEnvironmentAppName")
     version = application.text("GLUE2ApplicationEnvironmentAppVersion")
     return f"{name}-{version}" if name and version else name
@@ -227,7 +229,7 @@ def _tag(application: Record) -> str:
 _HOSTNAME: Final = re.compile(r"[a-z0-9._:%-]+")
 
 
-def address(endpoint: Record | None) -> tuple[str, int | None]:
+def address(endpoint: CleanEntry | None) -> tuple[str, int | None]:
     """Return the host and port of an endpoint; none if its URL has none."""
     url = endpoint.text("GLUE2EndpointURL") if endpoint is not None else ""
     try:
@@ -241,25 +243,25 @@ def address(endpoint: Record | None) -> tuple[str, int | None]:
     return host, port or {"https": 443, "http": 80}.get(parts.scheme)
 
 
-def _interface(endpoint: Record) -> str:
+def _interface(endpoint: CleanEntry) -> str:
     """Return the last word of an interface's name: ``cream`` of ``org.glite.ce.CREAM``."""
     name = endpoint.text("GLUE2EndpointInterfaceName").rpartition(".")[2].lower()
     return re.sub(r"[^a-z0-9_]", "_", name)
 
 
-def _lrms(manager: Record | None) -> str:
+def _lrms(manager: CleanEntry | None) -> str:
     name = manager.text("GLUE2ManagerProductName").strip().lower() if manager is not None else ""
     return _LRMS.get(name, name) if name.isascii() else ""  # none has such a name
 
 
-def queue_name(share: Record) -> str:
+def queue_name(share: CleanEntry) -> str:
     """Return the queue of a share as its batch system calls it; empty if it is not known."""
     if "GLUE2ComputingShareMappingQueue" in share.values:
         return share.text("GLUE2ComputingShareMappingQueue")
     return share.text("GLUE2EntityName")
 
 
-def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str:
+def ce_id(endpoint: CleanEntry | None, share: CleanEntry, manager: CleanEntry | None) -> str:
     """Return the id of GLUE 1.3 for a share at an endpoint: ``host:port/interface-lrms-queue``.
 
     The id that a share publishes itself (``CEid=`` in OtherInfo, as CREAM does) is believed if its
@@ -277,13 +279,15 @@ def ce_id(endpoint: Record | None, share: Record, manager: Record | None) -> str
     return f"{host}:{port}/{_interface(endpoint)}-{lrms}-{queue}"
 
 
-def queue(endpoint: Record | None, share: Record, manager: Record | None) -> Facts:
+def queue(
+    endpoint: CleanEntry | None, share: CleanEntry, manager: CleanEntry | None
+) -> CleanValues:
     """Return the values of a GlueCE: a share, seen through an endpoint, run by a manager.
 
     A share's time of creation and validity become ``update_time`` and ``expiry_time`` (seconds), as
     in an ad of the founding talk; after that it is not believed.
     """
-    made = Facts()
+    made = CleanValues()
     for record in (manager, endpoint, share):  # the later says more of the queue
         if record is not None:
             made.take(to_glue1(record.values, *_QUEUE))
@@ -325,7 +329,7 @@ def _worst(share: Value | None, endpoint: Value | None = None) -> Value | None:
     return worst.capitalize()
 
 
-def storage(service: Record, totals: Sequence[Record]) -> Facts:
+def storage(service: CleanEntry, totals: Sequence[CleanEntry]) -> CleanValues:
     """Return the values of a GlueSE."""
     made = to_glue1(service.values, "GlueSE")
     made.take(in_other_info(service, ("GlueSE",)))
@@ -340,8 +344,8 @@ def storage(service: Record, totals: Sequence[Record]) -> Facts:
 
 
 def areas(
-    share: Record, mapping: Sequence[Record], sizes: Sequence[Record]
-) -> Iterator[tuple[str, Facts]]:
+    share: CleanEntry, mapping: Sequence[CleanEntry], sizes: Sequence[CleanEntry]
+) -> Iterator[tuple[str, CleanValues]]:
     """Yield the values of GlueSAs, one for each VO of a storage share, by the VO's name."""
     made = to_glue1(share.values, "GlueSA")
     for size in sizes:
@@ -358,12 +362,12 @@ def areas(
         made["GlueSAAccessControlBaseRule"] = list(rules)
     names = list(dict.fromkeys(vo_of(rule) or rule for rule in rules if not denies(rule)))
     for name in names if any(map(vo_of, rules)) else [share.id]:
-        area = Facts({"GlueSALocalID": name})
+        area = CleanValues({"GlueSALocalID": name})
         area.take({k: v for k, v in made.items() if k not in area}, made.cleaned)
         yield name, area
 
 
-def bind(record: Record) -> dict[str, Value]:
+def bind(record: CleanEntry) -> dict[str, Value]:
     """Return the values of a GlueCESEBind."""
     mount = record.values.get("GLUE2ToStorageServiceLocalPath")
     se = record.values.get("GLUE2ToStorageServiceStorageServiceForeignKey")

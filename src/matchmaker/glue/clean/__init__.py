@@ -23,7 +23,7 @@ from matchmaker.glue.clean.rules import (
     RULES_OF_ACCESS,
     TEXT_RULES,
     UNLIMITED,
-    Case,
+    CheckedEntry,
     TextRule,
 )
 from matchmaker.glue.entries import Attributes, Entry
@@ -134,7 +134,7 @@ def whole(number: float) -> int | None:
     return round(number) if abs(number) <= MAX_INT else None
 
 
-class Facts(dict[str, Value]):
+class CleanValues(dict[str, Value]):
     """Values by attribute, and the issue of each that a rule changed or doubted."""
 
     __slots__ = ("_cleaned",)
@@ -152,8 +152,8 @@ class Facts(dict[str, Value]):
             self._cleaned = {}
         return self._cleaned
 
-    def __copy__(self) -> Facts:
-        made = Facts(self)
+    def __copy__(self) -> CleanValues:
+        made = CleanValues(self)
         made._cleaned = self._cleaned and dict(self._cleaned)
         return made
 
@@ -210,13 +210,13 @@ class Cleaner:
     _columns: dict[str, _Column] = attrs.field(factory=dict, init=False)
     _kept: int = attrs.field(default=0, init=False)
 
-    def values(self, entry: Entry, report: Report | None = None) -> Facts:
+    def values(self, entry: Entry, report: Report | None = None) -> CleanValues:
         """Return the cleaned values of an entry by attribute, in the schema's spelling.
 
         A value that a rule found unusable is UNDEFINED, not absent: it hides the same attribute of
         another entry (of the CE under a VOView), as the published value would.
         """
-        found = Facts()
+        found = CleanValues()
         tell = self.report if report is None else report
 
         def say(finding: Issue) -> None:
@@ -246,7 +246,7 @@ class Cleaner:
                     kept = kept[:1]
                 found[column.name] = kept[0] if len(kept) == 1 else kept
         if on_entries:
-            case = Case(found, entry.attributes, self.now, say, ENTRY_RULES[0])
+            case = CheckedEntry(found, entry.attributes, self.now, say, ENTRY_RULES[0])
             for place, rule in enumerate(ENTRY_RULES):
                 if on_entries >> place & 1:
                     case.rule = rule
@@ -311,7 +311,7 @@ class Cleaner:
 
 def values(
     entry: Entry, report: Report, rules: frozenset[str] = DEFAULT_RULES, now: datetime | None = None
-) -> Facts:
+) -> CleanValues:
     """Clean one entry as a `Cleaner` does.
 
     >>> issues = []

@@ -1,10 +1,10 @@
 """The cleaning rules: what providers publish in place of a fact, on one text and on one entry.
 
 A `TextRule` judges one text: the placeholders of the GLUE 1.3 specification, the checks of
-glue-validator, and the defaults of widespread information providers. An `EntryRule` gets a `Case`
-and judges values together: it changes them in place, or only doubts values that cannot all be
-true. Each finding has the raw text, and the code of EGI's glue-validator where that makes the same
-check. `Cleaner` applies the rules; the attributes that they are about are in
+glue-validator, and the defaults of widespread information providers. An `EntryRule` gets a
+`CheckedEntry` and judges values together: it changes them in place, or only doubts values that
+cannot all be true. Each finding has the raw text, and the code of EGI's glue-validator where that
+makes the same check. `Cleaner` applies the rules; the attributes that they are about are in
 ``schemas/glue/rules.toml``.
 """
 
@@ -269,18 +269,18 @@ class EntryRule:
 
     Attributes:
         message: the finding, for people.
-        apply: judges a `Case`.
+        apply: judges a `CheckedEntry`.
         about: the attributes of which an entry has at least one if the rule can find anything.
     """
 
     id: str
     message: str
-    apply: Callable[[Case], None]
+    apply: Callable[[CheckedEntry], None]
     about: frozenset[str]
 
 
 @attrs.define(slots=True)
-class Case:
+class CheckedEntry:
     """An entry for a rule to judge.
 
     Attributes:
@@ -320,7 +320,7 @@ class Case:
 _NAMES: Final = TABLES["names"]
 
 
-def no_dynamic_information(case: Case) -> None:
+def no_dynamic_information(case: CheckedEntry) -> None:
     """Take the zeros beside 444444 waiting jobs for unknown: the provider had no figures."""
     for waiting, names in TABLES["figures"].items():
         if case.values.get(names[0]) == 0 and "444444" in case.raw.get(waiting, ()):
@@ -333,7 +333,7 @@ _CPU_TIMES: Final = _NAMES["cpu_times"]
 _USUAL_HOURS = {12, 24, 36, 48, 168}
 
 
-def cpu_time_from_wall_time(case: Case) -> None:
+def cpu_time_from_wall_time(case: CheckedEntry) -> None:
     """Limit CPU time to 0.8 of the wall time, as DIRAC does. Off by default."""
     for cpu, wall in (_CPU_TIMES[0], _CPU_TIMES[2]):
         limit = case.values.get(wall)
@@ -341,7 +341,7 @@ def cpu_time_from_wall_time(case: Case) -> None:
             case.put(cpu, limit if limit == UNLIMITED else limit * 4 // 5)
 
 
-def small_unit(case: Case) -> None:
+def small_unit(case: CheckedEntry) -> None:
     """Convert a limit of 12, 24, 36, 48 or 168 minutes of CPU time, which is as many hours.
 
     GLUE 1.3 has minutes and some publish hours; GLUE 2.0 has seconds and some publish minutes. The
@@ -363,7 +363,7 @@ def small_unit(case: Case) -> None:
 _SHARE_TIME = re.compile(r"GLUE2ComputingShare\w+?(CPU|Wall)Time")
 
 
-def _times_sixty(case: Case, name: str, number: float) -> None:
+def _times_sixty(case: CheckedEntry, name: str, number: float) -> None:
     """Convert a limit, and those beside it that were published with the same number."""
     alike = [name]
     if kind := _SHARE_TIME.fullmatch(name):
@@ -373,7 +373,7 @@ def _times_sixty(case: Case, name: str, number: float) -> None:
         case.put(each, int(number * 60))
 
 
-def no_limit(case: Case) -> None:
+def no_limit(case: CheckedEntry) -> None:
     """Take a limit of 0 jobs for none: a queue for no jobs would be closed."""
     for name in _NAMES["total_jobs"]:
         if case.values.get(name) == 0:
@@ -384,7 +384,7 @@ MOST_SLOTS: Final = 1_000_000
 """Slots that a job may ask for; the largest machines of the world have as many nodes at most."""
 
 
-def slots_per_job(case: Case) -> None:
+def slots_per_job(case: CheckedEntry) -> None:
     """Take fewer than one slot a job, or more than any machine has, for unknown."""
     for name in _NAMES["slots"]:
         number = case.number(name)
@@ -392,7 +392,7 @@ def slots_per_job(case: Case) -> None:
             case.put(name, UNDEFINED)
 
 
-def memory_size(case: Case) -> None:
+def memory_size(case: CheckedEntry) -> None:
     """Doubt more than 4 TB or less than 100 MB of memory; it may be true."""
     for name in _NAMES["memory"]:
         number = case.number(name)
@@ -400,7 +400,7 @@ def memory_size(case: Case) -> None:
             case.doubt(name)
 
 
-def benchmark(case: Case) -> None:
+def benchmark(case: CheckedEntry) -> None:
     """Take SI00 from the HEP-SPEC06 a core in the processor's other description.
 
     The text is ``Cores=4,Benchmark=8.2-HEP-SPEC06``, with spaces and brackets in the wild.
@@ -434,7 +434,7 @@ def moment(text: object) -> datetime | None:
         return None
 
 
-def stale(case: Case) -> None:
+def stale(case: CheckedEntry) -> None:
     """Doubt an entry past its validity, from the future, or older than a year."""
     created = moment(case.values.get(_CREATED))
     if created is None:
@@ -466,7 +466,7 @@ def _said(text: str, code: str) -> str:
     return f"{text} (glue-validator {code})" if code else text
 
 
-def order(case: Case) -> None:
+def order(case: CheckedEntry) -> None:
     """Doubt a lower bound above its upper one, and a part larger than the whole."""
     for name, large, code in AT_MOST:
         if name not in case.values or large not in case.values:
@@ -478,7 +478,7 @@ def order(case: Case) -> None:
             case.doubt(name, _said(f"it is above {large}, which is {other}", code))
 
 
-def sums(case: Case) -> None:
+def sums(case: CheckedEntry) -> None:
     """Doubt a total of jobs that differs from its sum by more than a tenth."""
     for name, parts, code in SUMS:
         if (total := case.number(name)) is None:
@@ -490,7 +490,7 @@ def sums(case: Case) -> None:
             case.doubt(name, _said(f"its parts make {sum(known)}", code))
 
 
-def speeds(case: Case) -> None:
+def speeds(case: CheckedEntry) -> None:
     """Doubt SI00 and HEP-SPEC06 that differ by more than a tenth, at 250 SI00 a HEP-SPEC06."""
     number, text = case.number(SI00), case.values.get(OTHER)
     if not number or not isinstance(text, str) or SI00 not in case.raw:
@@ -501,7 +501,7 @@ def speeds(case: Case) -> None:
             case.doubt(SI00, f"{found[1]} HEP-SPEC06 beside it are {score:g}")
 
 
-def mail(case: Case) -> None:
+def mail(case: CheckedEntry) -> None:
     """Doubt a malformed address of mail."""
     for name in MAIL:
         for text in texts(case.values.get(name)):

@@ -1,9 +1,10 @@
 """Publish records: ids that a directory can hold, and entries as a server with the schema takes.
 
 `publishable` leaves out records without an id that the schema can hold, or with the id of another,
-and reports them. A `Writer` makes an entry of values: it names all the classes that its attributes
-need, has the attributes that these must have, and reports values that the schema has no room for.
-`trees` decides which entries there are, and `site` describes the queues and nodes of a site.
+and reports them. A `EntryWriter` makes an entry of values: it names all the classes that its
+attributes need, has the attributes that these must have, and reports values that the schema has no
+room for. `trees` decides which entries there are, and `site` describes the queues and nodes of a
+site.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from matchmaker.glue.clean.rules import RULES_OF_ACCESS
 from matchmaker.glue.entries import Attributes, Entry, cut, key_values, rdn
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
     Values,
     queue_name,
@@ -56,7 +57,7 @@ _OURS: Final = frozenset({"glue2", "objectclass", "update_time", "expiry_time"})
 
 
 @attrs.frozen(slots=True)
-class Writer:
+class EntryWriter:
     """Makes entries of one snapshot, and reports what they cannot hold."""
 
     report: Report
@@ -201,7 +202,7 @@ def made_id(text: str) -> str:
     return f"id-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
+def publishable_entries(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
     """Yield the entries whose names a directory can hold, without those below the others.
 
     Args:
@@ -211,7 +212,8 @@ def held(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
     >>> from matchmaker.glue.entries import Attributes
     >>> found = []
     >>> long = Entry(f"GlueCEUniqueID={'q' * 250},o=grid", Attributes())
-    >>> list(held([long, Entry(f"GlueVOViewLocalID=x,{long.dn}", Attributes())], found.append))
+    >>> view = Entry(f"GlueVOViewLocalID=x,{long.dn}", Attributes())
+    >>> list(publishable_entries([long, view], found.append))
     []
     >>> print(found[0].rule, found[0].message)
     publish.id its name has 265 bytes, and OpenLDAP holds 244: this entry is left out
@@ -243,8 +245,8 @@ def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueReco
     clusters = check.clusters(snapshot)
     queues = []
     for named in check.named("queue", snapshot.computing_elements):
-        levels = (attrs.evolve(view, values=flat(view.values)) for view in named.views)
-        single = attrs.evolve(named, values=flat(named.values), views=tuple(levels))
+        levels = (attrs.evolve(view, values=with_one_list(view.values)) for view in named.views)
+        single = attrs.evolve(named, values=with_one_list(named.values), views=tuple(levels))
         ce = check.denying(single)
         cluster = clusters.get(_seen_as(ce.cluster)) if ce.cluster is not None else None
         if cluster is None:
@@ -273,12 +275,12 @@ def publishable(snapshot: GlueRecords, version: str, report: Report) -> GlueReco
     return found
 
 
-def flat(values: Values) -> Values:
+def with_one_list(values: Values) -> Values:
     """Return values with one list of rules, which admits nobody whom the several refuse.
 
     Of rules that differ none stays but denials.
 
-    >>> flat({RULES: ["VO:cms", "VO:ops"], ALSO: [["VO:CMS", "DENY:VO:ops"]]})[RULES]
+    >>> with_one_list({RULES: ["VO:cms", "VO:ops"], ALSO: [["VO:CMS", "DENY:VO:ops"]]})[RULES]
     ['VO:cms', 'DENY:VO:ops']
     """
     if ALSO not in values:
@@ -357,7 +359,7 @@ class _Check:
         )
         self.report(issue("publish.no-site", said, raw=ident))
 
-    def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], Cluster]:
+    def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], GlueCluster]:
         """Return the clusters by what queues see of them, also those that only a queue knows.
 
         GLUE 2.0 may show a cluster with some of its hosts to some of its queues. GLUE 1.3 has no
@@ -370,7 +372,7 @@ class _Check:
         for ce in snapshot.computing_elements:
             if ce.cluster is not None:
                 queues.setdefault(_seen_as(ce.cluster), ce)
-        found: dict[tuple[str, ...], Cluster] = {}
+        found: dict[tuple[str, ...], GlueCluster] = {}
         names: set[str] = set()
         for cluster in clusters:
             place, ident = _seen_as(cluster), cluster.id.strip()
@@ -392,13 +394,13 @@ class _Check:
         return found
 
 
-def _seen_as(cluster: Cluster) -> tuple[str, ...]:
+def _seen_as(cluster: GlueCluster) -> tuple[str, ...]:
     return (key(cluster.id), *(key(sub.id) for sub in cluster.subclusters))
 
 
-def whole(clusters: Iterable[Cluster]) -> Iterator[Cluster]:
+def merged_clusters(clusters: Iterable[GlueCluster]) -> Iterator[GlueCluster]:
     """Yield each cluster once, with all the hosts that any of its queues sees."""
-    found: dict[str, Cluster] = {}
+    found: dict[str, GlueCluster] = {}
     for cluster in clusters:
         known = found.get(cluster.id, cluster)
         subs = {sub.id: sub for sub in (*known.subclusters, *cluster.subclusters)}

@@ -25,10 +25,10 @@ from matchmaker.glue.access import CLOSED, RULES, denies, is_rule, is_vo, vo_of
 from matchmaker.glue.clean import whole
 from matchmaker.glue.flatten import unflatten, unwrap
 from matchmaker.glue.records import (
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     SubCluster,
     queue_name,
     texts,
@@ -95,7 +95,7 @@ def describe_site(
             seen.setdefault((ce.cluster.id, _behind(ce, nodes)), []).append(ce)
     several = {cluster for cluster, count in Counter(c for c, _ in seen).items() if count > 1}
     totals = {ident: _total(nodes, [b for c, b in seen if c == ident]) for ident, _ in seen}
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, GlueCluster] = {}
     for (ident, behind), queues_there in seen.items():
         cluster = queues_there[0].cluster
         name = f"{ident}/{queue_name(queues_there[0].id)}" if ident in several else ident
@@ -641,9 +641,9 @@ def _site_text(key: str, value: Any) -> str:
 
 def with_site(records: GlueRecords, values: Mapping[str, Value]) -> GlueRecords:
     """Add values to each site of records."""
-    changed = {site.id: Site(site.id, {**site.values, **values}) for site in records.sites}
+    changed = {site.id: GlueSite(site.id, {**site.values, **values}) for site in records.sites}
 
-    def placed(cluster: Cluster) -> Cluster:
+    def placed(cluster: GlueCluster) -> GlueCluster:
         return attrs.evolve(cluster, site=changed.get(cluster.site_id, cluster.site))
 
     # Each queue sees a cluster with the hosts of its own, so that an id says not which one.

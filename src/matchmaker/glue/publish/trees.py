@@ -20,20 +20,20 @@ from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.publish import (
     NOWHERE,
+    EntryWriter,
     Pairs,
-    Writer,
-    flat,
     homes_of_storage,
     key,
     made_id,
+    merged_clusters,
     publishable,
-    whole,
+    with_one_list,
 )
 from matchmaker.glue.records import (
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     StorageElement,
     SubCluster,
     Values,
@@ -65,7 +65,7 @@ def entries13(snapshot: GlueRecords, report: Report, base: str = GLUE1_BASE) -> 
     `base` is the name that each site is put under, as ``Mds-Vo-name=SITE``.
     """
     snapshot = publishable(snapshot, "1.3", report)
-    writer = Writer(report)
+    writer = EntryWriter(report)
     yield from _parents(base)
     places: dict[str, str] = {}
 
@@ -112,7 +112,7 @@ def _parents(base: str) -> Iterator[Entry]:
 
 
 def _glue1_cluster(
-    writer: Writer, cluster: Cluster, queues: Iterable[ComputingElement], home: str
+    writer: EntryWriter, cluster: GlueCluster, queues: Iterable[ComputingElement], home: str
 ) -> Iterator[Entry]:
     keys = [f"GlueSiteUniqueID={cluster.site_id}"] if cluster.site_id else []
     keys += [f"GlueCEUniqueID={ce.id}" for ce in queues]
@@ -125,7 +125,7 @@ def _glue1_cluster(
         yield writer.below(made.dn, "GlueSubCluster", sub.id, sub.values, more)
 
 
-def _glue1_queue(writer: Writer, ce: ComputingElement, home: str) -> Iterator[Entry]:
+def _glue1_queue(writer: EntryWriter, ce: ComputingElement, home: str) -> Iterator[Entry]:
     cluster = [f"GlueClusterUniqueID={ce.cluster.id}"] if ce.cluster is not None else []
     more = [*(("GlueForeignKey", each) for each in cluster), *_VERSION]
     queue = writer.below(home, "GlueCE", ce.id, ce.values, more)
@@ -159,7 +159,7 @@ def _differing(view: Values, queue: Values) -> dict[str, Value]:
     return found
 
 
-def _glue1_storage(writer: Writer, element: StorageElement, home: str) -> Iterator[Entry]:
+def _glue1_storage(writer: EntryWriter, element: StorageElement, home: str) -> Iterator[Entry]:
     made = writer.below(home, "GlueSE", element.id, element.values, _VERSION)
     yield made
     for area in element.areas:
@@ -177,7 +177,7 @@ def entries20(snapshot: GlueRecords, report: Report, base: str = GLUE2_BASE) -> 
     `base` is the name that each site is put under.
     """
     seen: dict[str, Entry] = {}
-    for entry in _all(publishable(snapshot, "2.0", report), Writer(report), base):
+    for entry in _all(publishable(snapshot, "2.0", report), EntryWriter(report), base):
         known = seen.setdefault(key(entry.dn), entry)
         if known is entry:
             yield entry
@@ -187,7 +187,7 @@ def entries20(snapshot: GlueRecords, report: Report, base: str = GLUE2_BASE) -> 
             report(issue("publish.duplicate", said, dn=entry.dn))
 
 
-def _all(snapshot: GlueRecords, writer: Writer, base: str) -> Iterator[Entry]:
+def _all(snapshot: GlueRecords, writer: EntryWriter, base: str) -> Iterator[Entry]:
     yield Entry("o=glue", Attributes([("objectClass", "organization"), ("o", "glue")]))
     yield _group(base, base.partition(",")[0].partition("=")[2])
     sites = {key(site.id): site for site in snapshot.sites}
@@ -214,9 +214,9 @@ def _all(snapshot: GlueRecords, writer: Writer, base: str) -> Iterator[Entry]:
     for ce in snapshot.computing_elements:
         name = ce.cluster.id if ce.cluster is not None else _host(ce)
         queues.setdefault(key(name), []).append(ce)
-    clusters = {key(cluster.id): cluster for cluster in whole(snapshot.clusters)}
+    clusters = {key(cluster.id): cluster for cluster in merged_clusters(snapshot.clusters)}
     for name, group in queues.items():
-        clusters.setdefault(name, Cluster(_host(group[0]), {}))
+        clusters.setdefault(name, GlueCluster(_host(group[0]), {}))
     taken = {key(element.id) for element in snapshot.storage_elements}
     for name, cluster in clusters.items():
         yield from place(cluster.site_id)
@@ -245,7 +245,7 @@ def _known_of(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]
 
 
 def _service(
-    writer: Writer, of: tuple[Cluster, str], queues: Sequence[ComputingElement], home: str
+    writer: EntryWriter, of: tuple[GlueCluster, str], queues: Sequence[ComputingElement], home: str
 ) -> Iterator[Entry]:
     """Yield the entries of a cluster; the id is for a service without one of its own."""
     cluster, ident = of
@@ -269,7 +269,10 @@ def _service(
 
 
 def _manager(
-    writer: Writer, cluster: Cluster, queues: Sequence[ComputingElement], place: ServicePlace
+    writer: EntryWriter,
+    cluster: GlueCluster,
+    queues: Sequence[ComputingElement],
+    place: ServicePlace,
 ) -> Entry:
     values = _known_of(queues, "GLUE2ComputingManager")
     keys = ("GLUE2ManagerServiceForeignKey", "GLUE2ComputingManagerComputingServiceForeignKey")
@@ -304,7 +307,7 @@ def _lrms(ce: ComputingElement) -> str:
 # --- hosts ----------------------------------------------------------------------------------------
 
 
-def _hosts(writer: Writer, sub: SubCluster, place: ServicePlace) -> Iterator[Entry]:
+def _hosts(writer: EntryWriter, sub: SubCluster, place: ServicePlace) -> Iterator[Entry]:
     values = nested(sub.values, "GLUE2ExecutionEnvironment")
     kind, name = "GLUE2ExecutionEnvironment", "GLUE2ApplicationEnvironment"
     keys = ("GLUE2ResourceManagerForeignKey", f"{kind}ComputingManagerForeignKey")
@@ -374,7 +377,7 @@ def or_else(value: Value | None, other: str) -> str:
 
 
 def shares(
-    writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
+    writer: EntryWriter, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
     """Yield the endpoints of the queues of a service, their shares, and the policies of both."""
     states = _states(queues, place)
@@ -409,7 +412,7 @@ def _states(queues: Sequence[ComputingElement], place: ServicePlace) -> Mapping[
 
 
 def _endpoint_and_shares(
-    writer: Writer, ce: ComputingElement, place: ServicePlace, states: Mapping[str, str]
+    writer: EntryWriter, ce: ComputingElement, place: ServicePlace, states: Mapping[str, str]
 ) -> Iterator[Entry]:
     """Yield the endpoint of a queue, and its shares: for itself and for each of its views."""
     for view, values in _levels(ce):
@@ -442,7 +445,7 @@ def interface(ce: ComputingElement) -> str:
 
 
 def _mapping_policies(
-    writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
+    writer: EntryWriter, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
     """Yield the policy of each share; for a share that is several queues, one that all agree on."""
     found: dict[str, Values] = {}
@@ -451,7 +454,9 @@ def _mapping_policies(
             ident = _share_id(ce, view, values)
             if RULES in values:
                 own: Values = {RULES: values[RULES]}
-                found[ident] = flat({**own, ALSO: [found[ident][RULES]]}) if ident in found else own
+                found[ident] = (
+                    with_one_list({**own, ALSO: [found[ident][RULES]]}) if ident in found else own
+                )
     for ident, known in found.items():
         if rules := texts(known[RULES]) or [CLOSED]:
             dn = f"{rdn('GLUE2ShareID', ident)},{place.service}"
@@ -464,7 +469,7 @@ def _share_id(ce: ComputingElement, view: str, values: Values) -> str:
 
 
 def _access_policies(
-    writer: Writer, queues: Sequence[ComputingElement], place: ServicePlace
+    writer: EntryWriter, queues: Sequence[ComputingElement], place: ServicePlace
 ) -> Iterator[Entry]:
     """Yield the policy of each endpoint: it admits all whom a share at it admits.
 
@@ -495,7 +500,7 @@ def _is_at(url: str, address: str) -> bool:
 
 
 def _share(
-    writer: Writer,
+    writer: EntryWriter,
     of: tuple[ComputingElement, str],
     values: Values,
     endpoint: str,
@@ -526,7 +531,9 @@ def _share(
         writer.access(share.dn, values[RULES])
 
 
-def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> Iterator[Entry]:
+def storage(
+    writer: EntryWriter, element: StorageElement, home: str, site: Pairs
+) -> Iterator[Entry]:
     """Yield the entries of a storage element, under a name, with the pairs that name its site."""
     values = to_glue2(element.values, "GLUE2Service", "GLUE2Entity")
     more = [("GLUE2ServiceType", "org.ogf.glue.StorageService"), *site]
@@ -547,7 +554,7 @@ def storage(writer: Writer, element: StorageElement, home: str, site: Pairs) -> 
 
 
 def policy(
-    writer: Writer, dn: str, of: str, rules: list[str], kind: str = "Mapping"
+    writer: EntryWriter, dn: str, of: str, rules: list[str], kind: str = "Mapping"
 ) -> Iterator[Entry]:
     """Yield the entry of the rules of access of a share or an endpoint, if it has any."""
     if rules:
@@ -557,7 +564,9 @@ def policy(
         yield writer.below(dn, f"GLUE2{kind}Policy", made_id(f"{of}_policy"), values, more)
 
 
-def close(writer: Writer, ce: ComputingElement, service_id: str, service: str) -> Iterator[Entry]:
+def close(
+    writer: EntryWriter, ce: ComputingElement, service_id: str, service: str
+) -> Iterator[Entry]:
     """Yield the entries that tie a queue's service to the storage that is close to the queue."""
     for bind in ce.binds:
         ident = made_id(f"{ce.id}_{bind.se_id}")
@@ -576,7 +585,9 @@ _DEGREES: Final = (
 )
 
 
-def site_entries(writer: Writer, dn: str, site_id: str, site: Site | None) -> Iterator[Entry]:
+def site_entries(
+    writer: EntryWriter, dn: str, site_id: str, site: GlueSite | None
+) -> Iterator[Entry]:
     """Yield the entries of a site: a domain, and below it a location and a contact of each type."""
     known = site.values if site is not None else {}
     values = to_glue2(known, "GLUE2Domain", "GLUE2AdminDomain")

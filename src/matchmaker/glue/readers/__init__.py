@@ -19,13 +19,13 @@ _T = TypeVar("_T")
 _EACH: Final = 128  # bytes to an object: a dump of a whole grid has some 1,500 to an entry
 
 
-class Room:
+class ReadBudget:
     """Counts how much of a source may still be read: bytes, and objects, one to each 128 bytes.
 
     Args:
         size: bytes that may be read. Raises TypeError for anything but an integer.
 
-    >>> Room(1000).take(8)
+    >>> ReadBudget(1000).take(8)
     Traceback (most recent call last):
     ...
     ValueError: more than 7 entries, lines or objects: raise max_size (--max-size), now 1000 bytes
@@ -68,11 +68,11 @@ class Readable(Protocol):
         """Return at most a number of the next bytes, and none at the end."""
 
 
-class Begun:
+class PeekedFile:
     """A file whose beginning was looked at, and is still to be read.
 
     >>> import io
-    >>> file = Begun(io.BytesIO(b"  <a/>"))
+    >>> file = PeekedFile(io.BytesIO(b"  <a/>"))
     >>> file.first(), file.read(100)
     (b'<', b'  <a/>')
     """
@@ -104,7 +104,7 @@ class Begun:
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
 
 
-def whole(file: Readable, max_size: int | None) -> bytes:
+def read_whole(file: Readable, max_size: int | None) -> bytes:
     """Read a document to its end.
 
     Args:
@@ -114,7 +114,7 @@ def whole(file: Readable, max_size: int | None) -> bytes:
     Raises:
         ValueError: there is more, or more values than there is room for.
     """
-    room = Room(max_size if max_size is not None else LIMITS.document)
+    room = ReadBudget(max_size if max_size is not None else LIMITS.document)
     pieces: list[bytes] = []
     while piece := file.read(CHUNK):
         room.take_bytes(len(piece))
@@ -124,10 +124,10 @@ def whole(file: Readable, max_size: int | None) -> bytes:
     return b"".join(pieces)
 
 
-class Bounded:
+class BoundedFile:
     """A file that is read only as far as there is room."""
 
-    def __init__(self, file: Readable, room: Room) -> None:
+    def __init__(self, file: Readable, room: ReadBudget) -> None:
         self._file = file
         self._room = room
 
@@ -138,13 +138,13 @@ class Bounded:
         return piece
 
 
-class Unpacked:
+class UnpackedFile:
     """A file that may be packed by gzip, unpacked; any other as it is.
 
     Reading raises ValueError if packed data are damaged or break off.
 
     >>> import gzip, io
-    >>> Unpacked(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
+    >>> UnpackedFile(io.BytesIO(gzip.compress(b"dn: o=grid"))).read(100)
     b'dn: o=grid'
     """
 
@@ -161,7 +161,7 @@ class Unpacked:
                 first += self._file.read(1)
             if first != b"\x1f\x8b":
                 return first
-            packed = cast("IO[bytes]", Begun(self._file, first))
+            packed = cast("IO[bytes]", PeekedFile(self._file, first))
             self._file = gzip.GzipFile(fileobj=packed, mode="rb")
         try:
             return self._file.read(size)

@@ -19,7 +19,7 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.readers import Readable, Room
+from matchmaker.glue.readers import Readable, ReadBudget
 from matchmaker.glue.schema import GLUE2_IDS, ancestry, classes, short_names
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_xml(file: Readable, report: Report, max_size: int | None = None) -> Ite
     from xml.parsers.expat import ExpatError, ParserCreate
 
     parser = ParserCreate(namespace_separator=" ")
-    room = Room(max_size if max_size is not None else LIMITS.document)
+    room = ReadBudget(max_size if max_size is not None else LIMITS.document)
     walker = _Walker(parser, room)
     parser.StartElementHandler = walker.start
     parser.EndElementHandler = walker.end
@@ -75,7 +75,7 @@ class _Walker:
     """Follows the elements of a document."""
 
     parser: XMLParserType
-    room: Room
+    room: ReadBudget
     found: list[DocumentObject] = attrs.Factory(list)
     open: list[tuple[str, DocumentObject | None]] = attrs.Factory(list)
     pieces: list[str] = attrs.Factory(list)
@@ -130,7 +130,7 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
     Raises:
         ValueError: the document is not JSON, or too large.
     """
-    room = Room(max_size if max_size is not None else LIMITS.document)
+    room = ReadBudget(max_size if max_size is not None else LIMITS.document)
     pieces: list[bytes] = []
     while piece := file.read(_CHUNK):
         room.take_bytes(len(piece))

@@ -45,7 +45,7 @@ _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its adminis
 
 
 @attrs.frozen(slots=True)
-class Server:
+class LdapServer:
     """The server of a URL: its address, whether TLS comes first, and the name to search under."""
 
     host: str
@@ -64,7 +64,7 @@ def _positive(_: object, field: attrs.Attribute[float], value: float) -> None:
 
 
 @attrs.frozen(slots=True)
-class Bounds:
+class LdapBounds:
     """The time that a search may take and the data that it may bring.
 
     Attributes:
@@ -86,7 +86,7 @@ class Bounds:
     answer: int = LIMITS.answer
 
 
-def servers(url: str | Sequence[str] | None) -> list[Server]:
+def servers(url: str | Sequence[str] | None) -> list[LdapServer]:
     """Return the servers of a URL, of several (also between commas), or of the environment.
 
     Raises ValueError for other URLs, and if the environment names none.
@@ -119,7 +119,7 @@ def _split(text: str) -> list[str]:
     return found
 
 
-def _server(url: str) -> Server:
+def _server(url: str) -> LdapServer:
     if not url.lower().startswith(("ldap://", "ldaps://")):
         raise ValueError(f"an LDAP URL begins with ldap:// or ldaps://, not as {url!r}")
     try:
@@ -138,7 +138,7 @@ def _server(url: str) -> Server:
             f"{url!r} is not the URL of an LDAP server: expected ldap://host:port, or with a base, "
             "ldap://host:port/o=grid"
         )
-    return Server(parts.hostname, port, parts.scheme == "ldaps", unquote(parts.path.strip("/")))
+    return LdapServer(parts.hostname, port, parts.scheme == "ldaps", unquote(parts.path.strip("/")))
 
 
 def search(
@@ -146,7 +146,7 @@ def search(
     base: str | None,
     report: Report,
     *,
-    bounds: Bounds | None = None,
+    bounds: LdapBounds | None = None,
     start_tls: bool = False,
     ca_file: str | None = None,
     progress: Callable[[int], None] | None = None,
@@ -160,13 +160,13 @@ def search(
         ConnectionError: no server can be reached, or all refuse or fail with nothing read.
     """
     found = servers(url)
-    bounds = bounds if bounds is not None else Bounds()
+    bounds = bounds if bounds is not None else LdapBounds()
     secured = [start_tls or server.tls for server in found]
     if ca_file is not None and not any(secured):
         raise ValueError(
             f"{ca_file} is used only with TLS: write ldaps://, or set start_tls (--start-tls)"
         )
-    trust = Trust.of(ca_file) if any(secured) else None
+    trust = TrustedCertificates.of(ca_file) if any(secured) else None
     failures: list[str] = []
     broken: list[Issue] = []
     seen: Counter[str] = Counter()
@@ -199,14 +199,14 @@ def search(
 
 
 @attrs.frozen(slots=True)
-class Trust:
+class TrustedCertificates:
     """The certificates that are believed: those of the system, or of a file."""
 
     context: ssl.SSLContext
     origin: str
 
     @classmethod
-    def of(cls, ca_file: str | None) -> Trust:
+    def of(cls, ca_file: str | None) -> TrustedCertificates:
         """Load a file, or None for the system's. Raises ValueError if it has no certificates."""
         try:
             context = ssl.create_default_context(cafile=ca_file)
@@ -223,10 +223,10 @@ class Trust:
 class _Search:
     """A search at one server, and how many entries it has brought."""
 
-    server: Server
-    bounds: Bounds
+    server: LdapServer
+    bounds: LdapBounds
     report: Report
-    trust: Trust | None
+    trust: TrustedCertificates | None
     progress: Callable[[int], None] | None = None
     count: int = 0
     elsewhere: int = 0
@@ -239,7 +239,7 @@ class _Search:
     def entries(self, base: str | None) -> Iterator[Entry]:
         chosen = base if base is not None else self.server.base
         roots = [(chosen,)] if chosen else ROOTS
-        wire: Wire | None = None
+        wire: LdapConnection | None = None
         try:
             wire = self._connected()
             missing = 0
@@ -260,7 +260,7 @@ class _Search:
             if wire is not None:
                 wire.close()
 
-    def _connected(self) -> Wire:
+    def _connected(self) -> LdapConnection:
         bounds = self.bounds
         wire = connect(
             self.server.host,
@@ -281,17 +281,19 @@ class _Search:
             raise
         return wire
 
-    def _ask_for_tls(self, wire: Wire) -> None:
+    def _ask_for_tls(self, wire: LdapConnection) -> None:
         wire.send(start_tls_request(self._next()))
         said = answer(wire.receive(), self.number)
-        if not isinstance(said, SearchEnd) or said.code:
+        if not isinstance(said, SearchResultDone) or said.code:
             raise ConnectionError(f"the server has no TLS ({said})")
 
     def _next(self) -> int:
         self.number += 1
         return self.number
 
-    def _pages(self, wire: Wire, base: str, *, needed: bool) -> Generator[Entry, None, bool]:
+    def _pages(
+        self, wire: LdapConnection, base: str, *, needed: bool
+    ) -> Generator[Entry, None, bool]:
         """Yield the entries under a name, and return whether the server has it."""
         cookie = b""
         empty = 0
@@ -329,14 +331,14 @@ class _Search:
                 raise ConnectionError("the server sends empty pages without end")
 
     def _page(
-        self, wire: Wire, request: bytes, base: str
-    ) -> Generator[Entry, None, SearchEnd | None]:
+        self, wire: LdapConnection, request: bytes, base: str
+    ) -> Generator[Entry, None, SearchResultDone | None]:
         """Yield the entries of one page as they come; return its end, None if they are too many."""
         wire.send(request)
-        while not isinstance(said := answer(wire.receive(), self.number), SearchEnd):
+        while not isinstance(said := answer(wire.receive(), self.number), SearchResultDone):
             if self.count + self.elsewhere >= self.bounds.entries:
                 return None
-            if isinstance(said, FoundEntry):
+            if isinstance(said, SearchResultEntry):
                 self.count += 1
                 yield _entry(said, self.report, self.bounds.value)
             else:
@@ -349,7 +351,7 @@ class _Search:
         self.report(issue("ldap.partial", said, dn=base))
 
 
-def _refusal(end: SearchEnd) -> str:
+def _refusal(end: SearchResultDone) -> str:
     if end.code == _REFERRAL:
         return f"the server refers to {end.urls}, which is not followed"
     if end.code == _NO_SUCH_OBJECT:
@@ -357,7 +359,7 @@ def _refusal(end: SearchEnd) -> str:
     return f"the server refuses ({end})"
 
 
-def _entry(found: FoundEntry, report: Report, limit: int) -> Entry:
+def _entry(found: SearchResultEntry, report: Report, limit: int) -> Entry:
     """Make an entry of text, less the values that are too long or too many."""
     dn = found.dn[: limit + 1].decode("utf-8", "backslashreplace")
     if len(found.dn) > limit:
@@ -396,12 +398,12 @@ _START_TLS: Final = "1.3.6.1.4.1.1466.20037"
 _TEXT_LIMIT: Final = 200
 
 
-class MessageError(ValueError):
+class LdapMessageError(ValueError):
     """An answer that is not LDAP."""
 
 
 @attrs.frozen(slots=True)
-class FoundEntry:
+class SearchResultEntry:
     """An entry: its name, and its attributes with their values."""
 
     dn: bytes
@@ -409,14 +411,14 @@ class FoundEntry:
 
 
 @attrs.frozen(slots=True)
-class Elsewhere:
+class SearchReference:
     """A part of the tree that another server has; its URLs, cut if they are long."""
 
     urls: str
 
 
 @attrs.frozen(slots=True)
-class SearchEnd:
+class SearchResultDone:
     """The end of an answer: its result, and the cookie for the next page, empty after the last."""
 
     code: int
@@ -487,7 +489,7 @@ _DEEPEST: Final = 8  # values within values; a value of an entry is the sixth
 _LONGEST: Final = 8  # bytes that hold any sensible length
 
 
-def answer(data: bytes, number: int) -> FoundEntry | Elsewhere | SearchEnd:
+def answer(data: bytes, number: int) -> SearchResultEntry | SearchReference | SearchResultDone:
     """Decode a message in answer to the request of a number.
 
     Raises:
@@ -503,20 +505,20 @@ def answer(data: bytes, number: int) -> FoundEntry | Elsewhere | SearchEnd:
         case [(0x30, [(0x02, given), (kind, operation), *rest])]:
             given = int.from_bytes(given, "big", signed=True)
         case _:
-            raise MessageError("the answer is not of LDAP")
+            raise LdapMessageError("the answer is not of LDAP")
     if kind == _EXTENDED and given == 0:  # RFC 4511, section 4.4.1
         raise ConnectionError(f"the server ends the session: {_end(operation, ())}")
     if given != number:
-        raise MessageError("an answer to no request of ours")
+        raise LdapMessageError("an answer to no request of ours")
     match kind, operation:
         case 0x64, [(0x04, dn), (0x30, listed), *_]:
-            return FoundEntry(dn, [_attribute(part) for part in listed])
+            return SearchResultEntry(dn, [_attribute(part) for part in listed])
         case 0x73, _:
-            return Elsewhere(_urls(operation))
+            return SearchReference(_urls(operation))
         case ((0x65 | 0x78), _):
             controls = [control for tag, its in rest if tag == _CONTROLS for control in its]
             return _end(operation, controls)
-    raise MessageError("an answer of another kind than a search has")
+    raise LdapMessageError("an answer of another kind than a search has")
 
 
 def _values(data: bytes, place: int, end: int, depth: int = 0) -> list[tuple[int, Any]]:
@@ -528,18 +530,18 @@ def _values(data: bytes, place: int, end: int, depth: int = 0) -> list[tuple[int
     while place < end:
         tag, content = data[place], _content(data, place)
         if content is None:
-            raise MessageError("a value of LDAP ends half-way")
+            raise LdapMessageError("a value of LDAP ends half-way")
         start, place = content
         if place > end:
-            raise MessageError("a value of LDAP is longer than its room")
+            raise LdapMessageError("a value of LDAP is longer than its room")
         if tag in _FLAT and depth:
             if tag in _NUMBERS and not 1 <= place - start <= _NUMBER_SIZE:
-                raise MessageError("a number of LDAP is missing or too large")
+                raise LdapMessageError("a number of LDAP is missing or too large")
             found.append((tag, data[start:place]))
         elif tag & _BUILT and depth < _DEEPEST:
             found.append((tag, _values(data, start, place, depth + 1)))
         else:
-            raise MessageError("the answer is not of LDAP")
+            raise LdapMessageError("the answer is not of LDAP")
     return found
 
 
@@ -557,7 +559,7 @@ def _content(data: bytes | bytearray, place: int) -> tuple[int, int] | None:
         return start, start + length
     count = length - 0x80
     if not 1 <= count <= _LONGEST:
-        raise MessageError("the answer is not of LDAP")
+        raise LdapMessageError("the answer is not of LDAP")
     place, start = start, start + count
     if start > len(data):
         return None
@@ -568,17 +570,19 @@ def _attribute(part: tuple[int, Any]) -> tuple[str, list[bytes]]:
     match part:
         case 0x30, [(0x04, name), (0x31, values), *_]:
             return name.decode("utf-8", "backslashreplace"), _octets(values)
-    raise MessageError("an attribute of LDAP lacks what it must have")
+    raise LdapMessageError("an attribute of LDAP lacks what it must have")
 
 
-def _end(operation: Any, controls: Sequence[tuple[int, Any]]) -> SearchEnd:
+def _end(operation: Any, controls: Sequence[tuple[int, Any]]) -> SearchResultDone:
     match operation:
         case [(0x0A, code), (0x04, _), (0x04, said), *rest]:
             urls = [_urls(its) for tag, its in rest if tag == _REFERRALS]
             cookie = next(filter(None, map(_cookie, controls)), b"")
             text = said.decode("utf-8", "replace")[:_TEXT_LIMIT]
-            return SearchEnd(int.from_bytes(code, "big", signed=True), text, "".join(urls), cookie)
-    raise MessageError("a result of LDAP lacks what it must have")
+            return SearchResultDone(
+                int.from_bytes(code, "big", signed=True), text, "".join(urls), cookie
+            )
+    raise LdapMessageError("a result of LDAP lacks what it must have")
 
 
 def _cookie(control: tuple[int, Any]) -> bytes:
@@ -590,7 +594,7 @@ def _cookie(control: tuple[int, Any]) -> bytes:
             match _values(value, 0, len(value)):
                 case [(0x30, [(0x02, _), (0x04, cookie), *_])]:
                     return bytes(cookie)
-    raise MessageError("a control of LDAP lacks what it must have")
+    raise LdapMessageError("a control of LDAP lacks what it must have")
 
 
 def _urls(values: Sequence[tuple[int, Any]]) -> str:
@@ -601,7 +605,7 @@ def _octets(values: Sequence[tuple[int, Any]]) -> list[bytes]:
     found = []
     for tag, held in values:
         if tag != _OCTETS:
-            raise MessageError("a list of LDAP holds what it cannot")
+            raise LdapMessageError("a list of LDAP holds what it cannot")
         found.append(held)
     return found
 
@@ -613,7 +617,7 @@ _OTHER_HOST: Final = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADD
 
 
 @attrs.define(slots=True, eq=False)
-class Wire:
+class LdapConnection:
     """A connected socket that is read message by message.
 
     Attributes:
@@ -669,7 +673,7 @@ class Wire:
         """Return the next message, whole."""
         while True:
             if self._place < len(self._held) and self._held[self._place] != 0x30:
-                raise MessageError("the answer is not of LDAP")
+                raise LdapMessageError("the answer is not of LDAP")
             if (found := _content(self._held, self._place)) is not None:
                 start, end = found
                 if end - start > self.message_limit:
@@ -709,7 +713,7 @@ class Wire:
 
 def connect(
     host: str, port: int, *, timeout: float, total: float, message_limit: int, answer_limit: int
-) -> Wire:
+) -> LdapConnection:
     """Connect to a host's port; times in seconds, sizes in bytes. Raises ConnectionError."""
     deadline = time.monotonic() + total
     try:
@@ -722,7 +726,7 @@ def connect(
         raise ConnectionError(f"no connection within {timeout:g} s") from error
     except OSError as error:
         raise ConnectionError(f"no connection: {_said(error)}") from error
-    return Wire(connected, timeout, deadline, message_limit, answer_limit)
+    return LdapConnection(connected, timeout, deadline, message_limit, answer_limit)
 
 
 def _said(error: OSError) -> str:

@@ -27,7 +27,7 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad.errors import shorten
 from matchmaker.glue.entries import Attributes, Entry, write_entries
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.readers import CHUNK, Bounded, Readable, Room, Unpacked
+from matchmaker.glue.readers import CHUNK, BoundedFile, Readable, ReadBudget, UnpackedFile
 from matchmaker.glue.schema import attribute, decides_access, name_within
 
 __all__ = ["Attributes", "Entry", "Lines", "Source", "read_entries", "write_entries"]
@@ -92,14 +92,14 @@ def read_all(source: Source, report: Report, max_size: int | None = None) -> Ite
         raise TypeError("bytes are neither a path nor lines; pass io.BytesIO(them)")
     if not isinstance(source, (str, os.PathLike, Iterable)) and not hasattr(source, "read"):
         raise TypeError(f"a path, a file or lines were expected, not {type(source).__name__}")
-    room = Room(max_size if max_size is not None else LIMITS.file)
+    room = ReadBudget(max_size if max_size is not None else LIMITS.file)
     if isinstance(source, (str, os.PathLike)):
         with Path(source).open("rb") as file:
-            blocks = Blocks(Bounded(Unpacked(file), room).read)
+            blocks = LdifBlocks(BoundedFile(UnpackedFile(file), room).read)
             yield from _whole(_read(blocks, room, report), report)
     elif not isinstance(source, Iterable) or hasattr(source, "read"):
-        file_read = Bounded(Unpacked(cast("Readable", source)), room).read
-        yield from _whole(_read(Blocks(file_read), room, report), report)
+        file_read = BoundedFile(UnpackedFile(cast("Readable", source)), room).read
+        yield from _whole(_read(LdifBlocks(file_read), room, report), report)
     else:
         lines = room.objects(lines_of(source, room))
         yield from _whole(_entries(_unfolded(enumerate(lines, 1), report), report), report)
@@ -113,7 +113,7 @@ def read_dump(source: Source, report: Report, max_size: int | None = None) -> It
     elif not hasattr(source, "read"):
         yield from read_all(source, report, max_size)
     else:
-        ending = _Ending(Unpacked(cast("Readable", source)))
+        ending = _Ending(UnpackedFile(cast("Readable", source)))
         yield from read_all(cast("Source", ending), report, max_size)
         if ending.last not in {"", "\n", b"\n"}:
             report(issue("ldif.no-end", "the last line has no end: the file may have been cut"))
@@ -150,7 +150,7 @@ def _whole(entries: Iterable[Entry], report: Report) -> Iterator[Entry]:
         yield before
 
 
-def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
+def _read(blocks: LdifBlocks, room: ReadBudget, report: Report) -> Iterator[Entry]:
     """Read the entries of blocks: a sound block in one go, another line by line."""
     number = 1
     names = AttributeNames()
@@ -158,7 +158,7 @@ def _read(blocks: Blocks, room: Room, report: Report) -> Iterator[Entry]:
         number += blocks.skipped()
         room.take()
         if isinstance(block, bytes):
-            if (found := taken(block, number, names)) is not None:
+            if (found := sound_entry(block, number, names)) is not None:
                 entry, number = found
                 if entry is not None:
                     yield entry
@@ -444,7 +444,9 @@ class AttributeNames:
         return True
 
 
-def taken(block: bytes, number: int, names: AttributeNames) -> tuple[Entry | None, int] | None:
+def sound_entry(
+    block: bytes, number: int, names: AttributeNames
+) -> tuple[Entry | None, int] | None:
     """Take apart a sound block that begins on a line: its entry, and the next line; else None."""
     if len(block) > LIMITS.line:
         return None
@@ -490,7 +492,7 @@ RawLine: TypeAlias = bytes | None
 """A line without its end; None for one that is too long to hold."""
 
 
-class Blocks:
+class LdifBlocks:
     r"""A file in blocks, which are the lines between empty ones.
 
     A block is bytes without the two newlines behind it; it may begin with one more. A block that is
@@ -500,7 +502,7 @@ class Blocks:
         read: takes a size and gives as much of the file, bytes or text, at most; empty at the end.
 
     >>> import io
-    >>> list(Blocks(io.BytesIO(b"dn: a\nb: 2\n\n\n# c\n\ndn: d\n").read))
+    >>> list(LdifBlocks(io.BytesIO(b"dn: a\nb: 2\n\n\n# c\n\ndn: d\n").read))
     [b'dn: a\nb: 2', b'\n# c', b'dn: d']
     """
 
@@ -578,7 +580,7 @@ class Blocks:
             self._rest += more
 
 
-def lines_of(lines: Iterable[str] | Iterable[bytes], room: Room) -> Iterator[RawLine]:
+def lines_of(lines: Iterable[str] | Iterable[bytes], room: ReadBudget) -> Iterator[RawLine]:
     """Yield the lines of an iterable, without their ends."""
     for item in lines:
         room.take_bytes(len(item))

@@ -22,7 +22,7 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.classad.formats import read_ads
 from matchmaker.glue.flatten import pending
 from matchmaker.glue.issues import Report
-from matchmaker.glue.readers import Room
+from matchmaker.glue.readers import ReadBudget
 from matchmaker.glue.records import Downtime, GlueRecords
 from matchmaker.glue.systems import osg, queues_toml, wlcg
 
@@ -175,7 +175,7 @@ def _xml(data: bytes) -> Element | None:
     builder = TreeBuilder()
     parser = ParserCreate(namespace_separator=" ")
     depth, begun = 0, False
-    room = Room(max(LIMITS.document, len(data)))
+    room = ReadBudget(max(LIMITS.document, len(data)))
 
     def start(tag: str, marks: dict[str, str]) -> None:
         nonlocal depth, begun

@@ -1,9 +1,10 @@
 """Make GLUE records of the queues and computing elements that an information system describes.
 
 Documents come from strangers: `text`, `positive` and `named` take values of the right type and
-size, and nothing else. A `Builder` gathers sites, endpoints and queues, and makes records of them.
-A `Registry` does so for systems that name the computing elements of a site without their queues:
-such a one becomes an ad with ``QueuesUnknown``, whose queues, limits and access are unknown.
+size, and nothing else. A `QueueBuilder` gathers sites, endpoints and queues, and makes records of
+them. A `RegistryBuilder` does so for systems that name the computing elements of a site without
+their queues: such a one becomes an ad with ``QueuesUnknown``, whose queues, limits and access are
+unknown.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.records import (
     NOT_KNOWN,
-    Cluster,
     ComputingElement,
     Downtime,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     SubCluster,
     VOView,
 )
@@ -222,7 +223,7 @@ class _Queue:
 
 
 @attrs.define(slots=True)
-class Builder:
+class QueueBuilder:
     """Gathers the queues that a document describes, and reports the entries that are left out."""
 
     system: str
@@ -290,15 +291,15 @@ class Builder:
             example = self._first[rule, said]
             more = f" (and {times - 1} more)" if times > 1 else ""
             self.report(issue(rule, f"{self.system}: {said}", raw=f"{example}{more}", count=times))
-        sites: dict[str, Site] = {}
-        clusters: list[Cluster] = []
+        sites: dict[str, GlueSite] = {}
+        clusters: list[GlueCluster] = []
         queues: list[ComputingElement] = []
         for queue in self._queues.values():
             if queue.site and queue.site not in sites:
-                sites[queue.site] = Site(queue.site, {"GlueSiteUniqueID": queue.site})
+                sites[queue.site] = GlueSite(queue.site, {"GlueSiteUniqueID": queue.site})
             made = self._made(queue)
             sub = SubCluster(made.id, {"GlueSubClusterUniqueID": made.id, **queue.hosts})
-            cluster = Cluster(made.id, {}, queue.site, sites.get(queue.site), (sub,))
+            cluster = GlueCluster(made.id, {}, queue.site, sites.get(queue.site), (sub,))
             clusters.append(cluster)
             queues.append(attrs.evolve(made, cluster=cluster))
         if not queues:
@@ -385,12 +386,12 @@ def inner(element: Element, path: str) -> str:
 
 
 @attrs.define(slots=True)
-class Registry:
+class RegistryBuilder:
     """Gathers the computing elements and the downtimes that a document lists."""
 
     system: str
     report: Report
-    _sites: dict[str, Site] = attrs.field(factory=dict, init=False)
+    _sites: dict[str, GlueSite] = attrs.field(factory=dict, init=False)
     _ces: dict[str, ComputingElement] = attrs.field(factory=dict, init=False)
     _downtimes: list[Downtime] = attrs.field(factory=list, init=False)
 
@@ -402,7 +403,7 @@ class Registry:
         """Add a site with those of its values that are not empty."""
         known = {name: value for name, value in values.items() if value}
         if ident:
-            self._sites.setdefault(ident, Site(ident, {"GlueSiteUniqueID": ident, **known}))
+            self._sites.setdefault(ident, GlueSite(ident, {"GlueSiteUniqueID": ident, **known}))
 
     def add_ce(
         self, endpoint: Endpoint, site: str, values: Mapping[str, Value], *, closed: bool
@@ -426,7 +427,7 @@ class Registry:
         # CREAM is told the batch system and the queue, which nobody said.
         if endpoint.flavour != "cream-ce" and (resource := endpoint.grid_resource("", "")):
             made[GRID_RESOURCE] = resource
-        cluster = Cluster(ident, {}, site, self._sites.get(site))
+        cluster = GlueCluster(ident, {}, site, self._sites.get(site))
         self._ces[ident] = ComputingElement(ident, made, cluster)
 
     def add_downtime(

@@ -1,11 +1,11 @@
 """Merge the descriptions of one queue in several information systems.
 
 Two ads are of one queue if their computing element, by host and port, and the queue in the batch
-system are the same, whatever ids they have. `unite` goes by a fixed order of trust (`ORDER`): who
-is nearer to the queue knows better. The ad of the most trusted system stays, with its name and its
-rules of access; attributes that it lacks are taken from the next. A denial by all ads of a system
-counts too. Registries name computing elements without queues: `placed` gives what they know to the
-queues that other systems describe there.
+system are the same, whatever ids they have. `merge_by_trust` goes by a fixed order of trust
+(`ORDER`): who is nearer to the queue knows better. The ad of the most trusted system stays, with
+its name and its rules of access; attributes that it lacks are taken from the next. A denial by all
+ads of a system counts too. Registries name computing elements without queues: `with_registered`
+gives what they know to the queues that other systems describe there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ QueueAddress: TypeAlias = tuple[str, int, str]
 
 
 @attrs.frozen(slots=True)
-class United:
+class MergedAd:
     """The outcome of a merge for one ad.
 
     Attributes:
@@ -115,7 +115,7 @@ def _schemes(ad: ClassAd) -> list[str]:
     return ["".join(url.partition("://")[:2]).lower() for url in urls]
 
 
-def unite(described: Sequence[tuple[int, ClassAd]]) -> list[United]:
+def merge_by_trust(described: Sequence[tuple[int, ClassAd]]) -> list[MergedAd]:
     """Merge the descriptions of each queue by the order of trust.
 
     Args:
@@ -125,11 +125,11 @@ def unite(described: Sequence[tuple[int, ClassAd]]) -> list[United]:
     >>> site = ClassAd(CEid="ce:443/nordugrid-slurm-q", GlueCEInfoTotalCPUs=8)
     >>> other = ClassAd(CEid="ce:2811/nordugrid-SLURM-q", GlueHostMainMemoryRAMSize=64000,
     ...                 GlueCEInfoTotalCPUs=2, InformationSystem="CRIC")
-    >>> first, second = unite([(1, other), (2, site)])
+    >>> first, second = merge_by_trust([(1, other), (2, site)])
     >>> print(first.ad, second.ad["GlueCEInfoTotalCPUs"], second.ad["GlueHostMainMemoryRAMSize"])
     None 8 64000
     """
-    found = [United(ad) for _, ad in described]
+    found = [MergedAd(ad) for _, ad in described]
     groups: dict[QueueAddress, list[int]] = {}
     for number, (_, ad) in enumerate(described):
         if (place := address_of(ad)) is not None:
@@ -147,7 +147,7 @@ def _level(ad: ClassAd) -> int:
     return ORDER.get(first_text(ad, (SYSTEM,)) or "", ORDER["CRIC"])
 
 
-def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int]) -> None:
+def _unite(found: list[MergedAd], numbers: Sequence[int], levels: Mapping[int, int]) -> None:
     """Merge the ads of one queue, the most trusted first."""
     base: list[int] = []
     for level, numbers_of_level in groupby(numbers, key=levels.__getitem__):
@@ -163,15 +163,15 @@ def _unite(found: list[United], numbers: Sequence[int], levels: Mapping[int, int
             for other in targets:
                 telling.setdefault(other, []).append((number, ad))
             if targets:
-                found[number] = United(None)
+                found[number] = MergedAd(None)
             elif any(levels[other] <= _SITE for other in above):
-                found[number] = United(None, refused=tuple(sorted(_vos(ad) or ())))
+                found[number] = MergedAd(None, refused=tuple(sorted(_vos(ad) or ())))
             else:
                 # A catalogue speaks of the VOs that it serves: the other is one more view.
-                found[number] = United(_renamed(ad), view=base[0])
+                found[number] = MergedAd(_renamed(ad), view=base[0])
                 base.append(number)
         for other, those in telling.items():
-            _tell(found, other, those, denials, views=level > _SITE and len(those) > 1)
+            _merge_into(found, other, those, denials, views=level > _SITE and len(those) > 1)
             if found[other].ad is None:
                 base.remove(other)
                 base.extend(number for number, _ in those)
@@ -184,8 +184,8 @@ def _denied_by_all(ads: Iterable[ClassAd]) -> list[str]:
     return [rule for rule in first if denies(rule) and all(rule in its for its in lists)]
 
 
-def _tell(
-    found: list[United],
+def _merge_into(
+    found: list[MergedAd],
     place: int,
     others: Sequence[tuple[int, ClassAd]],
     denials: Sequence[str],
@@ -202,13 +202,13 @@ def _tell(
         return
     if not views:
         for _, other in others:
-            ad = _told(ad, other, denials)
+            ad = _with_values_of(ad, other, denials)
         found[place] = attrs.evolve(found[place], ad=ad)
         return
     for number, other in others:
-        found[number] = United(_view(ad, other, denials), view=place)
+        found[number] = MergedAd(_view(ad, other, denials), view=place)
     if not required(of_ad(ad)):
-        found[place] = United(None)
+        found[place] = MergedAd(None)
 
 
 def _vos(ad: ClassAd) -> frozenset[str] | None:
@@ -226,7 +226,7 @@ def _share(first: ClassAd | None, second: ClassAd) -> bool:
     return ours is None or theirs is None or bool(ours & theirs) or "*" in ours | theirs
 
 
-def _told(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
+def _with_values_of(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
     """Return an ad with the attributes that only another has, and denials beside its rules."""
     made = ad.copy()
     for name in _added(other):
@@ -250,7 +250,7 @@ def _told(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
 
 def _view(ad: ClassAd, entry: ClassAd, denials: Sequence[str]) -> ClassAd:
     """Return an ad with the facts of one entry of a catalogue, for those whom both admit."""
-    made = _told(ad, entry, denials)
+    made = _with_values_of(ad, entry, denials)
     made.update(restricted(of_ad(made), [required(of_ad(entry))]))
     entry_name = (first_text(entry, ("CEid",)) or "").rpartition("/")[2]
     made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{entry_name}"
@@ -285,7 +285,7 @@ _ADDED: Final = (
 """The attributes that a queue takes over from registries that name its computing element."""
 
 
-def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
+def with_registered(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
     """Add to queues the values that registries have of their computing elements.
 
     Args:
@@ -297,7 +297,7 @@ def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
 
     >>> closed = ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus="Closed",
     ...                  InformationSystem="GOCDB")
-    >>> left, queue = placed([closed, ClassAd(CEid="q", GlueCEInfoHostName="CE")])
+    >>> left, queue = with_registered([closed, ClassAd(CEid="q", GlueCEInfoHostName="CE")])
     >>> left is None, queue["GlueCEStateStatus"], queue["ClosedBy"]
     (True, 'Closed', 'GOCDB')
     """
@@ -315,7 +315,7 @@ def placed(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
         if ad.eval(QUEUES_UNKNOWN) is True:
             found.append(None if host in described else ad)
         else:
-            found.append(_with_registered(ad, named[host]) if host in named else ad)
+            found.append(_with_values_of_registry(ad, named[host]) if host in named else ad)
     return found
 
 
@@ -326,7 +326,7 @@ def _host_of(ad: ClassAd) -> str:
     return (said or (parts[0].partition("/")[0].partition(":")[0] if parts else "")).lower()
 
 
-def _with_registered(queue: ClassAd, registered: Iterable[ClassAd]) -> ClassAd:
+def _with_values_of_registry(queue: ClassAd, registered: Iterable[ClassAd]) -> ClassAd:
     """Return a queue with the values that registries have of its computing element."""
     made = queue.copy()
     registered = list(registered)

@@ -44,14 +44,14 @@ from matchmaker.classad.values import is_number
 from matchmaker.glue.access import RULES, agreed_queues, is_vo
 from matchmaker.glue.clean import whole
 from matchmaker.glue.issues import Report, issue
-from matchmaker.glue.readers import Room
+from matchmaker.glue.readers import ReadBudget
 from matchmaker.glue.records import (
     OUTAGE,
     QUEUE,
-    Cluster,
     ComputingElement,
+    GlueCluster,
     GlueRecords,
-    Site,
+    GlueSite,
     SubCluster,
     split_id,
     texts,
@@ -61,9 +61,9 @@ from matchmaker.glue.systems.building import (
     GRID_RESOURCE,
     PORTS,
     SYSTEM,
-    Builder,
     Endpoint,
-    Registry,
+    QueueBuilder,
+    RegistryBuilder,
     children,
     inner,
     name,
@@ -114,8 +114,8 @@ def collector_records(document: object, report: Report) -> GlueRecords:
 
 def records_of_ads(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
     """Make records of CEs; report ads without a catalogue, and entries that are no ads."""
-    sites: dict[str, Site] = {}
-    clusters: dict[str, Cluster] = {}
+    sites: dict[str, GlueSite] = {}
+    clusters: dict[str, GlueCluster] = {}
     queues: dict[str, ComputingElement] = {}
     times = Counter[str]()
     for number, ad in enumerate(ads, 1):
@@ -128,7 +128,7 @@ def records_of_ads(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
             continue
         site_id = first_text(ad, ("OSG_ResourceGroup", RESOURCE)) or ""
         if site_id:
-            sites.setdefault(site_id, Site(site_id, {"GlueSiteUniqueID": site_id}))
+            sites.setdefault(site_id, GlueSite(site_id, {"GlueSiteUniqueID": site_id}))
         for queue, sub in _queues(ad, host, listed, report):
             if (before := queues.get(queue.id.lower())) is not None:
                 said = "a queue of this id came before; what only one admits is refused"
@@ -140,7 +140,7 @@ def records_of_ads(ads: Iterable[ClassAd], report: Report) -> GlueRecords:
                     continue
                 [queues[queue.id.lower()]] = agreed_queues([before], [queue], report)
                 continue
-            cluster = Cluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
+            cluster = GlueCluster(f"{host}/{sub.id}", {}, site_id, sites.get(site_id), (sub,))
             clusters[cluster.id] = cluster
             queues[queue.id.lower()] = attrs.evolve(queue, cluster=cluster)
     return GlueRecords(tuple(sites.values()), tuple(clusters.values()), tuple(queues.values()), ())
@@ -271,7 +271,7 @@ def parse_yaml(data: bytes) -> object:
             " (/rgsummary/xml, /rgdowntime/xml)"
         ) from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    room = Room(max(LIMITS.document, len(data)))
+    room = ReadBudget(max(LIMITS.document, len(data)))
     root: list[Any] = []
     # Each open list, or mapping with the key whose value comes next.
     opened: list[tuple[list[Any] | dict[str, Any], list[str]]] = [(root, [])]
@@ -323,7 +323,7 @@ def is_topology(document: object) -> bool:
 
 def topology_records(document: object, report: Report) -> GlueRecords:
     """Make records of topology's XML or YAML; what cannot be read is reported and left out."""
-    registry = Registry(TOPOLOGY, report)
+    registry = RegistryBuilder(TOPOLOGY, report)
     if isinstance(document, Element) and document.tag == "Downtimes":
         for part in children(document, "CurrentDowntimes", "FutureDowntimes"):
             for downtime in children(part, "Downtime"):
@@ -350,7 +350,7 @@ def _fields(element: Element) -> dict[str, Any]:
     return found
 
 
-def _add_group(registry: Registry, group: Mapping[str, Any], name: str) -> None:
+def _add_group(registry: RegistryBuilder, group: Mapping[str, Any], name: str) -> None:
     """Add the computing elements of a resource group, and the group as a site."""
     disabled = _true(group.get("Disable"))
     above = {"OSG_Facility": group.get("Facility"), "OSG_Site": group.get("Site")}
@@ -437,7 +437,7 @@ def _true(value: object) -> bool:
     return text(value).lower() in ("true", "yes", "on")
 
 
-def _add_downtime(registry: Registry, place: str, downtime: Mapping[str, Any]) -> None:
+def _add_downtime(registry: RegistryBuilder, place: str, downtime: Mapping[str, Any]) -> None:
     """Add a downtime of a computing element; one of other services concerns no queue."""
     if "CE" not in dict(_services(downtime.get("Services"))):
         return
@@ -477,7 +477,7 @@ def is_factory(document: object) -> bool:
 
 def factory_records(document: object, report: Report) -> GlueRecords:
     """Make records of a factory's entries; what cannot be read is reported and left out."""
-    builder = Builder(GLIDEINWMS, report)
+    builder = QueueBuilder(GLIDEINWMS, report)
     if isinstance(document, Element):
         for entry in document.iterfind("entries/entry"):
             _add_entry(builder, [_Part.of(entry)])
@@ -516,7 +516,7 @@ def _attributes(part: Element, path: str) -> dict[str, str]:
     }
 
 
-def _add_entry(builder: Builder, parts: Sequence[_Part]) -> None:
+def _add_entry(builder: QueueBuilder, parts: Sequence[_Part]) -> None:
     """Add an entry, the first of the parts that say what it is, before the set that it is in."""
     entry = parts[0].element
     title = text(entry.get("name"))

@@ -17,7 +17,7 @@ from matchmaker.classad import Value
 from matchmaker.glue.access import RULES, is_rule, is_vo
 from matchmaker.glue.issues import Report
 from matchmaker.glue.records import OUTAGE, Downtime, GlueRecords
-from matchmaker.glue.systems.building import Builder, Endpoint, name, rules_of
+from matchmaker.glue.systems.building import Endpoint, QueueBuilder, name, rules_of
 
 if TYPE_CHECKING:
     import cattrs
@@ -116,7 +116,7 @@ def records(document: object, report: Report) -> GlueRecords:
             all that is wrong is said, each with its place.
     """
     found = _structured(document if isinstance(document, dict) else {})
-    builder = Builder(NAME, report)
+    builder = QueueBuilder(NAME, report)
     faults: list[str] = []
     for number, queue in enumerate(found.queue, 1):
         wrong = _faults(queue)
@@ -154,7 +154,7 @@ def _faults(queue: QueueEntry) -> list[str]:
     return found
 
 
-def _add(builder: Builder, endpoint: Endpoint, queue: QueueEntry, number: int) -> None:
+def _add(builder: QueueBuilder, endpoint: Endpoint, queue: QueueEntry, number: int) -> None:
     def taken(names: Mapping[str, str]) -> dict[str, Value]:
         given = ((ours, getattr(queue, key)) for key, ours in names.items())
         return {

@@ -38,9 +38,9 @@ from matchmaker.glue.issues import Report
 from matchmaker.glue.records import GlueRecords, split_id
 from matchmaker.glue.systems.building import (
     DEFAULT_QUEUE,
-    Builder,
     Endpoint,
-    Registry,
+    QueueBuilder,
+    RegistryBuilder,
     children,
     inner,
     name,
@@ -105,7 +105,7 @@ def is_cric(document: object) -> bool:
 
 def cric_records(document: object, report: Report) -> GlueRecords:
     """Make records of CRIC's JSON; what cannot be read is reported and left out."""
-    builder = Builder(CRIC, report)
+    builder = QueueBuilder(CRIC, report)
     if isinstance(document, dict) and isinstance(document.get("ce_services"), dict):
         for ce_name, ce in named(document["ce_services"], "name"):
             by_name = document.get("queues")
@@ -138,7 +138,7 @@ def _is_active(state: object) -> bool:
     return text(state).upper() in ("", "ACTIVE")
 
 
-def _panda_limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict[str, Value]:
+def _panda_limits(builder: QueueBuilder, title: str, item: Mapping[str, Any]) -> dict[str, Value]:
     """Return the limits of a PanDA queue, which hold for each batch queue behind it."""
     found: dict[str, Value] = {"PandaQueue": title}
     cores = positive(item.get("corecount"))
@@ -166,7 +166,7 @@ def _panda_limits(builder: Builder, title: str, item: Mapping[str, Any]) -> dict
     return found
 
 
-def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
+def _add_panda(builder: QueueBuilder, title: str, item: Mapping[str, Any]) -> None:
     """Add the batch queues of a PanDA queue."""
     if item.get("is_virtual") is True:
         return
@@ -198,7 +198,7 @@ def _add_panda(builder: Builder, title: str, item: Mapping[str, Any]) -> None:
         builder.add(endpoint, queue_name, lrms, site, view=title, values=values, hosts=hosts)
 
 
-def _add_ce(builder: Builder, site: str, ce: object, place: str) -> None:
+def _add_ce(builder: QueueBuilder, site: str, ce: object, place: str) -> None:
     """Add the queues of a CE."""
     if not isinstance(ce, dict):
         builder.expected("a CE", place)
@@ -258,7 +258,7 @@ def is_crr(document: object) -> bool:
 
 def crr_records(document: object, report: Report) -> GlueRecords:
     """Make records of a report; what cannot be read is reported and left out."""
-    builder = Builder(CRR, report)
+    builder = QueueBuilder(CRR, report)
     parts = document if isinstance(document, dict) else {}
     for key, title_of, noun, add in (
         ("computingresources", "name", "a computing resource", _add_resource),
@@ -279,7 +279,7 @@ class _Share:
     hosts: Mapping[str, Value]
 
 
-def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> None:
+def _add_resource(builder: QueueBuilder, title: str, resource: Mapping[str, Any]) -> None:
     """Add the shares of a resource at each of its access points."""
     lrms, site = name(resource.get("jobmanager")).lower(), text(resource.get("site"))
     by_name: dict[str, list[_Share]] = {}
@@ -313,7 +313,7 @@ def _add_resource(builder: Builder, title: str, resource: Mapping[str, Any]) -> 
         builder.leave("system.no-endpoint", said, title)
 
 
-def _shares(builder: Builder, title: str, resource: Mapping[str, Any]) -> list[_Share]:
+def _shares(builder: QueueBuilder, title: str, resource: Mapping[str, Any]) -> list[_Share]:
     """Return the shares of a resource; without any itself, with an empty name."""
     folded = {key.lower(): value for key, value in resource.items()}
     common: dict[str, Value] = {"ComputingResource": title, **numbers(folded, _PROCESSORS)}
@@ -371,7 +371,7 @@ def _reached(
     return itself if "" in shares else lambda _: chosen
 
 
-def _add_service(builder: Builder, title: str, service: Mapping[str, Any]) -> None:
+def _add_service(builder: QueueBuilder, title: str, service: Mapping[str, Any]) -> None:
     """Add the queue that an entry of ``computingservices`` is."""
     endpoint = Endpoint.of(service.get("cs_endpointurl"), service.get("cs_flavour"))
     if endpoint is None:
@@ -410,7 +410,7 @@ def is_gocdb(document: object) -> bool:
 
 def gocdb_records(document: object, report: Report) -> GlueRecords:
     """Make records of GOCDB's XML; what cannot be read is reported and left out."""
-    registry = Registry(GOCDB, report)
+    registry = RegistryBuilder(GOCDB, report)
     if isinstance(document, Element):
         _check_page(registry, document)
         certified: dict[str, bool] = {}
@@ -423,7 +423,7 @@ def gocdb_records(document: object, report: Report) -> GlueRecords:
     return registry.records()
 
 
-def _check_page(registry: Registry, document: Element) -> None:
+def _check_page(registry: RegistryBuilder, document: Element) -> None:
     """Report a page that is full, behind which there may be another."""
     count = inner(document, "meta/count")
     following = [link for link in document.iterfind("meta/link") if link.get("rel") == "next"]
@@ -432,7 +432,7 @@ def _check_page(registry: Registry, document: Element) -> None:
         registry.leave("system.page", said, text(following[0].get("href")))
 
 
-def _add_site(registry: Registry, site: Element, certified: dict[str, bool]) -> None:
+def _add_site(registry: RegistryBuilder, site: Element, certified: dict[str, bool]) -> None:
     ident = text(site.get("NAME")) or inner(site, "SHORT_NAME")
     if not ident:
         registry.leave("system.entry", "a SITE without a NAME, skipped", text(site.get("ID")))
@@ -444,7 +444,9 @@ def _add_site(registry: Registry, site: Element, certified: dict[str, bool]) -> 
     registry.add_site(ident, {**values, "CertificationStatus": status})
 
 
-def _add_endpoint(registry: Registry, service: Element, certified: Mapping[str, bool]) -> None:
+def _add_endpoint(
+    registry: RegistryBuilder, service: Element, certified: Mapping[str, bool]
+) -> None:
     kind = inner(service, "SERVICE_TYPE")
     flavour = FLAVOURS.get(kind.lower())
     if flavour is None:
@@ -469,7 +471,7 @@ def _add_endpoint(registry: Registry, service: Element, certified: Mapping[str, 
     registry.add_ce(endpoint, site, values, closed=closed)
 
 
-def _add_downtime(registry: Registry, downtime: Element) -> None:
+def _add_downtime(registry: RegistryBuilder, downtime: Element) -> None:
     """Add a downtime for each computing element that it affects."""
     services = downtime.find("SERVICES")
     for service in [downtime] if services is None else children(services, "SERVICE"):
