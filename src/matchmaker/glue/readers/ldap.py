@@ -497,9 +497,9 @@ def answer(data: bytes, number: int) -> SearchResultEntry | SearchReference | Se
         ConnectionError: the server ends the session.
 
     >>> answer(bytes.fromhex("300c 020101 6507 0a0100 0400 0400"), 1)
-    SearchEnd(code=0, said='', urls='', cookie=b'')
+    SearchResultDone(code=0, said='', urls='', cookie=b'')
     >>> answer(bytes.fromhex("3013 020101 640e 0401 78 3009 3007 0401 61 3102 0400"), 1)
-    FoundEntry(dn=b'x', attributes=[('a', [b''])])
+    SearchResultEntry(dn=b'x', attributes=[('a', [b''])])
     """
     match _values(data, 0, len(data)):
         case [(0x30, [(0x02, given), (kind, operation), *rest])]:
