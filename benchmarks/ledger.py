@@ -19,12 +19,12 @@ import matchmaker as mm
 from matchmaker.delegation.ledger import job_rows, jobs, log, row_of, transfers
 from matchmaker.delegation.record import (
     Answer,
-    Listing,
+    JobStatus,
+    NoAnswer,
     Payload,
     Phase,
+    QueueListing,
     Record,
-    Sight,
-    Silence,
     State,
     job_name,
 )
@@ -41,7 +41,7 @@ DAY = 86_400.0
 class Queue:
     """A batch system that has what it is given, and counts its calls."""
 
-    sights: tuple[Sight, ...] = ()
+    statuses: tuple[JobStatus, ...] = ()
     calls: int = 0
     name: str = "slurm"
 
@@ -51,7 +51,7 @@ class Queue:
 
     def park(self, name: str, script: Path, words: Sequence[str], *,
              metadata: Mapping[str, str], seconds: float,
-             content: bytes | None = None) -> str | Silence:  # fmt: skip
+             content: bytes | None = None) -> str | NoAnswer:  # fmt: skip
         """Submits nothing."""
         self.calls += 1
         return "1"
@@ -59,19 +59,19 @@ class Queue:
     def look(self) -> Answer:
         """Every job, in one call."""
         self.calls += 1
-        return Listing(self.sights)
+        return QueueListing(self.statuses)
 
     def recall(self, names: Collection[str], since: float) -> Answer:
         """No accounting."""
         self.calls += 1
-        return Listing(())
+        return QueueListing(())
 
-    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[NoAnswer | None]:
         """Lets nothing go."""
         self.calls += 1
         return [None] * len(jobs)
 
-    def cancel(self, remote_id: str, name: str) -> Silence | None:
+    def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
         """Ends nothing."""
         self.calls += 1
         return None
@@ -139,7 +139,7 @@ def reconciling(folder: Path, jobs: int) -> None:
         (room / "start").write_text("started n1\n")
     queue = Queue(
         tuple(
-            Sight(job_name(f"k{n:07}", 1), str(n), now - DAY / 10, Phase.RUNNING)
+            JobStatus(job_name(f"k{n:07}", 1), str(n), now - DAY / 10, Phase.RUNNING)
             for n in range(jobs)
         )
     )
@@ -150,7 +150,7 @@ def reconciling(folder: Path, jobs: int) -> None:
     print(f"reconcile, {jobs} live jobs, nothing new: {both(same)} (s), {queue.calls} call(s)")
     for number in range(jobs):
         (spool.root / f"k{number:07}" / "1" / "end").write_text("0 n1\n")
-    queue.sights, queue.calls = (), 0
+    queue.statuses, queue.calls = (), 0
     ended = timed(delegator.reconcile)
     print(f"reconcile, {jobs} live jobs, all ended: {both(ended)} (s), {queue.calls} call(s)")
     assert not ledger.live()

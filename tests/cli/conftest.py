@@ -122,7 +122,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made.now = time.time()
 
     def delegator(
-        place: transfers.Place, ledger: Any, system: str, *, parallel: int = 1
+        place: transfers.LedgerOptions, ledger: Any, system: str, *, parallel: int = 1
     ) -> Delegator:
         made.name = system
         return Delegator(

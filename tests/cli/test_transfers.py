@@ -19,7 +19,7 @@ from matchmaker import parse_ad
 from matchmaker.cli import transfers
 from matchmaker.cli.commands.broker import ordered
 from matchmaker.delegation import Ledger
-from matchmaker.delegation.record import Payload, Silence
+from matchmaker.delegation.record import NoAnswer, Payload
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from tests.cli.conftest import Done, Run
@@ -445,13 +445,13 @@ def test_a_long_complaint_is_short_in_a_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     said = "sbatch: error: " + "; ".join(f"line {n} of what it said" for n in range(40))
-    monkeypatch.setattr(world, "park", lambda *_, **__: Silence(said))
+    monkeypatch.setattr(world, "park", lambda *_, **__: NoAnswer(said))
     classad("submit", *job, *here, "--key", "k", "--wait", 0)
     row = classad("jobs", *here).out.splitlines()[1]
     assert row.endswith("...")
     assert len(row) < 200
     assert "line 30 of what it said" in classad("jobs", "k", *here).out
-    monkeypatch.setattr(world, "look", lambda: Silence(said))
+    monkeypatch.setattr(world, "look", lambda: NoAnswer(said))
     assert max(map(len, classad("reconcile", *here).out.splitlines())) < 200
 
 
@@ -474,7 +474,7 @@ def test_a_service_outlives_a_ledger_that_is_locked(
 
     def opened(_place: object) -> Any:
         path = next(tries, here[1])
-        return good(transfers.Place(ledger=str(path), spool=None))
+        return good(transfers.LedgerOptions(ledger=str(path), spool=None))
 
     monkeypatch.setattr(transfers, "opened", opened)
     done = classad("reconcile", *here, "--every", 60, "--until-done")

@@ -19,15 +19,15 @@ from typing import ClassVar, Final, NamedTuple
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import SpoolMarks
 from matchmaker.delegation.moves import Observation
 from matchmaker.delegation.record import (
     Deadlines,
+    JobStatus,
+    NoAnswer,
     Phase,
     Record,
     Refused,
-    Sight,
-    Silence,
     State,
     job_name,
 )
@@ -157,10 +157,10 @@ REFUSED: Final = "refused"
 
 @cache
 def _after_reply(row: Row, reply: str) -> Row:
-    said: str | Refused | Silence = reply
+    said: str | Refused | NoAnswer = reply
     if reply in {MISSED, REFUSED}:
-        said = Silence("") if reply == MISSED else Refused("")
-    seen = Observation(queue=Silence(""), reply=said)
+        said = NoAnswer("") if reply == MISSED else Refused("")
+    seen = Observation(queue=NoAnswer(""), reply=said)
     return Row.of(states.step(row.record, seen, 0.0, DEADLINES).record)
 
 
@@ -169,16 +169,16 @@ def _stale(row: Row) -> Row:
     return Row.of(attrs.evolve(row.record, revision=-1))
 
 
-def _sights(jobs: tuple[Job, ...], *, alive: bool) -> tuple[Sight, ...]:
+def _sights(jobs: tuple[Job, ...], *, alive: bool) -> tuple[JobStatus, ...]:
     return tuple(
-        Sight(job_name("k", job.attempt), str(job.number), None, Phase(job.phase), job.exit)
+        JobStatus(job_name("k", job.attempt), str(job.number), None, Phase(job.phase), job.exit)
         for job in jobs
         if (job.phase in ALIVE) is alive
     )
 
 
-def _marks(files: Files) -> Marks:
-    return Marks(
+def _marks(files: Files) -> SpoolMarks:
+    return SpoolMarks(
         files.committed, files.start == "started", files.start == "forbidden", files.exit,
         stopped=files.start == "started" and files.exit is None and files.lease <= 0,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from matchmaker.batch import known_lrms, load_mapping
 from matchmaker.batch.policy import decoded, encoded
 from matchmaker.delegation.commands import Commands, entries
 from matchmaker.delegation.control import load_control
-from matchmaker.delegation.record import Listing, Phase, Refused, Sight, Silence
+from matchmaker.delegation.record import JobStatus, NoAnswer, Phase, QueueListing, Refused
 from tests.delegation.test_readers import QUEUES
 
 # Of each batch system the command that submits, its answer, and the number that it gives a job.
@@ -143,7 +143,7 @@ def test_a_job_is_submitted_from_the_place_of_its_order(site: Site, lrms: str) -
     gone = commands.park(
         "mm-k-1", script, [], metadata={}, seconds=9, directory=str(home), environment=environment
     )
-    assert isinstance(gone, Silence)
+    assert isinstance(gone, NoAnswer)
     assert "no such directory here" in gone.reason
 
 
@@ -187,7 +187,7 @@ def test_a_refusal_is_told_from_what_passes(site: Site, line: str) -> None:
         site.answer(command, out, said, status)
         found = commands.park("mm-k-1", site.folder / "s", [], metadata={}, seconds=60, **PLAIN)
         definite = sign == "+" and status == 1 and not out
-        assert isinstance(found, Refused if definite else Silence), (status, out, found)
+        assert isinstance(found, Refused if definite else NoAnswer), (status, out, found)
         assert said in found.reason
 
 
@@ -196,7 +196,7 @@ def test_a_refusal_is_told_from_what_passes(site: Site, line: str) -> None:
 def test_any_other_reply_is_silence(site: Site, reply: str, status: int) -> None:
     site.answer("sbatch", reply, "sbatch: error: Socket timed out", status)
     found = site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=1, **PLAIN)
-    assert isinstance(found, Silence)
+    assert isinstance(found, NoAnswer)
     assert "Socket timed out" in found.reason
 
 
@@ -204,12 +204,12 @@ def test_a_command_that_hangs_is_silence(site: Site) -> None:
     (site.folder / "squeue").write_text("#!/bin/sh\nsleep 60\n")
     (site.folder / "squeue").chmod(0o755)
     found = site.commands("slurm", seconds=0.2).look()
-    assert found == Silence("squeue: it did not end within 0.2 seconds")
+    assert found == NoAnswer("squeue: it did not end within 0.2 seconds")
 
 
 def test_a_command_that_is_not_there_is_silence(tmp_path: Path) -> None:
     commands = Commands(load_control("lsf"), environment={"PATH": str(tmp_path)})
-    assert commands.look() == Silence("bjobs: no such command here")
+    assert commands.look() == NoAnswer("bjobs: no such command here")
 
 
 @pytest.mark.parametrize("script", ["/a\tb/start.sh", "/a$(id)/s", "relative", "/a\nqueue 9", "/é"])
@@ -232,14 +232,14 @@ def test_an_account_without_a_name_has_no_answer_where_a_command_needs_it(
         site.commands("slurm").park("mm-k-1", SCRIPT, [], metadata={}, seconds=60, **PLAIN) == "17"
     )
     site.answer("qstat", QUEUES["gridengine"][0])
-    assert site.commands("sge").look() == Silence("qstat: user 54321 has no name on this machine")
+    assert site.commands("sge").look() == NoAnswer("qstat: user 54321 has no name on this machine")
 
 
 def test_options_of_the_environment_are_left_out(site: Site) -> None:
     (site.folder / "squeue").write_text("#!/bin/sh\nenv | grep ^S >&2\nexit 1\n")
     (site.folder / "squeue").chmod(0o755)
     found = site.commands("slurm").look()
-    assert isinstance(found, Silence)
+    assert isinstance(found, NoAnswer)
     assert "SLURM_TIME_FORMAT=standard" in found.reason
     assert "SQUEUE_" not in found.reason
     assert "SBATCH_" not in found.reason
@@ -256,10 +256,10 @@ LOOKS = [
 
 @pytest.mark.parametrize(("lrms", "command", "reader"), LOOKS)
 def test_a_look_shows_our_jobs_alone(site: Site, lrms: str, command: str, reader: str) -> None:
-    text, sights = QUEUES[reader]
+    text, statuses = QUEUES[reader]
     site.answer(command, text)
-    ours = tuple(sight for sight in sights if sight.name.startswith("mm-"))
-    assert site.commands(lrms).look() == Listing(ours)
+    ours = tuple(sight for sight in statuses if sight.name.startswith("mm-"))
+    assert site.commands(lrms).look() == QueueListing(ours)
 
 
 @pytest.mark.parametrize(("lrms", "command", "reader"), LOOKS)
@@ -268,17 +268,17 @@ def test_a_look_that_fails_or_is_cut_is_silence(
 ) -> None:
     text, _ = QUEUES[reader]
     site.answer(command, text, "cannot contact the master", 1)
-    assert isinstance(site.commands(lrms).look(), Silence)
+    assert isinstance(site.commands(lrms).look(), NoAnswer)
     for part in ("", text[: len(text) // 2]):
         site.answer(command, part)
-        assert isinstance(site.commands(lrms).look(), Silence)
+        assert isinstance(site.commands(lrms).look(), NoAnswer)
 
 
 def test_an_empty_queue_is_believed_where_the_count_is_0(site: Site) -> None:
     condor = (
         '#!/bin/sh\ncase "$1" in -totals) echo "Total for query: %d jobs; 0 completed";; esac\n'
     )
-    for number, expected in ((0, Listing), (2, Silence)):
+    for number, expected in ((0, QueueListing), (2, NoAnswer)):
         (site.folder / "condor_q").write_text(condor % number)
         (site.folder / "condor_q").chmod(0o755)
         assert isinstance(site.commands("htcondor").look(), expected)
@@ -286,9 +286,9 @@ def test_an_empty_queue_is_believed_where_the_count_is_0(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("complaint", "status", "expected"),
-    [("No job found\n", 255, Listing), ("No unfinished job found\n", 255, Listing),
-     ("LSF is down. Please wait ...\n", 255, Silence),
-     ("No job found\nFailed in an LSF library call\n", 255, Silence)],
+    [("No job found\n", 255, QueueListing), ("No unfinished job found\n", 255, QueueListing),
+     ("LSF is down. Please wait ...\n", 255, NoAnswer),
+     ("No job found\nFailed in an LSF library call\n", 255, NoAnswer)],
 )  # fmt: skip
 def test_only_the_words_for_no_jobs_mean_that_there_are_none(
     site: Site, complaint: str, status: int, expected: type
@@ -299,17 +299,17 @@ def test_only_the_words_for_no_jobs_mean_that_there_are_none(
 
 def test_no_accounting_has_no_jobs_and_an_error_has_no_answer(site: Site) -> None:
     site.answer("sacct", "", "Slurm accounting storage is disabled\n", 1)
-    assert site.commands("slurm").recall({"mm-a-1": ""}, 0) == Listing(())
+    assert site.commands("slurm").recall({"mm-a-1": ""}, 0) == QueueListing(())
     site.answer("sacct", "", "sacct: error: slurm_persist_conn_open_without_init\n", 1)
-    assert isinstance(site.commands("slurm").recall({"mm-a-1": ""}, 0), Silence)
+    assert isinstance(site.commands("slurm").recall({"mm-a-1": ""}, 0), NoAnswer)
     site.answer(
         "sacct", "7|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n8|FAILED|Unknown|1:0|mm-b-1\n"
     )
     answer = site.commands("slurm").recall({"mm-a-1": ""}, 1795366166.0)
-    assert isinstance(answer, Listing)
-    assert [(s.name, s.phase, s.exit) for s in answer.sights] == [("mm-a-1", Phase.ENDED, 0)]
+    assert isinstance(answer, QueueListing)
+    assert [(s.name, s.phase, s.exit) for s in answer.statuses] == [("mm-a-1", Phase.ENDED, 0)]
     assert "2026-11-22T16:49:26" in site.asked()[-1]
-    assert site.commands("lsf").recall({"mm-a-1": ""}, 0) == Listing(())
+    assert site.commands("lsf").recall({"mm-a-1": ""}, 0) == QueueListing(())
 
 
 @pytest.mark.parametrize(
@@ -342,8 +342,8 @@ def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status:
     site.answer("scontrol", "", "" if status == 0 else "Invalid job id", status)
     commands = site.commands("slurm")
     found = commands.release([("2", "mm-a-1"), ("3", "mm-b-1"), ("2", "mm-b-1")])
-    assert found[2] == Silence("slurm has no job 2 with the name mm-b-1")
-    assert [isinstance(one, Silence) for one in found[:2]] == [status != 0] * 2
+    assert found[2] == NoAnswer("slurm has no job 2 with the name mm-b-1")
+    assert [isinstance(one, NoAnswer) for one in found[:2]] == [status != 0] * 2
     asked = [words for words in site.asked() if words[0] == "scontrol"]
     assert asked[0] == ["scontrol", "update", "JobId=2,3", "StartTime=now"]
     assert len(asked) == (1 if status == 0 else 3)
@@ -363,8 +363,10 @@ def test_releases_at_a_time_share_a_command_unless_one_fails(site: Site, status:
 def test_each_system_releases_several_by_one_command(
     site: Site, lrms: str, command: str, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sights = tuple(Sight(n, i, None, Phase.PARKED) for i, n in (("2", "mm-a-1"), ("3", "mm-b-1")))
-    monkeypatch.setattr(Commands, "look", lambda _: Listing(sights))
+    statuses = tuple(
+        JobStatus(n, i, None, Phase.PARKED) for i, n in (("2", "mm-a-1"), ("3", "mm-b-1"))
+    )
+    monkeypatch.setattr(Commands, "look", lambda _: QueueListing(statuses))
     site.answer(command)
     assert site.commands(lrms).release([("2", "mm-a-1"), ("3", "mm-b-1")]) == [None, None]
     assert site.asked() == [[command, *words]]
@@ -377,7 +379,7 @@ def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) 
     site.answer("qrls")
     commands = site.commands(lrms)
     assert commands.cancel("7.head", "mm-other-1") is None
-    assert isinstance(commands.release([("7.head", "mm-other-1")])[0], Silence)
+    assert isinstance(commands.release([("7.head", "mm-other-1")])[0], NoAnswer)
     assert [words[0] for words in site.asked()] == ["qstat", "qstat"]
     assert commands.cancel("7.head", "mm-a-1") is None
     assert site.asked()[-1] == ["qdel", "7.head"]
@@ -386,7 +388,7 @@ def test_an_id_that_another_job_has_by_now_is_left_alone(site: Site, lrms: str) 
 @pytest.mark.parametrize("number", ["", "1 2", "-1", "1;id", "all\n", "*", "x" * 200])
 def test_a_hostile_id_is_asked_of_nobody(site: Site, number: str) -> None:
     site.answer("scancel")
-    assert isinstance(site.commands("slurm").cancel(number, "mm-a-1"), Silence)
+    assert isinstance(site.commands("slurm").cancel(number, "mm-a-1"), NoAnswer)
     assert not (site.folder / "asked").exists()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from matchmaker.delegation.readers import READERS
 from matchmaker.delegation.readers.reading import UnreadableError
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 SQUEUE = """\
 -----------------------------
@@ -32,7 +32,7 @@ c||
 23|PENDING|2026-11-22T16:49:30|2026-11-22T16:49:30|0|4294901754|BeginTime||mm-g-1|
 """
 SQUEUE_SIGHTS = [
-    Sight(
+    JobStatus(
         "mm-a-1",
         "17",
         1795366166.0,
@@ -41,11 +41,13 @@ SQUEUE_SIGHTS = [
         "CANCELLED BeginTime",
         "00112233aabbccdd",
     ),
-    Sight("mm-c-1", "19", 1795366167.0, Phase.PARKED),
-    Sight("mm-d-1", "20", 1795366168.0, Phase.RUNNING, None, "RUNNING"),
-    Sight("mm-e-12", "21", 1795366169.0, Phase.ENDED, 3, "NonZeroExitCode"),
-    Sight("mm-f-1", "22", None, Phase.CANCELLED, 143, "TIMEOUT TimeLimit", code=ReasonCode.TIMEOUT),
-    Sight("mm-g-1", "23", 1795366170.0, Phase.WAITING, None, "BeginTime"),
+    JobStatus("mm-c-1", "19", 1795366167.0, Phase.PARKED),
+    JobStatus("mm-d-1", "20", 1795366168.0, Phase.RUNNING, None, "RUNNING"),
+    JobStatus("mm-e-12", "21", 1795366169.0, Phase.ENDED, 3, "NonZeroExitCode"),
+    JobStatus(
+        "mm-f-1", "22", None, Phase.CANCELLED, 143, "TIMEOUT TimeLimit", code=ReasonCode.TIMEOUT
+    ),
+    JobStatus("mm-g-1", "23", 1795366170.0, Phase.WAITING, None, "BeginTime"),
 ]
 
 QSTAT = """\
@@ -76,9 +78,9 @@ QSTAT = """\
 </job_info>
 """
 QSTAT_SIGHTS = [
-    Sight("mm-a-1", "1", None, Phase.RUNNING),
-    Sight("mm-b-1", "2", 1795366224.0, Phase.PARKED),
-    Sight("mm-c-1", "3", 1795366224.0, Phase.WAITING, None, "in error, state Eqw"),
+    JobStatus("mm-a-1", "1", None, Phase.RUNNING),
+    JobStatus("mm-b-1", "2", 1795366224.0, Phase.PARKED),
+    JobStatus("mm-c-1", "3", 1795366224.0, Phase.WAITING, None, "in error, state Eqw"),
 ]
 
 CONDOR_Q = """\
@@ -102,8 +104,8 @@ CONDOR_Q = """\
 ]
 """
 CONDOR_SIGHTS = [
-    Sight("mm-a-1", "1", 1795366233, Phase.PARKED, None, "submitted on hold at user's request"),
-    Sight("mm-b-1", "2", 1795366233, Phase.ENDED, 137),
+    JobStatus("mm-a-1", "1", 1795366233, Phase.PARKED, None, "submitted on hold at user's request"),
+    JobStatus("mm-b-1", "2", 1795366233, Phase.ENDED, 137),
 ]
 
 PBS = json.dumps(
@@ -125,9 +127,9 @@ PBS = json.dumps(
     }
 )  # fmt: skip
 PBS_SIGHTS = [
-    Sight("mm-a-1", "7.head", 1795366224.0, Phase.PARKED),
-    Sight("mm-long-name-which-is-cut-1", "8.head", 1795366224.0, Phase.CANCELLED, 143),
-    Sight("other", "9.head", None, Phase.RUNNING),
+    JobStatus("mm-a-1", "7.head", 1795366224.0, Phase.PARKED),
+    JobStatus("mm-long-name-which-is-cut-1", "8.head", 1795366224.0, Phase.CANCELLED, 143),
+    JobStatus("other", "9.head", None, Phase.RUNNING),
 ]
 
 TORQUE = (
@@ -135,7 +137,7 @@ TORQUE = (
     "<exit_status>3</exit_status><ctime>1795366224</ctime>"
     "<Variable_List>PBS_O_LANG=C,CLASSAD_JOB=mm-a-1</Variable_List></Job></Data>\n"
 )
-TORQUE_SIGHTS = [Sight("mm-a-1", "7.head", 1795366224.0, Phase.ENDED, 3)]
+TORQUE_SIGHTS = [JobStatus("mm-a-1", "7.head", 1795366224.0, Phase.ENDED, 3)]
 
 BJOBS = json.dumps(
     {
@@ -150,9 +152,11 @@ BJOBS = json.dumps(
     }
 )  # fmt: skip
 BJOBS_SIGHTS = [
-    Sight("mm-a-1", "7", None, Phase.PARKED, None, "Job was suspended by the user while pending;"),
-    Sight("mm-b-1", "8", None, Phase.ENDED, 3),
-    Sight("mm-c-1", "9", None, Phase.ENDED, 0),
+    JobStatus(
+        "mm-a-1", "7", None, Phase.PARKED, None, "Job was suspended by the user while pending;"
+    ),
+    JobStatus("mm-b-1", "8", None, Phase.ENDED, 3),
+    JobStatus("mm-c-1", "9", None, Phase.ENDED, 0),
 ]
 
 QUEUES = {
@@ -176,8 +180,8 @@ ACCOUNTS = {"slurm": "17|COMPLETED|2026-11-22T16:49:26|0:0|mm-a-1\n", "gridengin
 
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_is_read(name: str) -> None:
-    text, sights = QUEUES[name]
-    assert [s for s in READERS[name].queue(text) if "\n" not in s.name] == sights
+    text, statuses = QUEUES[name]
+    assert [s for s in READERS[name].queue(text) if "\n" not in s.name] == statuses
 
 
 @pytest.mark.parametrize("name", QUEUES)
@@ -196,9 +200,9 @@ def test_a_queue_that_is_cut_anywhere_is_not_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_line_lost_within_a_queue_is_noticed_or_changes_no_job(name: str) -> None:
-    text, sights = QUEUES[name]
+    text, statuses = QUEUES[name]
     lines = text.splitlines(keepends=True)
-    names = {sight.name for sight in sights}
+    names = {sight.name for sight in statuses}
     for number in range(len(lines)):
         part = "".join(lines[:number] + lines[number + 1 :])
         if not part:
@@ -230,9 +234,9 @@ def test_the_accounting_of_slurm_is_read() -> None:
         "19|FAILED|Unknown|3:0|a|b\n"
     )
     assert READERS["slurm"].accounts(text) == [
-        Sight("mm-a-1", "17", 1795366166.0, Phase.ENDED, 0),
-        Sight("mm-b-1", "18", 1795366166.0, Phase.CANCELLED, 143, "CANCELLED by 1000"),
-        Sight("a|b", "19", None, Phase.ENDED, 3),
+        JobStatus("mm-a-1", "17", 1795366166.0, Phase.ENDED, 0),
+        JobStatus("mm-b-1", "18", 1795366166.0, Phase.CANCELLED, 143, "CANCELLED by 1000"),
+        JobStatus("a|b", "19", None, Phase.ENDED, 3),
     ]
     with pytest.raises(UnreadableError):
         READERS["slurm"].accounts(text[:-1])
@@ -247,8 +251,8 @@ def test_the_accounting_of_grid_engine_is_read() -> None:
     )
     text = record.format("0", "3") + record.format("100 : assumedly after job", "137 (Killed)")
     assert READERS["gridengine"].accounts(text) == [
-        Sight("mm-a-1", "1", 1795366224.0, Phase.ENDED, 3),
-        Sight("mm-a-1", "1", 1795366224.0, Phase.CANCELLED, 137, "100 : assumedly after job"),
+        JobStatus("mm-a-1", "1", 1795366224.0, Phase.ENDED, 3),
+        JobStatus("mm-a-1", "1", 1795366224.0, Phase.CANCELLED, 137, "100 : assumedly after job"),
     ]
     with pytest.raises(UnreadableError):
         READERS["gridengine"].accounts(text[:-10])

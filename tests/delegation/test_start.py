@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from matchmaker.delegation.contact import Marks
-from matchmaker.delegation.record import Invocation, Payload, Silence
+from matchmaker.delegation.contact import SpoolMarks
+from matchmaker.delegation.record import Invocation, NoAnswer, Payload
 from matchmaker.delegation.spool import NO_SPOOL, REFUSED, SharedSpool, render
 
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"], "bash": ["bash", "--posix"]}
@@ -73,11 +73,11 @@ def prepare(
         assert spool.commit("k", 1, lease) is None
 
 
-def marks(spool: SharedSpool) -> Marks:
+def marks(spool: SharedSpool) -> SpoolMarks:
     found = spool.marks([("k", 1)])
-    assert not isinstance(found, Silence)
+    assert not isinstance(found, NoAnswer)
     mine = found["k", 1]
-    assert isinstance(mine, Marks)
+    assert isinstance(mine, SpoolMarks)
     return mine
 
 
@@ -107,7 +107,7 @@ def test_a_committed_job_runs_and_leaves_a_record_of_its_end(
     output, _ = process.communicate(timeout=PATIENCE)
     assert output.decode() == f"it runs in {tmp_path}\n"
     assert process.returncode == 3
-    assert marks(spool) == Marks(committed=True, started=True, exit=3)
+    assert marks(spool) == SpoolMarks(committed=True, started=True, exit=3)
 
 
 def test_the_payload_has_the_umask_of_the_order(
@@ -134,7 +134,7 @@ def test_a_variable_of_the_order_is_the_payloads_alone(
     )  # fmt: skip
     output, _ = job().communicate(timeout=PATIENCE)
     assert output.decode() == f"has {other}\n"
-    assert marks(spool) == Marks(committed=True, started=True, exit=3)
+    assert marks(spool) == SpoolMarks(committed=True, started=True, exit=3)
 
 
 def test_a_job_without_a_commit_does_not_start_and_never_will(
@@ -144,7 +144,7 @@ def test_a_job_without_a_commit_does_not_start_and_never_will(
     assert job().wait(PATIENCE) == REFUSED
     assert spool.commit("k", 1, 60) is None
     assert job().wait(PATIENCE) == REFUSED
-    assert marks(spool) == Marks(committed=True, forbidden=True)
+    assert marks(spool) == SpoolMarks(committed=True, forbidden=True)
     assert not (tmp_path / "ran").exists()
 
 
@@ -183,7 +183,7 @@ def test_a_full_disk_starts_nothing(spool: SharedSpool, tmp_path: Path, shell: l
         "lease",
         "beat",
     }
-    assert marks(spool) == Marks(committed=True)
+    assert marks(spool) == SpoolMarks(committed=True)
 
 
 def test_starts_with_the_same_process_id_and_time_run_once(
@@ -245,7 +245,7 @@ def test_a_job_ends_with_its_family_when_its_lease_is_over(
     process = job()
     until((tmp_path / "child").exists)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-    assert marks(spool) == Marks(committed=True, started=True, exit=143, over=True)
+    assert marks(spool) == SpoolMarks(committed=True, started=True, exit=143, over=True)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "child").read_text()), 0)
 
@@ -347,7 +347,7 @@ def test_a_lease_that_begins_with_the_start_does_not_count_the_queue(
     process = job()
     until((tmp_path / "ran").exists)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-    assert marks(spool) == Marks(committed=True, started=True, exit=143, over=True)
+    assert marks(spool) == SpoolMarks(committed=True, started=True, exit=143, over=True)
 
 
 @pytest.mark.slow

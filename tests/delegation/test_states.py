@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import SpoolMarks
 from matchmaker.delegation.moves import BY_OWNER, MOVES, Observation
 from matchmaker.delegation.record import (
     Deadlines,
+    JobStatus,
+    NoAnswer,
     Phase,
     ReasonCode,
     Record,
     Refused,
-    Sight,
-    Silence,
     State,
 )
 from matchmaker.delegation.states import (
@@ -34,8 +34,8 @@ from matchmaker.delegation.states import (
 )
 
 NOW = 10_000.0
-SILENT = Silence("no answer")
-NOTHING = Marks()
+SILENT = NoAnswer("no answer")
+NOTHING = SpoolMarks()
 
 
 def record(state: State, **known: Any) -> Record:
@@ -45,14 +45,14 @@ def record(state: State, **known: Any) -> Record:
     return attrs.evolve(made, state=state, **values)
 
 
-def sight(phase: Phase, number: int = 7, **more: Any) -> Sight:
-    return Sight(
+def status(phase: Phase, number: int = 7, **more: Any) -> JobStatus:
+    return JobStatus(
         f"mm-k-{more.pop('attempt', 1)}", str(number), more.pop("submitted", 50.0), phase, **more
     )
 
 
-def seen(*queue: Sight, marks: Marks | Silence = NOTHING, accounting: Any = (),
-         reply: str | Refused | Silence | None = None) -> Observation:  # fmt: skip
+def seen(*queue: JobStatus, marks: SpoolMarks | NoAnswer = NOTHING, accounting: Any = (),
+         reply: str | Refused | NoAnswer | None = None) -> Observation:  # fmt: skip
     return Observation(queue=queue, accounting=accounting, marks=marks, reply=reply)
 
 
@@ -67,8 +67,8 @@ PARKED, WAITING, RUNNING = Phase.PARKED, Phase.WAITING, Phase.RUNNING
 ENDED, CANCELLED = Phase.ENDED, Phase.CANCELLED
 S = State
 LATE = {"lease_until": NOW - 1}
-COMMIT, START = Marks(committed=True), Marks(committed=True, started=True)
-NEVER = Marks(committed=True, forbidden=True)
+COMMIT, START = SpoolMarks(committed=True), SpoolMarks(committed=True, started=True)
+NEVER = SpoolMarks(committed=True, forbidden=True)
 
 ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "an id is prepared":
@@ -81,7 +81,7 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "an intent waits for its reply":
         (record(S.INTENT, remote_id=""), seen(), ("intent", 1, [])),
     "of several the lowest id stays":
-        (record(S.UNKNOWN, remote_id=""), seen(sight(PARKED, 10), sight(PARKED, 9)),
+        (record(S.UNKNOWN, remote_id=""), seen(status(PARKED, 10), status(PARKED, 9)),
          ("prepared", 1, ["cancel 10"])),
     "an error is not absence":
         (record(S.UNKNOWN, absent_since=GONE), Observation(queue=SILENT, marks=NOTHING),
@@ -95,7 +95,7 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "proven absent is submitted again":
         (record(S.UNKNOWN, absent_since=GONE), seen(), ("intent", 2, ["park"])),
     "with records of starts an end in the queue is no start":
-        (record(S.UNKNOWN, absent_since=GONE), seen(sight(ENDED, exit=75)),
+        (record(S.UNKNOWN, absent_since=GONE), seen(status(ENDED, exit=75)),
          ("intent", 2, ["park"])),
     "not before it is due":
         (record(S.UNKNOWN, absent_since=GONE, retry_at=NOW + 1), seen(), ("unknown", 1, [])),
@@ -107,9 +107,9 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "what is paused is not submitted again":
         (record(S.PAUSED, absent_since=GONE), seen(), ("paused", 1, [])),
     "what is paused and comes late is taken":
-        (record(S.PAUSED, remote_id=""), seen(sight(PARKED, 9)), ("prepared", 1, [])),
+        (record(S.PAUSED, remote_id=""), seen(status(PARKED, 9)), ("prepared", 1, [])),
     "unless it may never start":
-        (record(S.PAUSED, remote_id=""), seen(sight(PARKED, 9), marks=NEVER),
+        (record(S.PAUSED, remote_id=""), seen(status(PARKED, 9), marks=NEVER),
          ("paused", 1, ["cancel 9"])),
     "what is paused and began after all is committed":
         (record(S.PAUSED), seen(marks=START), ("committed", 1, [])),
@@ -127,39 +127,40 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "a start on record is a commit that was forgotten":
         (record(S.UNKNOWN, absent_since=GONE), seen(marks=START), ("committed", 1, [])),
     "too soon to commit":
-        (record(S.PREPARED, since=NOW - 9), seen(sight(PARKED)), ("prepared", 1, [])),
+        (record(S.PREPARED, since=NOW - 9), seen(status(PARKED)), ("prepared", 1, [])),
     "seen for long enough is committed, and then let go":
-        (record(S.PREPARED, since=NOW - 10), seen(sight(PARKED)),
+        (record(S.PREPARED, since=NOW - 10), seen(status(PARKED)),
          ("committed", 1, ["commit", "release 7"])),
     "two are not committed, one goes":
-        (record(S.PREPARED), seen(sight(PARKED), sight(PARKED, 8)), ("prepared", 1, ["cancel 8"])),
+        (record(S.PREPARED), seen(status(PARKED), status(PARKED, 8)),
+         ("prepared", 1, ["cancel 8"])),
     "nothing is committed unseen":
         (record(S.PREPARED), Observation(queue=SILENT, marks=NOTHING), ("prepared", 1, [])),
     "nothing is committed whose records cannot be read":
-        (record(S.PREPARED), seen(sight(PARKED), marks=SILENT), ("prepared", 1, [])),
+        (record(S.PREPARED), seen(status(PARKED), marks=SILENT), ("prepared", 1, [])),
     "a hold that ends is not committed":
-        (record(S.PREPARED, hold_until=NOW + 60), seen(sight(PARKED)),
+        (record(S.PREPARED, hold_until=NOW + 60), seen(status(PARKED)),
          ("unknown", 1, ["cancel 7"])),
     "what the batch system lost is unknown":
         (record(S.PREPARED, absent_since=GONE), seen(), ("unknown", 1, [])),
     "what began unasked can never start":
-        (record(S.PREPARED), seen(marks=Marks(forbidden=True)), ("intent", 2, ["park"])),
+        (record(S.PREPARED), seen(marks=SpoolMarks(forbidden=True)), ("intent", 2, ["park"])),
     "a release that had no effect is repeated":
-        (record(S.COMMITTED), seen(sight(PARKED), marks=COMMIT), ("committed", 1, ["release 7"])),
+        (record(S.COMMITTED), seen(status(PARKED), marks=COMMIT), ("committed", 1, ["release 7"])),
     "none is let go while the records cannot be read":
-        (record(S.COMMITTED), seen(sight(PARKED), marks=Silence("away")), ("committed", 1, [])),
+        (record(S.COMMITTED), seen(status(PARKED), marks=NoAnswer("away")), ("committed", 1, [])),
     "a commit that is not on record is repeated":
-        (record(S.COMMITTED), seen(sight(WAITING)), ("committed", 1, ["commit"])),
+        (record(S.COMMITTED), seen(status(WAITING)), ("committed", 1, ["commit"])),
     "a start is on record":
-        (record(S.COMMITTED), seen(sight(RUNNING), marks=START), ("running", 1, [])),
+        (record(S.COMMITTED), seen(status(RUNNING), marks=START), ("running", 1, [])),
     "gone before its start: no start any more":
         (record(S.COMMITTED, absent_since=GONE), seen(marks=COMMIT), ("committed", 1, ["forbid"])),
     "then submitted again":
         (record(S.COMMITTED, absent_since=GONE), seen(marks=NEVER), ("intent", 2, ["park"])),
     "ended by a person before its start: no start any more":
-        (record(S.COMMITTED), seen(sight(CANCELLED), marks=COMMIT), ("committed", 1, ["forbid"])),
+        (record(S.COMMITTED), seen(status(CANCELLED), marks=COMMIT), ("committed", 1, ["forbid"])),
     "then failed, and not submitted again":
-        (record(S.COMMITTED), seen(sight(CANCELLED), marks=NEVER), ("failed", 1, [])),
+        (record(S.COMMITTED), seen(status(CANCELLED), marks=NEVER), ("failed", 1, [])),
     "absence is not completion":
         (record(S.RUNNING, absent_since=GONE), seen(marks=START), ("running", 1, [])),
     "lost once its lease ran out":
@@ -170,16 +171,16 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
     "the record of the end: failed":
         (record(S.COMMITTED), seen(marks=attrs.evolve(START, exit=3)), ("failed", 1, [])),
     "an id that is used again is another job":
-        (record(S.RUNNING, remote_submitted=10.0), seen(sight(ENDED, exit=0), marks=START),
+        (record(S.RUNNING, remote_submitted=10.0), seen(status(ENDED, exit=0), marks=START),
          ("running", 1, [])),
     "killed without a record of its end":
-        (record(S.RUNNING, absent_since=GONE), seen(sight(CANCELLED), marks=START),
+        (record(S.RUNNING, absent_since=GONE), seen(status(CANCELLED), marks=START),
          ("failed", 1, ["stop"])),
     "a lease that is over ends it":
-        (record(S.RUNNING, **LATE), seen(sight(RUNNING), marks=START),
+        (record(S.RUNNING, **LATE), seen(status(RUNNING), marks=START),
          ("cancelling", 1, ["stop", "cancel 7"])),
     "a wish before the commit":
-        (record(S.PREPARED, cancel_wanted=True), seen(sight(PARKED)),
+        (record(S.PREPARED, cancel_wanted=True), seen(status(PARKED)),
          ("cancelling", 1, ["forbid", "cancel 7"])),
     "forbidden is cancelled":
         (record(S.CANCELLING, cancel_wanted=True), seen(marks=NEVER), ("cancelled", 1, [])),
@@ -191,19 +192,19 @@ ROWS: dict[str, tuple[Record, Observation, tuple[str, int, list[str]]]] = {
         (record(S.CANCELLING, absent_since=GONE), seen(marks=START), ("cancelling", 1, ["stop"])),
     "jobs of earlier attempts end":
         (record(S.RUNNING, attempt=2),
-         seen(sight(RUNNING, 8, attempt=2), sight(PARKED), marks=START),
+         seen(status(RUNNING, 8, attempt=2), status(PARKED), marks=START),
          ("running", 2, ["cancel 7"])),
     "one that runs and was not submitted here is left alone":
-        (record(S.PREPARED), seen(sight(PARKED), sight(RUNNING, 3)), ("prepared", 1, [])),
+        (record(S.PREPARED), seen(status(PARKED), status(RUNNING, 3)), ("prepared", 1, [])),
     "also while its own is not known":
-        (record(S.UNKNOWN, remote_id=""), seen(sight(RUNNING, 3)), ("unknown", 1, [])),
+        (record(S.UNKNOWN, remote_id=""), seen(status(RUNNING, 3)), ("unknown", 1, [])),
     "also when its own is to end":
-        (record(S.CANCELLING, remote_id=""), seen(sight(RUNNING, 3)),
+        (record(S.CANCELLING, remote_id=""), seen(status(RUNNING, 3)),
          ("cancelling", 1, ["forbid"])),
     "also when its own has ended":
-        (record(S.CANCELLED), seen(sight(RUNNING, 3), marks=NEVER), ("cancelled", 1, [])),
+        (record(S.CANCELLED), seen(status(RUNNING, 3), marks=NEVER), ("cancelled", 1, [])),
     "what is left of a job that ended goes":
-        (record(S.DONE), seen(sight(PARKED)), ("done", 1, ["cancel 7"])),
+        (record(S.DONE), seen(status(PARKED)), ("done", 1, ["cancel 7"])),
 }  # fmt: skip
 
 
@@ -225,11 +226,11 @@ def test_the_rows_reach_every_move() -> None:
 
 def test_a_clock_that_went_back_does_not_wait_for_years() -> None:
     ahead = record(S.PREPARED, since=NOW + 3600, hold_until=NOW + 4500, deadline=NOW + 4440)
-    made = states.step(ahead, seen(sight(PARKED)), NOW).record
+    made = states.step(ahead, seen(status(PARKED)), NOW).record
     assert made.since == NOW
     assert made.deadline is not None
     assert made.deadline <= NOW + 900
-    assert step(made, seen(sight(PARKED)), NOW + 10)[0] == "committed"
+    assert step(made, seen(status(PARKED)), NOW + 10)[0] == "committed"
 
 
 def test_the_owner_may() -> None:
@@ -266,7 +267,7 @@ def test_the_owner_may_not(asked: Any) -> None:
 
 MOMENTS = st.sampled_from([NOW - 86_500, NOW - 1000, NOW - 31, NOW - 5, NOW, NOW + 50, NOW + 9e4])
 SIGHTS = st.builds(
-    Sight,
+    JobStatus,
     name=st.sampled_from(["mm-k-1", "mm-k-2", "mm-k-3", "mm-j-1", "other"]),
     remote_id=st.sampled_from(["7", "8", "10", "x.y"]),
     submitted=st.sampled_from([None, 50.0, 60.0]),
@@ -278,7 +279,7 @@ OBSERVATIONS = st.builds(
     Observation,
     queue=LISTED | st.just(SILENT),
     accounting=LISTED | st.just(SILENT) | st.none(),
-    marks=st.builds(Marks, st.booleans(), st.booleans(), st.booleans(),
+    marks=st.builds(SpoolMarks, st.booleans(), st.booleans(), st.booleans(),
                     st.sampled_from([None, 0, 3])) | st.just(SILENT) | st.none(),
     reply=st.sampled_from([None, None, None, "7", SILENT, Refused("no")]),
 )  # fmt: skip
@@ -323,12 +324,12 @@ def test_no_job_is_let_go_that_is_not_committed(before: Record, what: Observatio
     if made.record.state is S.DONE and before.state is not S.DONE:
         ends = [s for place in (what.queue, what.accounting) if isinstance(place, tuple)
                 for s in place if s.phase is ENDED and s.exit == 0]  # fmt: skip
-        assert ends or (isinstance(what.marks, Marks) and what.marks.exit == 0)
+        assert ends or (isinstance(what.marks, SpoolMarks) and what.marks.exit == 0)
 
 
 def test_deadlines_are_data() -> None:
     quick = Deadlines(settle=1, hold=100, margin=5)
-    made = states.step(record(S.PREPARED, since=NOW - 2), seen(sight(PARKED)), NOW, quick)
+    made = states.step(record(S.PREPARED, since=NOW - 2), seen(status(PARKED)), NOW, quick)
     assert made.record.state is S.COMMITTED
     assert made.effects[1] == Effect(Act.RELEASE, "7", "mm-k-1")
 
@@ -336,7 +337,9 @@ def test_deadlines_are_data() -> None:
 def test_what_ended_after_its_lease_is_not_lost() -> None:
     """Nobody looked for long: the record of the end says that it ended, and how."""
     made = record(State.RUNNING, lease_until=NOW - 1, absent_since=NOW - 100)
-    gone = Observation(queue=(), accounting=(), marks=Marks(committed=True, started=True, exit=3))
+    gone = Observation(
+        queue=(), accounting=(), marks=SpoolMarks(committed=True, started=True, exit=3)
+    )
     ending = states.step(made, gone, NOW).record
     assert ending.state is State.CANCELLING
     ended = states.step(ending, gone, NOW + 1).record
@@ -347,33 +350,33 @@ def test_what_ended_after_its_lease_is_not_lost() -> None:
 def test_what_may_have_ended_is_not_lost_where_its_records_are_silent(state: State) -> None:
     """Its lease is over and it is gone: the record of its end may be there."""
     made = record(state, lease_until=NOW - 1, absent_since=NOW - 100)
-    silent = Observation(queue=(), accounting=(), marks=Silence("the storage does not answer"))
+    silent = Observation(queue=(), accounting=(), marks=NoAnswer("the storage does not answer"))
     ending = states.step(made, silent, NOW).record
     assert ending.state is State.CANCELLING
-    answer = attrs.evolve(silent, marks=Marks(committed=True, started=True, exit=0))
+    answer = attrs.evolve(silent, marks=SpoolMarks(committed=True, started=True, exit=0))
     assert states.step(ending, answer, NOW + 1).record.state is State.DONE
 
 
 def test_what_runs_on_a_lost_node_is_not_cancelled_before_its_lease_is_ended() -> None:
     """The batch system calls it ended; the payload goes on there while it has a lease."""
     made = record(State.CANCELLING, absent_since=NOW - 100, remote_submitted=50.0)
-    lost = (sight(Phase.CANCELLED),)
-    runs = Observation(queue=lost, accounting=(), marks=Marks(committed=True, started=True))
+    lost = (status(Phase.CANCELLED),)
+    runs = Observation(queue=lost, accounting=(), marks=SpoolMarks(committed=True, started=True))
     step = states.step(made, runs, NOW)
     assert step.record.state is State.CANCELLING
     assert Effect(Act.STOP) in step.effects
-    stopped = attrs.evolve(runs, marks=Marks(committed=True, started=True, stopped=True))
+    stopped = attrs.evolve(runs, marks=SpoolMarks(committed=True, started=True, stopped=True))
     assert states.step(made, stopped, NOW).record.state is State.CANCELLED
 
 
 def test_a_reply_after_the_hold_has_a_deadline_ahead() -> None:
     made = record(State.INTENT, hold_until=NOW - 1)
-    late = states.step(made, Observation(queue=Silence("not asked"), reply="7"), NOW).record
+    late = states.step(made, Observation(queue=NoAnswer("not asked"), reply="7"), NOW).record
     assert late.deadline is not None
     assert late.deadline > NOW
     assert late.state is State.UNKNOWN
-    held = (Sight(made.name, "7", NOW, Phase.PARKED),)
-    again = states.step(late, Observation(queue=held, marks=Marks()), NOW + 1)
+    held = (JobStatus(made.name, "7", NOW, Phase.PARKED),)
+    again = states.step(late, Observation(queue=held, marks=SpoolMarks()), NOW + 1)
     assert again.record.state is State.UNKNOWN
     assert Effect(Act.CANCEL, "7", made.name) in again.effects
 
@@ -398,22 +401,22 @@ REASONS: dict[ReasonCode, tuple[Record, Observation]] = {
     ReasonCode.NO_ANSWER: (record(S.INTENT), seen(reply=SILENT)),
     ReasonCode.REFUSED: (record(S.INTENT), seen(reply=Refused("no such partition"))),
     ReasonCode.NOT_STARTED: (record(S.UNKNOWN, absent_since=GONE), seen()),
-    ReasonCode.OWNER: (record(S.RUNNING, cancel_wanted=True), seen(sight(RUNNING), marks=START)),
-    ReasonCode.LEASE: (record(S.RUNNING, **LATE), seen(sight(RUNNING), marks=START)),
+    ReasonCode.OWNER: (record(S.RUNNING, cancel_wanted=True), seen(status(RUNNING), marks=START)),
+    ReasonCode.LEASE: (record(S.RUNNING, **LATE), seen(status(RUNNING), marks=START)),
     ReasonCode.LOST: (record(S.RUNNING, absent_since=GONE, **LATE), seen(marks=START)),
     ReasonCode.EXIT_STATUS: (record(S.RUNNING), seen(marks=attrs.evolve(START, exit=3))),
     ReasonCode.SIGNAL: (record(S.RUNNING), seen(marks=attrs.evolve(START, exit=139))),
     ReasonCode.TIMEOUT: (
         record(S.RUNNING),
-        seen(sight(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"),
+        seen(status(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"),
              marks=attrs.evolve(START, exit=143)),
     ),
     ReasonCode.NODE_FAIL: (
         record(S.RUNNING, absent_since=GONE),
-        seen(sight(CANCELLED, code=ReasonCode.NODE_FAIL), marks=START),
+        seen(status(CANCELLED, code=ReasonCode.NODE_FAIL), marks=START),
     ),
     ReasonCode.CANCELLED: (
-        record(S.RUNNING, absent_since=GONE), seen(sight(CANCELLED), marks=START),
+        record(S.RUNNING, absent_since=GONE), seen(status(CANCELLED), marks=START),
     ),
 }  # fmt: skip
 
@@ -431,14 +434,14 @@ def test_a_signal_waits_for_the_batch_systems_word() -> None:
     """The record of the end comes first: whether it was a limit, the queue says a little later."""
     before = record(S.RUNNING, remote_submitted=50.0)
     killed = attrs.evolve(START, exit=143)
-    first = states.step(before, seen(sight(RUNNING), marks=killed), NOW).record
+    first = states.step(before, seen(status(RUNNING), marks=killed), NOW).record
     assert (first.state, first.deadline) == (S.RUNNING, NOW + 30)
-    again = states.step(first, seen(sight(RUNNING), marks=killed), NOW + 29).record
+    again = states.step(first, seen(status(RUNNING), marks=killed), NOW + 29).record
     assert again == first
-    over = seen(sight(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"), marks=killed)
+    over = seen(status(CANCELLED, code=ReasonCode.TIMEOUT, why="TIMEOUT"), marks=killed)
     told = states.step(again, over, NOW + 29).record
     assert (told.state, told.code, told.exit) == (S.FAILED, ReasonCode.TIMEOUT, 143)
-    for queue in (seen(sight(RUNNING), marks=killed), Observation(queue=SILENT, marks=killed)):
+    for queue in (seen(status(RUNNING), marks=killed), Observation(queue=SILENT, marks=killed)):
         late = states.step(again, queue, NOW + 30).record
         assert (late.state, late.code) == (S.FAILED, ReasonCode.SIGNAL)
 
@@ -449,18 +452,20 @@ def test_a_lease_that_begins_with_the_start_leaves_out_the_queue() -> None:
     assert begun.lease_until == NOW + 30 * 86_400
     later = NOW + 10 * 86_400
     waits = attrs.evolve(begun, state=S.COMMITTED, remote_id="7", deadline=begun.lease_until)
-    assert states.step(waits, seen(sight(WAITING), marks=COMMIT), later).record.state is S.COMMITTED
-    runs = states.step(waits, seen(sight(RUNNING), marks=START), later).record
+    assert (
+        states.step(waits, seen(status(WAITING), marks=COMMIT), later).record.state is S.COMMITTED
+    )
+    runs = states.step(waits, seen(status(RUNNING), marks=START), later).record
     assert (runs.state, runs.started) == (S.RUNNING, later)
     assert runs.lease_until == runs.deadline == later + 86_400
     again = renewed(waits, later)
     assert again.lease_until == later + 30 * 86_400
     assert renewed(runs, later + 5).lease_until == later + 5 + 86_400
-    over = states.step(runs, seen(sight(RUNNING), marks=START), later + 86_401).record
+    over = states.step(runs, seen(status(RUNNING), marks=START), later + 86_401).record
     assert (over.state, over.code) == (S.CANCELLING, ReasonCode.LEASE)
     ended = attrs.evolve(START, exit=143, over=True)
     itself = states.step(runs, seen(marks=ended), later + 80_000).record
     assert (itself.state, itself.code) == (S.CANCELLING, ReasonCode.LEASE)
     assert states.step(itself, seen(marks=ended), later + 80_001).record.code is ReasonCode.LEASE
-    never = states.step(waits, seen(sight(WAITING), marks=COMMIT), NOW + 31 * 86_400).record
+    never = states.step(waits, seen(status(WAITING), marks=COMMIT), NOW + 31 * 86_400).record
     assert (never.state, never.code) == (S.CANCELLING, ReasonCode.LEASE)

@@ -13,25 +13,25 @@ from types import MappingProxyType
 
 import attrs
 
-from matchmaker.delegation.contact import Marks, Origin
+from matchmaker.delegation.contact import Origin, SpoolMarks
 from matchmaker.delegation.control import OwnOptions
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.ledger import Ledger, New
 from matchmaker.delegation.record import (
     Answer,
-    Listing,
+    JobStatus,
+    NoAnswer,
     Payload,
     Phase,
+    QueueListing,
     Record,
     Refused,
-    Sight,
-    Silence,
     Transition,
     Unreadable,
     key_of,
 )
 
-BROKEN = Silence("the command failed")
+BROKEN = NoAnswer("the command failed")
 REFUSED = Refused("no such partition")
 OVER = {Phase.ENDED, Phase.CANCELLED}
 
@@ -92,13 +92,13 @@ class World:
         self.length = length
         self.status = 0
         self.jobs: dict[str, Job] = {}
-        self.accounts: list[tuple[float, Sight]] = []
+        self.accounts: list[tuple[float, JobStatus]] = []
         self.files: dict[tuple[str, int], Files] = {}
         self.runs: list[Run] = []
         self.next_id = 1
         self.saved: tuple[float, int, dict[str, Job]] = (self.now, 1, {})
         self.delayed: list[tuple[float, Callable[[], object]]] = []
-        self.last_listing: tuple[Sight, ...] = ()
+        self.last_listing: tuple[JobStatus, ...] = ()
         self.stale_until = 0.0
         self.faults: dict[str, list[str]] = {}
         self.calls = Counter[str]()
@@ -148,7 +148,7 @@ class World:
     def park(
         self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
         seconds: float, directory: str, environment: Mapping[str, str], umask: str = "",
-    ) -> str | Refused | Silence:  # fmt: skip
+    ) -> str | Refused | NoAnswer:  # fmt: skip
         fault = self.boundary("park")
         self.parked.append((directory, environment))
         mark = metadata.get("mark", "")
@@ -167,8 +167,8 @@ class World:
             return REFUSED
         return BROKEN if fault == "lost" else job.remote_id
 
-    def _listing(self) -> tuple[Sight, ...]:
-        return tuple(_sight(job) for job in self.jobs.values())
+    def _listing(self) -> tuple[JobStatus, ...]:
+        return tuple(_status(job) for job in self.jobs.values())
 
     def look(self) -> Answer:
         fault = self.boundary("look")
@@ -177,19 +177,21 @@ class World:
         if fault == "stale":
             self.stale_until = self.now + 50.0
         if self.now < self.stale_until:
-            return Listing(self.last_listing)
+            return QueueListing(self.last_listing)
         self.last_listing = self._listing()
-        return Listing(self.last_listing)
+        return QueueListing(self.last_listing)
 
     def recall(self, names: Mapping[str, str], since: float) -> Answer:
         if self.boundary("recall") == "silent":
             return BROKEN
-        return Listing(tuple(s for at, s in self.accounts if at <= self.now and s.name in names))
+        return QueueListing(
+            tuple(s for at, s in self.accounts if at <= self.now and s.name in names)
+        )
 
-    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[NoAnswer | None]:
         return [self._release(*job) for job in jobs]
 
-    def _release(self, remote_id: str, name: str) -> Silence | None:
+    def _release(self, remote_id: str, name: str) -> NoAnswer | None:
         fault = self.boundary("release")
         job = self.jobs.get(remote_id)
         there = fault != "nothing" and job is not None and job.name == name
@@ -198,7 +200,7 @@ class World:
             job.phase = Phase.WAITING
         return BROKEN if fault else None
 
-    def cancel(self, remote_id: str, name: str) -> Silence | None:
+    def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
         fault = self.boundary("cancel")
         job = self.jobs.get(remote_id)
         if fault != "nothing" and job is not None and job.name == name and job.phase not in OVER:
@@ -210,42 +212,42 @@ class World:
 
     def _end(self, job: Job, phase: Phase, code: int | None) -> None:
         job.phase, job.exit, job.ended = phase, code, self.now
-        self.accounts.append((self.now + self.accounting_delay, _sight(job)))
+        self.accounts.append((self.now + self.accounting_delay, _status(job)))
 
     # --- the spool ----------------------------------------------------------------------------
 
-    def ready(self) -> Path | Silence:
+    def ready(self) -> Path | NoAnswer:
         return Path("/spool")
 
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
-    ) -> Path | Silence:
+    ) -> Path | NoAnswer:
         fault = self.boundary("prepare")
         if fault != "nothing":
             self.files.setdefault((key, attempt), Files()).payload = payload
         return BROKEN if fault else Path(f"/spool/{key}/{attempt}/start.sh")
 
-    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+    def sign(self, key: str, attempt: int, origin: Origin) -> NoAnswer | None:
         self.files[key, attempt].origin = origin
         self.signed = self.signed or origin
         return None
 
     def origins(
         self, names: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Origin] | Silence:
+    ) -> Mapping[tuple[str, int], Origin] | NoAnswer:
         found = {name: self.files.get(name, Files()).origin for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
 
-    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | Silence:
+    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | NoAnswer:
         found = {name[0]: self.files.get(name, Files()).payload for name in names}
         return {key: payload for key, payload in found.items() if payload is not None}
 
-    def first(self) -> Origin | Silence | None:
+    def first(self) -> Origin | NoAnswer | None:
         return self.signed
 
     def commit(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         fault = self.boundary("commit")
         files = self.files.get((key, attempt))
         if files is None:
@@ -257,7 +259,7 @@ class World:
 
     def renew(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         fault = self.boundary("renew")
         files = self.files.get((key, attempt))
         if files is not None and length is not None and files.start:
@@ -267,7 +269,7 @@ class World:
             files.stopped = seconds <= 0
         return BROKEN if fault or files is None else None
 
-    def forbid(self, key: str, attempt: int) -> Silence | None:
+    def forbid(self, key: str, attempt: int) -> NoAnswer | None:
         fault = self.boundary("forbid")
         files = self.files.get((key, attempt))
         if files is not None and fault != "nothing":
@@ -276,15 +278,15 @@ class World:
 
     def marks(
         self, names: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
+    ) -> Mapping[tuple[str, int], SpoolMarks | NoAnswer] | NoAnswer:
         if self.boundary("marks"):
             return BROKEN
         return {name: _marks(self.files.get(name, Files())) for name in names}
 
-    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+    def attempts(self) -> Mapping[tuple[str, int], str] | NoAnswer:
         return BROKEN if self.boundary("attempts") else dict.fromkeys(self.files, "")
 
-    def forget(self, key: str, job: str = "") -> Silence | None:
+    def forget(self, key: str, job: str = "") -> NoAnswer | None:
         self.boundary("forget")
         for name in [name for name in self.files if name[0] == key]:
             del self.files[name]
@@ -390,12 +392,12 @@ class World:
         }
 
 
-def _sight(job: Job) -> Sight:
-    return Sight(job.name, job.remote_id, job.submitted, job.phase, job.exit, mark=job.mark)
+def _status(job: Job) -> JobStatus:
+    return JobStatus(job.name, job.remote_id, job.submitted, job.phase, job.exit, mark=job.mark)
 
 
-def _marks(files: Files) -> Marks:
-    return Marks(
+def _marks(files: Files) -> SpoolMarks:
+    return SpoolMarks(
         files.committed, files.start == "started", files.start == "forbidden", files.exit,
         stopped=files.stopped and files.exit is None, over=files.over,
     )  # fmt: skip

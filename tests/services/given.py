@@ -14,7 +14,7 @@ import attrs
 
 from matchmaker.delegation import spool
 from matchmaker.delegation.contact import Origin
-from matchmaker.delegation.record import Payload, Silence
+from matchmaker.delegation.record import NoAnswer, Payload
 from matchmaker.delegation.spool import SharedSpool
 from tests.services.condor import USER
 
@@ -25,28 +25,28 @@ class GivenSpool(SharedSpool):
 
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
-    ) -> Path | Silence:
+    ) -> Path | NoAnswer:
         # A spool takes no directory that another account may write to, also for a second attempt.
         self._give(os.geteuid(), self.root / key)
         made = super().prepare(key, attempt, payload, job, cluster)
         self._give()
         return made
 
-    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+    def sign(self, key: str, attempt: int, origin: Origin) -> NoAnswer | None:
         done = super().sign(key, attempt, origin)
         self._give()
         return done
 
     def commit(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         done = super().commit(key, attempt, seconds, length)
         self._give()
         return done
 
     def renew(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         done = super().renew(key, attempt, seconds, length)
         self._give()
         return done

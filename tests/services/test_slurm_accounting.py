@@ -14,7 +14,7 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Deadlines, Listing, Phase, Silence, State
+from matchmaker.delegation.record import Deadlines, NoAnswer, Phase, QueueListing, State
 from tests.batch.test_idioms import IDIOMS
 from tests.services.accounting import accounting
 from tests.services.breakable import BreakableSlurm, breakable_with, until
@@ -63,7 +63,7 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
     try:
         d.reconcile()
         slow = Commands(load_control("slurm"), seconds=3.0, environment=room.site)
-        assert isinstance(slow.recall({"mm-good-1": ""}, time.time() - 3600), Silence)
+        assert isinstance(slow.recall({"mm-good-1": ""}, time.time() - 3600), NoAnswer)
     finally:
         database.send_signal(signal.SIGCONT)
     assert {d.job(key).attempt for key in ("good", "bad", "ended")} == {1}
@@ -78,7 +78,7 @@ def test_the_accounting_says_how_a_job_ended_that_the_queue_forgot(
         found = system.recall(
             dict.fromkeys([name for name, _, _ in expected], ""), time.time() - 3600
         )
-        seen = found.sights if isinstance(found, Listing) else ()
+        seen = found.statuses if isinstance(found, QueueListing) else ()
         return {(sight.name, sight.phase, sight.exit) for sight in seen} == expected
 
     until(recalled, "the accounts of three jobs")

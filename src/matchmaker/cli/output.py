@@ -47,13 +47,13 @@ def console() -> Console:
     """Standard output. In a file lines have no limit, so that each row is one line."""
     from rich.console import Console
 
-    class Output(Console):
+    class _OutputConsole(Console):
         def on_broken_pipe(self) -> None:
             """Leaves the error to the command; rich would end the process with status 1."""
             raise  # noqa: PLE0704 - rich calls it where it caught the error
 
     wide = None if sys.stdout.isatty() else 100_000
-    return Output(
+    return _OutputConsole(
         file=obedient(sys.stdout), markup=False, highlight=False, emoji=False, width=wide,
         color_system="auto" if in_colour() else None,
     )  # fmt: skip

@@ -33,7 +33,7 @@ EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 
 
 @attrs.frozen(slots=True)
-class Place:
+class LedgerOptions:
     """Where the records are: the ledger's file or URL, and the spool's directory.
 
     ``cluster`` is which batch system of its kind is meant, where one ledger serves several.
@@ -51,7 +51,7 @@ class Place:
 
 
 options = gathered(
-    Place, "place",
+    LedgerOptions, "place",
     click.option(
         "--deadlines", metavar="NAME=SECONDS,...", envvar="CLASSAD_DEADLINES",
         help="How long steps may take where that is not the default, such as settle=6,backoff=30.",
@@ -80,7 +80,7 @@ def state_folder() -> Path:
     return Path(state) / "classad"
 
 
-def ledger_at(place: Place) -> str:
+def ledger_at(place: LedgerOptions) -> str:
     """The ledger's file or URL; the folder of the default one is made."""
     if place.ledger is not None:
         return place.ledger
@@ -106,7 +106,7 @@ _said: Final[set[str]] = set()
 
 
 @contextmanager
-def opened(place: Place) -> Iterator[Ledger]:
+def opened(place: LedgerOptions) -> Iterator[Ledger]:
     """The ledger, closed at the end. Raises LedgerError."""
     from matchmaker.delegation import Ledger
 
@@ -118,7 +118,7 @@ def opened(place: Place) -> Iterator[Ledger]:
         ledger.close()
 
 
-def delegator(place: Place, ledger: Ledger, system: str, *, parallel: int = 4) -> Delegator:
+def delegator(place: LedgerOptions, ledger: Ledger, system: str, *, parallel: int = 4) -> Delegator:
     """Who hands jobs over to a batch system. Raises ValueError for an unknown one."""
     from matchmaker.delegation import Delegator
 
@@ -131,7 +131,7 @@ def delegator(place: Place, ledger: Ledger, system: str, *, parallel: int = 4) -
     )  # fmt: skip
 
 
-def deadlines_of(place: Place) -> Deadlines:
+def deadlines_of(place: LedgerOptions) -> Deadlines:
     """The deadlines with those given as ``NAME=SECONDS,…``. Raises ValueError for wrong ones."""
     from matchmaker.delegation import Deadlines
 
@@ -147,7 +147,7 @@ def deadlines_of(place: Place) -> Deadlines:
     return attrs.evolve(Deadlines(), **given)  # type: ignore[arg-type]
 
 
-def spool_of(place: Place, ledger: Ledger) -> Spool | None:
+def spool_of(place: LedgerOptions, ledger: Ledger) -> Spool | None:
     """The spool of a ledger; None where there is none yet, or none is known."""
     from matchmaker.delegation.spool import SharedSpool
 
@@ -157,7 +157,7 @@ def spool_of(place: Place, ledger: Ledger) -> Spool | None:
     return SharedSpool(Path(root))
 
 
-def delegator_of(place: Place, ledger: Ledger, key: str) -> Delegator:
+def delegator_of(place: LedgerOptions, ledger: Ledger, key: str) -> Delegator:
     """Who handed a job over.
 
     Raises NoJobError for an unknown key, and UsageError for a job of another cluster.

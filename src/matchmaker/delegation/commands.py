@@ -2,7 +2,7 @@
 
 This is the only module of delegation that starts programs. No method raises for what a command
 does: an error, a time-out, an output that is cut short or that cannot be read is a
-:class:`~matchmaker.delegation.record.Silence` with the reason in words.
+:class:`~matchmaker.delegation.record.NoAnswer` with the reason in words.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import attrs
 
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.programs import NoProgramError, ProgramError, ProgramResult, run
-from matchmaker.delegation.control import Call, Control, OwnOptions, filled, own_options
+from matchmaker.delegation.control import Control, OwnOptions, SystemCommand, filled, own_options
 from matchmaker.delegation.readers.reading import UnreadableError
-from matchmaker.delegation.record import PREFIX, Answer, Listing, Refused, Sight, Silence
+from matchmaker.delegation.record import PREFIX, Answer, JobStatus, NoAnswer, QueueListing, Refused
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+@-]*")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -80,7 +80,7 @@ class Commands:
         directory: str,
         environment: Mapping[str, str],
         umask: str = "",
-    ) -> str | Refused | Silence:
+    ) -> str | Refused | NoAnswer:
         """Submits a job by the table, with as much metadata as there is room for, shortest first.
 
         The script's path must be absolute.
@@ -105,11 +105,11 @@ class Commands:
                 values["description"] = str(path)
                 carried = []
             if directory and not Path(directory).is_dir():
-                return Silence(
+                return NoAnswer(
                     f"{directory}: no such directory here; the job was handed over there"
                 )
         except OSError as error:
-            return Silence(f"{error.filename}: {error.strerror}")
+            return NoAnswer(f"{error.filename}: {error.strerror}")
         argv: list[str] = []
         several = {"{words}": rest, "{metadata}": carried}
         for word in self.control.park:
@@ -129,7 +129,7 @@ class Commands:
 
     def _submitted(
         self, argv: list[str], directory: str, environment: Mapping[str, str], umask: int
-    ) -> str | Refused | Silence:
+    ) -> str | Refused | NoAnswer:
         """Submits from the directory, and with the environment and the umask, of the order.
 
         What the batch system's own client reads, such as SLURM_CONF, is of whoever submits.
@@ -137,12 +137,12 @@ class Commands:
         ours = self._environment()
         program = shutil.which(argv[0], path=ours.get("PATH"))
         if program is None:
-            return Silence(f"{argv[0]}: no such command here")
+            return NoAnswer(f"{argv[0]}: no such command here")
         own = (*self.control.client, *self.control.without)
         env = {name: text for name, text in environment.items() if not name.startswith(own)}
         env |= {n: text for n, text in ours.items() if n.startswith(self.control.client or ("\0",))}
         ended = self._run([program, *argv[1:]], env=env, cwd=directory, umask=umask)
-        if isinstance(ended, Silence):
+        if isinstance(ended, NoAnswer):
             return ended
         remote_id = self.control.reader.new_id(ended.output.decode("utf-8", "replace"))
         if ended.status == 0 and remote_id is not None:
@@ -150,7 +150,7 @@ class Commands:
         complaint = _complaint(argv, ended)
         # With an id in the answer there may be a job, whatever else it says.
         definite = ended.status != 0 and remote_id is None and self.control.refuses(_said(ended))
-        return Refused(complaint) if definite else Silence(complaint)
+        return Refused(complaint) if definite else NoAnswer(complaint)
 
     def look(self) -> Answer:
         """All jobs in the queue with names that begin ``mm-``; others are absent."""
@@ -164,22 +164,22 @@ class Commands:
         """
         call = self.control.recall
         if call is None:
-            return Listing(())
+            return QueueListing(())
         begin = max(0, int(since))
         form = self.control.since
         at = datetime.fromtimestamp(begin, UTC).strftime(form) if form else str(begin)
         values = self._values() | {"since": at}
-        found: list[Sight] = []
+        found: list[JobStatus] = []
         for asked, some in _in_parts(call, names):
             given = {**values, "list": ",".join(some)}
             answer = self._list(asked, given, self.control.reader.accounts, named=not asked.by_id)
-            if isinstance(answer, Silence):
+            if isinstance(answer, NoAnswer):
                 return answer
             ids = some if asked.by_id else {}
-            found += [attrs.evolve(s, name=ids.get(s.remote_id, s.name)) for s in answer.sights]
-        return Listing(tuple({sight: None for sight in found if sight.name in names}))
+            found += [attrs.evolve(s, name=ids.get(s.remote_id, s.name)) for s in answer.statuses]
+        return QueueListing(tuple({status: None for status in found if status.name in names}))
 
-    def release(self, jobs: Sequence[tuple[str, str]]) -> list[Silence | None]:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> list[NoAnswer | None]:
         """Lets parked jobs start, each by its id and name, if the id has that name.
 
         By one command for all, and by one for each only where that fails.
@@ -192,7 +192,7 @@ class Commands:
             bad |= {job: trouble for job in good for trouble in [self._act(call, [job])] if trouble}
         return [bad.get(job) for job in jobs]
 
-    def cancel(self, remote_id: str, name: str) -> Silence | None:
+    def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
         """Ends a job, if the id has that name. A job that is not there is ended."""
         call, job = self.control.cancel, (remote_id, name)
         strange = self._strange(call, [job])
@@ -201,39 +201,39 @@ class Commands:
         return self._act(call, [job])
 
     def _strange(
-        self, call: Call, jobs: Sequence[tuple[str, str]]
-    ) -> dict[tuple[str, str], Silence]:
+        self, call: SystemCommand, jobs: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], NoAnswer]:
         """The jobs that a command must not be given, and why: those whose id is another's now."""
         bad = {
-            job: Silence(f"{job[0][:100]!r} is no id of a job")
+            job: NoAnswer(f"{job[0][:100]!r} is no id of a job")
             for job in jobs
             if not _ID.fullmatch(job[0])
         }
         if not call.check or len(bad) == len(jobs):
             return bad
         answer = self.look()
-        if isinstance(answer, Silence):
+        if isinstance(answer, NoAnswer):
             return dict.fromkeys(jobs, answer)
-        there = {(sight.remote_id, sight.name) for sight in answer.sights}
-        missing = {job: Silence(_missing(self.name, job)) for job in jobs if job not in there}
+        there = {(status.remote_id, status.name) for status in answer.statuses}
+        missing = {job: NoAnswer(_missing(self.name, job)) for job in jobs if job not in there}
         return missing | bad
 
-    def _together(self, call: Call, jobs: Sequence[tuple[str, str]]) -> bool:
+    def _together(self, call: SystemCommand, jobs: Sequence[tuple[str, str]]) -> bool:
         ended = self._run(self._filled(call, jobs))
         return isinstance(ended, ProgramResult) and ended.status == 0 and not ended.complaint
 
-    def _act(self, call: Call, jobs: Sequence[tuple[str, str]]) -> Silence | None:
+    def _act(self, call: SystemCommand, jobs: Sequence[tuple[str, str]]) -> NoAnswer | None:
         argv = self._filled(call, jobs)
         ended = self._run(argv)
-        if isinstance(ended, Silence) or ended.status == 0:
-            return ended if isinstance(ended, Silence) else None
+        if isinstance(ended, NoAnswer) or ended.status == 0:
+            return ended if isinstance(ended, NoAnswer) else None
         (remote_id, name) = jobs[0]
         harmless = {"id": re.escape(remote_id), "name": re.escape(name)}
         if call.done and _all_match(filled(call.done, harmless), ended):
             return None
-        return Silence(_complaint(argv, ended))
+        return NoAnswer(_complaint(argv, ended))
 
-    def _filled(self, call: Call, jobs: Sequence[tuple[str, str]]) -> list[str]:
+    def _filled(self, call: SystemCommand, jobs: Sequence[tuple[str, str]]) -> list[str]:
         """The words of a command for some jobs; ``{id}`` and ``{name}`` are of the first."""
         slots = [self._values() | {"id": number, "name": name} for number, name in jobs]
         each = [filled(call.each, values) for values in slots]
@@ -247,12 +247,13 @@ class Commands:
         return words
 
     def _list(
-        self, call: Call, values: Mapping[str, str], read: Callable[[str], Sequence[Sight]],
+        self, call: SystemCommand, values: Mapping[str, str],
+        read: Callable[[str], Sequence[JobStatus]],
         *, named: bool = True,
     ) -> Answer:  # fmt: skip
         """The jobs of an answer; only those with names of ours, if they are asked for by name."""
         if "user" not in values and "{user}" in call.argv:
-            return Silence(f"{call.argv[0]}: user {values['uid']} has no name on this machine")
+            return NoAnswer(f"{call.argv[0]}: user {values['uid']} has no name on this machine")
         argv = [filled(word, values) for word in call.argv]
         ended = self._run(argv)
         if (
@@ -261,22 +262,22 @@ class Commands:
             and not ended.output.strip()
             and _all_match(call.none, ended)
         ):
-            return Listing(())
+            return QueueListing(())
         found = _read(argv, ended, read)
-        if isinstance(found, Silence):
+        if isinstance(found, NoAnswer):
             return found
         if not found and call.count:
             return self._none([filled(word, values) for word in call.count])
-        return Listing(tuple(s for s in found if s.name.startswith(PREFIX) or not named))
+        return QueueListing(tuple(s for s in found if s.name.startswith(PREFIX) or not named))
 
     def _none(self, argv: Sequence[str]) -> Answer:
         """An empty listing, if the number of jobs is 0 as well."""
         number = _read(argv, self._run(argv), self.control.reader.count)
-        if isinstance(number, Silence):
+        if isinstance(number, NoAnswer):
             return number
         if number:
-            return Silence(f"{argv[0]} counts {number} jobs, and the listing was empty")
-        return Listing(())
+            return NoAnswer(f"{argv[0]} counts {number} jobs, and the listing was empty")
+        return QueueListing(())
 
     def _environment(self) -> dict[str, str]:
         kept = os.environ if self.environment is None else self.environment
@@ -289,7 +290,7 @@ class Commands:
         env: Mapping[str, str] | None = None,
         cwd: str = "",
         umask: int = -1,
-    ) -> ProgramResult | Silence:
+    ) -> ProgramResult | NoAnswer:
         env = self._environment() if env is None else env
         folder = Path(cwd) if cwd else None
         try:
@@ -298,9 +299,9 @@ class Commands:
                 umask=umask,
             )  # fmt: skip
         except NoProgramError:
-            return Silence(f"{argv[0]}: no such command here")
+            return NoAnswer(f"{argv[0]}: no such command here")
         except ProgramError as error:
-            return Silence(f"{argv[0]}: {error}")
+            return NoAnswer(f"{argv[0]}: {error}")
 
     def _values(self) -> dict[str, str]:
         """What slots stand for in each command; no ``user`` for an account without a name."""
@@ -310,7 +311,9 @@ class Commands:
         return {"uid": str(uid)}
 
 
-def _in_parts(call: Call, names: Mapping[str, str]) -> Iterator[tuple[Call, Mapping[str, str]]]:
+def _in_parts(
+    call: SystemCommand, names: Mapping[str, str]
+) -> Iterator[tuple[SystemCommand, Mapping[str, str]]]:
     """The commands for jobs by id and by name, with what each asks for and the name of each."""
     by_id = {number: name for name, number in names.items() if _ID.fullmatch(number)}
     by_name = {name: name for name in names if name not in by_id.values()}
@@ -329,17 +332,17 @@ def _in_parts(call: Call, names: Mapping[str, str]) -> Iterator[tuple[Call, Mapp
 
 
 def _read(
-    argv: Sequence[str], ended: ProgramResult | Silence, read: Callable[[str], _T]
-) -> _T | Silence:
+    argv: Sequence[str], ended: ProgramResult | NoAnswer, read: Callable[[str], _T]
+) -> _T | NoAnswer:
     """What a reader makes of a command's answer."""
-    if isinstance(ended, Silence):
+    if isinstance(ended, NoAnswer):
         return ended
     if ended.status != 0:
-        return Silence(_complaint(argv, ended))
+        return NoAnswer(_complaint(argv, ended))
     try:
         return read(ended.output.decode("utf-8", "replace"))
     except UnreadableError as error:
-        return Silence(f"{argv[0]}: {error}")
+        return NoAnswer(f"{argv[0]}: {error}")
 
 
 def entries(

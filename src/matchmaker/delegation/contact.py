@@ -2,7 +2,7 @@
 
 Commands of real batch systems and a shared directory implement them, and so does the simulated
 batch system of the tests. No method raises because of the other side: any answer that is not
-reliable is a :class:`Silence`.
+reliable is a :class:`NoAnswer`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import attrs
 
 from matchmaker.delegation.control import OwnOptions
-from matchmaker.delegation.record import Answer, Payload, Refused, Silence
+from matchmaker.delegation.record import Answer, NoAnswer, Payload, Refused
 
 
 class BatchSystem(Protocol):
@@ -54,7 +54,7 @@ class BatchSystem(Protocol):
         directory: str,
         environment: Mapping[str, str],
         umask: str = "",
-    ) -> str | Refused | Silence:
+    ) -> str | Refused | NoAnswer:
         """Submits a job so that it cannot start for `seconds`, or until it is released.
 
         Args:
@@ -71,7 +71,7 @@ class BatchSystem(Protocol):
 
         Returns:
             The batch system's id; Refused where it said in its own words that it will not take
-            such a job; Silence for every other outcome: an error, a lost reply.
+            such a job; NoAnswer for every other outcome: an error, a lost reply.
         """
 
     def look(self) -> Answer:
@@ -82,22 +82,22 @@ class BatchSystem(Protocol):
 
         Each name has the job's id, or an empty text where none is known.
 
-        A job that is absent there may still be in the queue. ``Listing(())`` where a batch system
-        keeps no accounting.
+        A job that is absent there may still be in the queue. ``QueueListing(())`` if a batch
+        system keeps no accounting.
         """
 
-    def release(self, jobs: Sequence[tuple[str, str]]) -> Sequence[Silence | None]:
+    def release(self, jobs: Sequence[tuple[str, str]]) -> Sequence[NoAnswer | None]:
         """Lets parked jobs start, each by its id and name, if the id has that name.
 
         None for each where it had effect.
         """
 
-    def cancel(self, remote_id: str, name: str) -> Silence | None:
+    def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
         """Ends a job, if the id has that name. None once the batch system took the request."""
 
 
 @attrs.frozen(slots=True)
-class Marks:
+class SpoolMarks:
     """What is on record of an attempt.
 
     Attributes:
@@ -152,35 +152,35 @@ class Spool(Protocol):
     def place(self) -> str:
         """The name of the spool in the ledger, by which each look at its jobs finds it."""
 
-    def ready(self) -> Path | Silence:
+    def ready(self) -> Path | NoAnswer:
         """Makes the place for records, if there is none; returns the folder of all scripts."""
 
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
-    ) -> Path | Silence:
+    ) -> Path | NoAnswer:
         """Makes room for an attempt; returns the script to submit, which fences the payload.
 
-        With the digest of a job, Silence where the room is another job's. ``cluster`` is the batch
+        With the digest of a job, NoAnswer where the room is another job's. ``cluster`` is the batch
         system that it is made for.
         """
 
-    def sign(self, key: str, attempt: int, origin: Origin) -> Silence | None:
+    def sign(self, key: str, attempt: int, origin: Origin) -> NoAnswer | None:
         """Writes down whose attempt it is, and whose spool, if that is not on record."""
 
     def origins(
         self, names: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Origin] | Silence:
+    ) -> Mapping[tuple[str, int], Origin] | NoAnswer:
         """Whose attempts (key, attempt) they are, of those that say so."""
 
-    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | Silence:
+    def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | NoAnswer:
         """What attempts (key, attempt) were made of, by key, of those that say so."""
 
-    def first(self) -> Origin | Silence | None:
+    def first(self) -> Origin | NoAnswer | None:
         """Whose spool it is: the ledger that signed first; None if none did."""
 
     def commit(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.
 
         With a `length`, it may start within `seconds`, and then runs for that long.
@@ -190,14 +190,14 @@ class Spool(Protocol):
 
     def renew(
         self, key: str, attempt: int, seconds: float, length: float | None = None
-    ) -> Silence | None:
+    ) -> NoAnswer | None:
         """Makes the lease end `seconds` from now; at 0 or less at once.
 
         With a `length`, a payload that has started runs for that long from now, and one that has
         not as after :meth:`commit`.
         """
 
-    def forbid(self, key: str, attempt: int) -> Silence | None:
+    def forbid(self, key: str, attempt: int) -> NoAnswer | None:
         """Takes the exclusive record of the start if it is free, so that no payload can start.
 
         None whether it was free or not; :meth:`marks` then says who has it.
@@ -205,20 +205,20 @@ class Spool(Protocol):
 
     def marks(
         self, names: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Marks | Silence] | Silence:
-        """The records of attempts (key, attempt), each in the answer; of all of them, or Silence.
+    ) -> Mapping[tuple[str, int], SpoolMarks | NoAnswer] | NoAnswer:
+        """The records of attempts (key, attempt), each in the answer; of all of them, or NoAnswer.
 
-        An attempt whose records alone cannot be read has a Silence.
+        An attempt whose records alone cannot be read has a NoAnswer.
         """
 
-    def attempts(self) -> Mapping[tuple[str, int], str] | Silence:
+    def attempts(self) -> Mapping[tuple[str, int], str] | NoAnswer:
         """Every attempt (key, attempt) that there is room for, and its batch system.
 
         The batch system is empty where the room does not say it.
         """
 
-    def forget(self, key: str, job: str = "") -> Silence | None:
+    def forget(self, key: str, job: str = "") -> NoAnswer | None:
         """Removes what is on record of a key; its owner has taken the result.
 
-        With the digest of a job, Silence where any of it is another job's.
+        With the digest of a job, NoAnswer where any of it is another job's.
         """

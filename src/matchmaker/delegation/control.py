@@ -32,7 +32,7 @@ _SLOT: Final = re.compile(r"\{([A-Za-z]+)\}")
 
 
 @attrs.frozen(slots=True)
-class Call:
+class SystemCommand:
     """A command, and the meaning of its error messages.
 
     Attributes:
@@ -178,15 +178,15 @@ class Control:
     lrms: str
     reader: Reader
     park: tuple[str, ...]
-    look: Call
-    release: Call
-    cancel: Call
+    look: SystemCommand
+    release: SystemCommand
+    cancel: SystemCommand
     metadata: Carrier
     options: Options
     orders: OrderTable = OrderTable()
     refused: tuple[str, ...] = ()
     spaces: bool = False
-    recall: Call | None = None
+    recall: SystemCommand | None = None
     description: str = ""
     since: str = ""
     environment: Mapping[str, str] = attrs.Factory(dict)
@@ -244,7 +244,7 @@ def load_control(lrms: str) -> Control:
     table["options"] = Options(**_tuples(table["options"]))
     table["orders"] = OrderTable(**_tuples(table.get("orders", {})))
     for name in {"look", "recall", "release", "cancel"} & table.keys():
-        table[name] = Call(**_tuples(table[name]))
+        table[name] = SystemCommand(**_tuples(table[name]))
     return Control(**table)
 
 

@@ -29,17 +29,23 @@ from matchmaker.classad import ClassAd, Expr, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Spool
 from matchmaker.delegation.database import LedgerError, UnfinishedError
-from matchmaker.delegation.effects import TRIES, Means, digest_of, hand_in_all, script_at
+from matchmaker.delegation.effects import (
+    TRIES,
+    DelegationContext,
+    digest_of,
+    hand_in_all,
+    script_at,
+)
 from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
 from matchmaker.delegation.record import (
     Deadlines,
     Invocation,
     KeyTakenError,
+    NoAnswer,
     NoJobError,
     Payload,
     Record,
     RefusedError,
-    Silence,
     State,
     Transition,
     UnansweredError,
@@ -120,7 +126,7 @@ class Delegator:
         kept = _spool(spool, ledger)
         asked = _system(system) if isinstance(system, str) else system
         name = asked.name if cluster is None else f"{asked.name}@{check_key(cluster)}"
-        self._means = Means(
+        self._context = DelegationContext(
             ledger,
             asked,
             kept,
@@ -214,9 +220,9 @@ class Delegator:
 
     def _submit_some(self, orders: Sequence[Order]) -> list[Record | Exception]:
         found: dict[int, Record | Exception] = {}
-        begun: dict[int, tuple[states.Step, Payload]] = {}
+        begun: dict[int, tuple[states.StepResult, Payload]] = {}
         keys = {
-            record.key: record for record in self._means.ledger.records({o.key for o in orders})
+            record.key: record for record in self._context.ledger.records({o.key for o in orders})
         }
         for number, order in enumerate(orders):
             try:
@@ -230,8 +236,8 @@ class Delegator:
                     begun[number] = first
         state: dict[int, Record] = {}
         try:
-            written = self._means.ledger.add(
-                [(made.record, payload, self._means.owner) for made, payload in begun.values()]
+            written = self._context.ledger.add(
+                [(made.record, payload, self._context.owner) for made, payload in begun.values()]
             )
             new: list[tuple[Record, Effect, Payload]] = []
             for number, record in zip(begun, written, strict=True):
@@ -242,14 +248,16 @@ class Delegator:
                 else:
                     state[number] = record
                     new.append((record, made.effects[0], payload))
-            found |= zip(state, hand_in_all(self._means, new), strict=True)
+            found |= zip(state, hand_in_all(self._context, new), strict=True)
         except LedgerError as error:
             for number in begun.keys() - found.keys():
                 key, known = begun[number][0].record.key, state.get(number)
                 found[number] = _unfinished(error, key, known)
         return [found[number] for number in range(len(orders))]
 
-    def _begun(self, order: Order, known: Record | None) -> Record | tuple[states.Step, Payload]:
+    def _begun(
+        self, order: Order, known: Record | None
+    ) -> Record | tuple[states.StepResult, Payload]:
         """An order's first record and its description; or the record that there is."""
         key = check_key(order.key)
         _check_lease(order.lease)
@@ -260,7 +268,7 @@ class Delegator:
         )  # fmt: skip
         if known is not None:
             return self._same(known, payload)
-        metadata = {"key": key, "owner": self._means.owner, "ad": payload.ad}
+        metadata = {"key": key, "owner": self._context.owner, "ad": payload.ad}
         if order.policy is not None:
             metadata["policy"] = encoded(order.policy)
         call = payload.invocation
@@ -271,10 +279,10 @@ class Delegator:
         )
         spool = self._check_place(payload)
         made = states.begin(
-            key, self._means.clock(), self._means.deadlines, lease=order.lease,
-            owner=self._means.owner, cluster=self._means.cluster,
-            digest=digest_of(payload, self._means.system.name),
-            ledger=self._means.ledger.identity, spool=spool,
+            key, self._context.clock(), self._context.deadlines, lease=order.lease,
+            owner=self._context.owner, cluster=self._context.cluster,
+            digest=digest_of(payload, self._context.system.name),
+            ledger=self._context.ledger.identity, spool=spool,
             from_start=order.lease_from == "start",
         )  # fmt: skip
         return made, payload
@@ -300,7 +308,7 @@ class Delegator:
         So that whoever repeats an order need not find a queue for it again. The arguments are those
         of :meth:`submit`, which raises the same for them.
         """
-        known = self._means.ledger.find(check_key(key))
+        known = self._context.ledger.find(check_key(key))
         return known and self._same(known, self._payload(job, script, words, invocation))
 
     def _payload(
@@ -313,7 +321,7 @@ class Delegator:
             raise ValueError(f"the job's ad has more than {LIMITS.ad} characters")
         content = script if isinstance(script, bytes) else script_at(Path(script).absolute())
         path = "" if isinstance(script, bytes) else str(Path(script).absolute())
-        system, flags = self._means.system, self._flags(found)
+        system, flags = self._context.system, self._flags(found)
         options = system.own_options(content, environment, words, flags)
         every = (*flags, *options.passing, *options.words)
         for word in every:
@@ -335,11 +343,11 @@ class Delegator:
 
     def _same(self, known: Record, order: Payload) -> Record:
         """Return the record of a key. Raises KeyTakenError if it stands for another order."""
-        if known.digest == digest_of(order, self._means.system.name):
+        if known.digest == digest_of(order, self._context.system.name):
             return known
         key = known.key
-        before = self._means.ledger.payload(key)
-        if known.cluster.partition("@")[0] != self._means.system.name:
+        before = self._context.ledger.payload(key)
+        if known.cluster.partition("@")[0] != self._context.system.name:
             differs = f"it was handed over to {known.cluster}"
         elif before is None:
             differs = "the ledger was rebuilt without its description"
@@ -352,12 +360,12 @@ class Delegator:
 
     def job(self, key: str) -> Record:
         """The record of a job. Raises NoJobError for an unknown key."""
-        return self._means.ledger.get(key)
+        return self._context.ledger.get(key)
 
     def history(self, key: str) -> list[Transition]:
         """The transitions of a job, the first one first. Raises NoJobError for an unknown key."""
         self.job(key)
-        return self._means.ledger.history(key)
+        return self._context.ledger.history(key)
 
     def renew(self, key: str, seconds: float | None = None) -> Record:
         """Makes a job's lease run from now on, for `seconds` or as long as it was given for.
@@ -369,19 +377,19 @@ class Delegator:
         record = self._update(
             key,
             lambda known: states.renewed(
-                known, self._means.clock(), seconds, self._means.deadlines
+                known, self._context.clock(), seconds, self._context.deadlines
             ),
         )
         if record.state in {State.COMMITTED, State.RUNNING}:
-            spool = self._means.spool_of(record.spool)
-            left = record.lease_until - self._means.clock()
+            spool = self._context.spool_of(record.spool)
+            left = record.lease_until - self._context.clock()
             length = record.lease if record.from_start else None
             answer = None
             if record.state is State.COMMITTED:
                 # Its commit may not be on record yet, and the lease would begin with the old one.
                 answer = spool.commit(key, record.attempt, left, length)
             answer = answer or spool.renew(key, record.attempt, left, length)
-            if isinstance(answer, Silence):
+            if isinstance(answer, NoAnswer):
                 raise UnansweredError(
                     f"{key}: the ledger has the new lease, and the job may still end by the one "
                     f"from before: renew it again ({answer.reason})"
@@ -394,10 +402,10 @@ class Delegator:
         Gives what could not be done, by key.
         """
         troubles = []
-        now = self._means.clock()
-        for record in self._means.ledger.live(self._means.cluster):
+        now = self._context.clock()
+        for record in self._context.ledger.live(self._context.cluster):
             ends = record.cancel_wanted or record.state is State.CANCELLING
-            mine = record.owner == self._means.owner and not ends
+            mine = record.owner == self._context.owner and not ends
             if mine and record.lease_until - now < record.lease * 2 / 3:
                 try:
                     self.renew(record.key)
@@ -419,8 +427,8 @@ class Delegator:
 
         Raises NoJobError, and NotPossibleError for a job that is not paused.
         """
-        means = self._means
-        self._update(key, lambda known: states.resumed(known, means.clock(), means.deadlines))
+        context = self._context
+        self._update(key, lambda known: states.resumed(known, context.clock(), context.deadlines))
         self.reconcile([key])
         return self.job(key)
 
@@ -429,8 +437,8 @@ class Delegator:
 
         Raises NoJobError, and NotPossibleError for a job that has not ended.
         """
-        record = self._update(key, lambda known: states.acknowledged(known, self._means.clock()))
-        self._means.spool_of(record.spool).forget(key, record.digest)
+        record = self._update(key, lambda known: states.acknowledged(known, self._context.clock()))
+        self._context.spool_of(record.spool).forget(key, record.digest)
         return record
 
     # --- what keeps the jobs going ------------------------------------------------------------
@@ -444,7 +452,7 @@ class Delegator:
         Args:
             keys: only these jobs; by default all live ones.
         """
-        return reconcile(self._means, keys)
+        return reconcile(self._context, keys)
 
     def rebuild(self) -> Reconciliation:
         """Makes the missing records anew from the batch system and the records of starts and ends.
@@ -455,23 +463,23 @@ class Delegator:
 
         Raises UnansweredError while the batch system or the spool gives no answer.
         """
-        return rebuild(self._means)
+        return rebuild(self._context)
 
     # --- how it is done -----------------------------------------------------------------------
 
     def _flags(self, found: Submission | None) -> tuple[str, ...]:
-        goes_to = self._means.system.name
+        goes_to = self._context.system.name
         if found is not None and found.lrms != goes_to:
             raise ValueError(f"the flags are for {found.lrms}, and the job goes to {goes_to}")
         return found.argv if found is not None else ()
 
     def _check_place(self, order: Payload) -> str:
         """Return the place of the spool. Raises RefusedError if nothing can be submitted here."""
-        spool = self._means.spool_of("")
+        spool = self._context.spool_of("")
         folder = spool.ready()
-        if isinstance(folder, Silence):
+        if isinstance(folder, NoAnswer):
             raise RefusedError(f"the spool cannot be used: {folder.reason}")
-        why = self._means.system.refusal(order.words, folder)
+        why = self._context.system.refusal(order.words, folder)
         if not why and not order.directory.isprintable():
             why = f"{order.directory!r} is no path for a job: choose a directory with a plain name"
         if why:
@@ -485,7 +493,7 @@ class Delegator:
             wanted = change(known)
             if wanted == known:
                 return known
-            written = self._means.ledger.save([(known, wanted)], self._means.owner)[0]
+            written = self._context.ledger.save([(known, wanted)], self._context.owner)[0]
             if written is not None:
                 return written
         raise ValueError(f"{key} is being changed by others all the time; try again")

@@ -20,7 +20,7 @@ from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Origin, Spool
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.moves import NOT_ASKED, Observation
-from matchmaker.delegation.record import Deadlines, Payload, Record, Refused, Silence, State
+from matchmaker.delegation.record import Deadlines, NoAnswer, Payload, Record, Refused, State
 from matchmaker.delegation.states import Act, Effect
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 @attrs.frozen(slots=True)
-class Means:
+class DelegationContext:
     """The tools of a delegator.
 
     Attributes:
@@ -74,31 +74,31 @@ class Means:
 
 
 def carry_out_all(
-    means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
+    context: DelegationContext, due: Sequence[tuple[Record, tuple[Effect, ...]]]
 ) -> list[tuple[str, str]]:
     """Does what is due for many records; gives for each that failed its key and why."""
     troubles: list[tuple[str, str]] = []
     for start in range(0, len(due), _AT_ONCE):
-        troubles += _carry_out(means, due[start : start + _AT_ONCE])
+        troubles += _carry_out(context, due[start : start + _AT_ONCE])
     return troubles
 
 
 def _carry_out(
-    means: Means, due: Sequence[tuple[Record, tuple[Effect, ...]]]
+    context: DelegationContext, due: Sequence[tuple[Record, tuple[Effect, ...]]]
 ) -> list[tuple[str, str]]:
     """Carry out the effects of many jobs: the releases last, by one command."""
-    if means.parallel > 1 and len(due) > 1:
-        with ThreadPoolExecutor(means.parallel) as pool:
-            failed = list(pool.map(lambda one: carry_out(means, *one), due))
+    if context.parallel > 1 and len(due) > 1:
+        with ThreadPoolExecutor(context.parallel) as pool:
+            failed = list(pool.map(lambda one: carry_out(context, *one), due))
     else:
-        failed = [carry_out(means, *one) for one in due]
+        failed = [carry_out(context, *one) for one in due]
     freed = [
         (number, (effect.remote_id, effect.name))
         for number, ((_, effects), missed) in enumerate(zip(due, failed, strict=True))
         for effect in effects
         if effect.act is Act.RELEASE and Act.COMMIT not in missed
     ]
-    for (number, _), trouble in zip(freed, _released(means, [j for _, j in freed]), strict=True):
+    for (number, _), trouble in zip(freed, _released(context, [j for _, j in freed]), strict=True):
         if trouble is not None:
             failed[number][Act.RELEASE] = trouble.reason
     return [
@@ -108,77 +108,87 @@ def _carry_out(
     ]
 
 
-def _released(means: Means, jobs: Sequence[tuple[str, str]]) -> Sequence[Silence | None]:
+def _released(
+    context: DelegationContext, jobs: Sequence[tuple[str, str]]
+) -> Sequence[NoAnswer | None]:
     """What came of releasing jobs, whose commits are on record: together, or one by one."""
     if not jobs:
         return []
-    done = _heard(lambda: means.system.release(jobs))
-    if not isinstance(done, Silence):
+    done = _heard(lambda: context.system.release(jobs))
+    if not isinstance(done, NoAnswer):
         return done
     if len(jobs) == 1:
         return [done]
-    return [each for job in jobs for each in _released(means, [job])]
+    return [each for job in jobs for each in _released(context, [job])]
 
 
-def carry_out(means: Means, record: Record, effects: tuple[Effect, ...]) -> dict[Act, str]:
+def carry_out(
+    context: DelegationContext, record: Record, effects: tuple[Effect, ...]
+) -> dict[Act, str]:
     """Does what is due for a record, in order, but for releases; what had no effect, and why."""
     failed: dict[Act, str] = {}
     for effect in effects:
         if effect.act is Act.PARK:
-            hand_in(means, record, effect)
+            hand_in(context, record, effect)
         elif effect.act is not Act.RELEASE:
-            trouble = _heard(lambda: _done(means, record, effect))  # noqa: B023 - called at once
+            trouble = _heard(lambda: _done(context, record, effect))  # noqa: B023 - called at once
             if trouble is not None:
                 failed[effect.act] = trouble.reason
     return failed
 
 
-def hand_in(means: Means, record: Record, effect: Effect) -> Record | None:
+def hand_in(context: DelegationContext, record: Record, effect: Effect) -> Record | None:
     """Submits an attempt and writes down what came of it; the record after, if it is known."""
-    reply = _heard(lambda: _park(means, record, effect, None))
-    return _replied(means, record, reply)
+    reply = _heard(lambda: _park(context, record, effect, None))
+    return _replied(context, record, reply)
 
 
-def hand_in_all(means: Means, wanted: Sequence[tuple[Record, Effect, Payload]]) -> list[Record]:
+def hand_in_all(
+    context: DelegationContext, wanted: Sequence[tuple[Record, Effect, Payload]]
+) -> list[Record]:
     """Submits the first attempts of many jobs, and writes down what came of them at once."""
 
-    def submitted(one: tuple[Record, Effect, Payload]) -> str | Refused | Silence:
-        return _heard(lambda: _park(means, *one))
+    def submitted(one: tuple[Record, Effect, Payload]) -> str | Refused | NoAnswer:
+        return _heard(lambda: _park(context, *one))
 
-    if means.parallel > 1 and len(wanted) > 1:
-        with ThreadPoolExecutor(means.parallel) as pool:
+    if context.parallel > 1 and len(wanted) > 1:
+        with ThreadPoolExecutor(context.parallel) as pool:
             replies = list(pool.map(submitted, wanted))
     else:
         replies = [submitted(one) for one in wanted]
     records = [record for record, _, _ in wanted]
-    now = means.clock()
+    now = context.clock()
     moved = [
-        states.step(record, Observation(queue=NOT_ASKED, reply=reply), now, means.deadlines).record
+        states.step(
+            record, Observation(queue=NOT_ASKED, reply=reply), now, context.deadlines
+        ).record
         for record, reply in zip(records, replies, strict=True)
     ]
-    saved = means.ledger.save(list(zip(records, moved, strict=True)), means.owner, durable=False)
+    saved = context.ledger.save(
+        list(zip(records, moved, strict=True)), context.owner, durable=False
+    )
     # Another has gone on with a row that is not saved: its record is what counts.
     return [
-        new or _replied(means, record, reply) or means.ledger.get(record.key)
+        new or _replied(context, record, reply) or context.ledger.get(record.key)
         for new, record, reply in zip(saved, records, replies, strict=True)
     ]
 
 
-def _heard(act: Callable[[], _T]) -> _T | Silence:
-    """What an act gives; Silence for a defect, which must not stop the other jobs."""
+def _heard(act: Callable[[], _T]) -> _T | NoAnswer:
+    """What an act gives; NoAnswer for a defect, which must not stop the other jobs."""
     try:
         return act()
     except LedgerError:
         raise
     except Exception as error:  # noqa: BLE001 - a batch system may be the caller's own object
-        return Silence(f"{type(error).__name__}: {error}")
+        return NoAnswer(f"{type(error).__name__}: {error}")
 
 
-def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
-    spool = means.spool_of(record.spool)
+def _done(context: DelegationContext, record: Record, effect: Effect) -> NoAnswer | None:
+    spool = context.spool_of(record.spool)
     match effect.act:
         case Act.CANCEL:
-            return means.system.cancel(effect.remote_id, effect.name)
+            return context.system.cancel(effect.remote_id, effect.name)
         case Act.COMMIT:
             length = record.lease if record.from_start else None
             return spool.commit(record.key, record.attempt, effect.seconds, length)
@@ -191,24 +201,24 @@ def _done(means: Means, record: Record, effect: Effect) -> Silence | None:
 
 
 def _park(
-    means: Means, record: Record, effect: Effect, given: Payload | None
-) -> str | Refused | Silence:
+    context: DelegationContext, record: Record, effect: Effect, given: Payload | None
+) -> str | Refused | NoAnswer:
     """Submits an attempt; unless it is refused, it counts as submitted perhaps."""
-    payload = given if given is not None else means.ledger.payload(record.key)
+    payload = given if given is not None else context.ledger.payload(record.key)
     if payload is None:
         return Refused("it never started, and the ledger does not describe it any more")
-    script = means.spool_of(record.spool).prepare(
-        record.key, record.attempt, payload, record.digest, means.cluster
+    script = context.spool_of(record.spool).prepare(
+        record.key, record.attempt, payload, record.digest, context.cluster
     )
-    if not isinstance(script, Silence):
-        signed = means.spool_of(record.spool).sign(
-            record.key, record.attempt, _origin(means, record)
+    if not isinstance(script, NoAnswer):
+        signed = context.spool_of(record.spool).sign(
+            record.key, record.attempt, _origin(context, record)
         )
         script = signed if signed is not None else script
-    if isinstance(script, Silence):
+    if isinstance(script, NoAnswer):
         return script
     more = {"attempt": str(record.attempt), "mark": record.mark}
-    return means.system.park(
+    return context.system.park(
         record.name, script, payload.words, metadata={**dict(payload.metadata), **more},
         seconds=effect.seconds, directory=payload.directory,
         environment=dict(payload.environment), umask=payload.invocation.umask,
@@ -220,10 +230,10 @@ def absolute(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
-def _origin(means: Means, record: Record) -> Origin:
+def _origin(context: DelegationContext, record: Record) -> Origin:
     return Origin(
         ledger=record.ledger,
-        place=absolute(means.ledger.place),
+        place=absolute(context.ledger.place),
         created=record.created,
         owner=record.owner,
         job=record.digest,
@@ -232,7 +242,9 @@ def _origin(means: Means, record: Record) -> Origin:
     )
 
 
-def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Record | None:
+def _replied(
+    context: DelegationContext, record: Record, reply: str | Refused | NoAnswer
+) -> Record | None:
     """Writes down what came of a submission, unless the job has gone on meanwhile.
 
     That need not reach the disk: what is lost with it is found again by the job's name.
@@ -244,13 +256,13 @@ def _replied(means: Means, record: Record, reply: str | Refused | Silence) -> Re
             return known
         if known.state not in {State.INTENT, State.UNKNOWN}:
             return known
-        moved = states.step(known, seen, means.clock(), means.deadlines).record
+        moved = states.step(known, seen, context.clock(), context.deadlines).record
         if moved == known:
             return known
-        written = means.ledger.save([(known, moved)], means.owner, durable=False)[0]
+        written = context.ledger.save([(known, moved)], context.owner, durable=False)[0]
         if written is not None:
             return written
-        known = means.ledger.find(record.key)
+        known = context.ledger.find(record.key)
     return known
 
 

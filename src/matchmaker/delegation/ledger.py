@@ -45,6 +45,7 @@ from sqlalchemy.engine import Connection
 from matchmaker._locks import Lock
 from matchmaker.delegation import database
 from matchmaker.delegation.database import DamagedError, LedgerError, TakenError, columns
+from matchmaker.delegation.group_commit import GroupCommit
 from matchmaker.delegation.record import (
     Invocation,
     NoJobError,
@@ -57,7 +58,6 @@ from matchmaker.delegation.record import (
     key_of,
     pairs,
 )
-from matchmaker.delegation.together import Together
 
 VERSION: Final = 3
 """The version of the tables; a ledger of another one is refused."""
@@ -262,8 +262,8 @@ class Ledger:
         self.place = str(place)
         self._wait = wait
         self._lock = Lock()
-        self._adds = Together(self._add_all)
-        self._saves = Together(self._save_all)
+        self._adds = GroupCommit(self._add_all)
+        self._saves = GroupCommit(self._save_all)
         self._engine = database.engine(self.place, wait)
         self._reading = partial(database.reading, self._engine, self.place, wait)
         self.sqlite = self._engine.dialect.name == "sqlite"

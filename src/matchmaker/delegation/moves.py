@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import attrs
 
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import SpoolMarks
 from matchmaker.delegation.record import (
     Deadlines,
+    JobStatus,
+    NoAnswer,
     Phase,
     ReasonCode,
     Record,
     Refused,
-    Sight,
-    Silence,
     State,
     job_name,
 )
@@ -36,7 +36,7 @@ BY_SIGNAL = 128
 _SAME_SECONDS = 1.5
 
 
-NOT_ASKED: Final = Silence("not asked")
+NOT_ASKED: Final = NoAnswer("not asked")
 """The answer of whoever was not asked: it shows nothing."""
 
 
@@ -51,16 +51,18 @@ class Observation:
         reply: what came of a submission; None if there was none.
     """
 
-    queue: tuple[Sight, ...] | Silence
-    accounting: tuple[Sight, ...] | Silence | None = None
-    marks: Marks | Silence = NOT_ASKED
-    reply: str | Refused | Silence | None = None
+    queue: tuple[JobStatus, ...] | NoAnswer
+    accounting: tuple[JobStatus, ...] | NoAnswer | None = None
+    marks: SpoolMarks | NoAnswer = NOT_ASKED
+    reply: str | Refused | NoAnswer | None = None
 
 
-def _order(sight: Sight) -> tuple[int, int, str]:
+def _order(status: JobStatus) -> tuple[int, int, str]:
     """Ids in order: numbers by size, other ids by their text."""
-    number = int(sight.remote_id) if sight.remote_id.isascii() and sight.remote_id.isdigit() else 0
-    return (len(sight.remote_id) if not number else 0, number, sight.remote_id)
+    number = (
+        int(status.remote_id) if status.remote_id.isascii() and status.remote_id.isdigit() else 0
+    )
+    return (len(status.remote_id) if not number else 0, number, status.remote_id)
 
 
 @attrs.frozen(slots=False)
@@ -73,40 +75,40 @@ class Situation:
     deadlines: Deadlines
 
     @cached_property
-    def alive(self) -> list[Sight]:
+    def alive(self) -> list[JobStatus]:
         """The jobs of this attempt in the queue that have not ended, the lowest id first."""
-        if isinstance(self.seen.queue, Silence):
+        if isinstance(self.seen.queue, NoAnswer):
             return []
         name = self.record.name
         return sorted((s for s in self.seen.queue if s.name == name and s.phase in _ALIVE),
                       key=_order)  # fmt: skip
 
     @property
-    def chosen(self) -> Sight | None:
-        """The living job that the record means: of the id it names, else the lowest."""
-        mine = [sight for sight in self.alive if sight.remote_id == self.record.remote_id]
+    def chosen(self) -> JobStatus | None:
+        """The living job that the record context: of the id it names, else the lowest."""
+        mine = [status for status in self.alive if status.remote_id == self.record.remote_id]
         return next(iter(mine or self.alive), None)
 
     @property
-    def parked(self) -> Sight | None:
+    def parked(self) -> JobStatus | None:
         """The job that cannot start yet: of the id that the record names, else the lowest."""
-        held = [sight for sight in self.alive if sight.phase is Phase.PARKED]
-        mine = [sight for sight in held if sight.remote_id == self.record.remote_id]
+        held = [status for status in self.alive if status.phase is Phase.PARKED]
+        mine = [status for status in held if status.remote_id == self.record.remote_id]
         return next(iter(mine or held), None)
 
-    def foreign(self, sight: Sight) -> bool:
+    def foreign(self, status: JobStatus) -> bool:
         """Whether it runs, and the records say that it was not submitted or started here.
 
         Another ledger may use the key. One of ours that runs without a start ends by itself.
         """
-        mine = sight.remote_id == self.record.remote_id
+        mine = status.remote_id == self.record.remote_id
         unexplained = self.marks_known and not self.marks.started
-        return sight.phase is Phase.RUNNING and unexplained and not mine
+        return status.phase is Phase.RUNNING and unexplained and not mine
 
     @property
-    def outdated(self) -> list[Sight]:
+    def outdated(self) -> list[JobStatus]:
         """Living jobs of earlier attempts, none of which may start any more."""
-        if isinstance(self.seen.queue, Silence):
+        if isinstance(self.seen.queue, NoAnswer):
             return []
         key, attempt = self.record.key, self.record.attempt
         earlier = {job_name(key, number) for number in range(1, attempt)}
@@ -121,7 +123,7 @@ class Situation:
     @property
     def unlisted(self) -> bool:
         """Whether a healthy answer of the queue has no living job of it, of any attempt."""
-        mine = [sight for sight in self.alive if not self.foreign(sight)]
+        mine = [status for status in self.alive if not self.foreign(status)]
         return isinstance(self.seen.queue, tuple) and not mine and not self.outdated
 
     @property
@@ -131,33 +133,33 @@ class Situation:
         return self.absent and since is not None and self.now - since >= self.deadlines.absent
 
     @property
-    def ended(self) -> Sight | None:
-        """The job that the record means, where queue or accounting have it as ended."""
+    def ended(self) -> JobStatus | None:
+        """The job that the record context, where queue or accounting have it as ended."""
         for place in (self.seen.queue, self.seen.accounting):
-            for sight in place if isinstance(place, tuple) else ():
+            for status in place if isinstance(place, tuple) else ():
                 if (
-                    sight.phase not in _ALIVE
-                    and sight.name == self.record.name
-                    and sight.remote_id == self.record.remote_id
-                    and _same_time(sight.submitted, self.record.remote_submitted)
+                    status.phase not in _ALIVE
+                    and status.name == self.record.name
+                    and status.remote_id == self.record.remote_id
+                    and _same_time(status.submitted, self.record.remote_submitted)
                 ):
-                    return sight
+                    return status
         return None
 
     @property
-    def marks(self) -> Marks:
+    def marks(self) -> SpoolMarks:
         """What is on record of the attempt; nothing if it was not read."""
-        return self.seen.marks if isinstance(self.seen.marks, Marks) else Marks()
+        return self.seen.marks if isinstance(self.seen.marks, SpoolMarks) else SpoolMarks()
 
     @property
     def marks_known(self) -> bool:
         """Whether the records of the attempt were read."""
-        return isinstance(self.seen.marks, Marks)
+        return isinstance(self.seen.marks, SpoolMarks)
 
     @property
     def unexplained(self) -> bool:
         """Whether a signal ended the payload, and the batch system has not said why yet."""
-        silent = isinstance(self.seen.queue, Silence) or isinstance(self.seen.accounting, Silence)
+        silent = isinstance(self.seen.queue, NoAnswer) or isinstance(self.seen.accounting, NoAnswer)
         by_signal = self.marks.exit is not None and self.marks.exit > BY_SIGNAL
         return by_signal and (silent or self.chosen is not None)
 
@@ -288,11 +290,11 @@ def _found_id(s: Situation) -> str:
 
 
 def _adopted(s: Situation) -> _Changes:
-    sight = s.parked
-    known = sight is not None and sight.remote_id == _found_id(s)
+    status = s.parked
+    known = status is not None and status.remote_id == _found_id(s)
     return {
         "remote_id": _found_id(s),
-        "remote_submitted": sight.submitted if known and sight is not None else None,
+        "remote_submitted": status.submitted if known and status is not None else None,
         "absent_since": None,
         "reason": "",
     }
@@ -314,7 +316,7 @@ def _no_reply(s: Situation) -> bool:
 
 
 def _what_was_said(s: Situation) -> _Changes:
-    said = s.seen.reply.reason if isinstance(s.seen.reply, Silence) else "no reply in time"
+    said = s.seen.reply.reason if isinstance(s.seen.reply, NoAnswer) else "no reply in time"
     return {"reason": said, "code": ReasonCode.NO_ANSWER}
 
 
@@ -370,11 +372,11 @@ def _no_more(s: Situation) -> _Changes:
 
 def _settled(s: Situation) -> bool:
     """Whether it was seen parked, alone, long enough after the reply, with its hold still ahead."""
-    sight = s.parked
+    status = s.parked
     return (
-        sight is not None
+        status is not None
         and len(s.alive) == 1
-        and sight.remote_id == s.record.remote_id
+        and status.remote_id == s.record.remote_id
         and s.now - s.record.since >= s.deadlines.settle
         and s.marks_known
     )
@@ -382,10 +384,10 @@ def _settled(s: Situation) -> bool:
 
 def _unparked(s: Situation) -> bool:
     """Whether it left the hold with no leave to start, or another one stands in its place."""
-    sight = s.chosen
+    status = s.chosen
     return s.gone or (
-        sight is not None
-        and (sight.phase is not Phase.PARKED or sight.remote_id != s.record.remote_id)
+        status is not None
+        and (status.phase is not Phase.PARKED or status.remote_id != s.record.remote_id)
     )
 
 
@@ -393,11 +395,11 @@ def _exit_of(s: Situation) -> int | None:
     """The exit status: by the record of the end, else by the batch system, if that may say."""
     if s.marks.exit is not None:
         return s.marks.exit
-    sight = s.ended
-    if sight is None or sight.phase is not Phase.ENDED:
+    status = s.ended
+    if status is None or status.phase is not Phase.ENDED:
         return None
     started = s.marks.started and s.gone
-    return sight.exit if started else None
+    return status.exit if started else None
 
 
 def _broken(s: Situation) -> bool:
@@ -414,10 +416,10 @@ def _broken(s: Situation) -> bool:
 
 def _how_it_broke(s: Situation) -> _Changes:
     code = _exit_of(s)
-    sight = s.ended
-    by_system = sight is not None and sight.phase is Phase.CANCELLED
-    why = (sight.code or ReasonCode.CANCELLED) if sight is not None and by_system else None
-    said = sight.why if sight is not None and sight.why else "no exit status is known"
+    status = s.ended
+    by_system = status is not None and status.phase is Phase.CANCELLED
+    why = (status.code or ReasonCode.CANCELLED) if status is not None and by_system else None
+    said = status.why if status is not None and status.why else "no exit status is known"
     if code is None:
         how = "the batch system ended it" if by_system else "it ended"
         return {"reason": f"{how}: {said}", "code": why or ReasonCode.EXIT_STATUS}

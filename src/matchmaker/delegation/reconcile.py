@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 
 from matchmaker.delegation import states
-from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.effects import Means, absolute, carry_out_all, digest_of
+from matchmaker.delegation.contact import Origin, SpoolMarks
+from matchmaker.delegation.effects import DelegationContext, absolute, carry_out_all, digest_of
 from matchmaker.delegation.moves import Observation
 from matchmaker.delegation.record import (
     Answer,
+    JobStatus,
+    NoAnswer,
     Payload,
     Phase,
     Record,
-    Sight,
-    Silence,
     State,
     UnansweredError,
     Unreadable,
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 _DAY: Final = 86_400.0
 _OVER: Final = frozenset({Phase.ENDED, Phase.CANCELLED})
 
-_Sights = Mapping[str, tuple[Sight, ...]]
+_Statuses = Mapping[str, tuple[JobStatus, ...]]
 """What an answer shows, by key."""
 
 
@@ -65,26 +65,28 @@ class Reconciliation:
     paused: int = 0
 
 
-def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliation:
+def reconcile(context: DelegationContext, keys: Collection[str] | None = None) -> Reconciliation:
     """One look at the batch system, and one move at most for each live job, or for some keys."""
-    now = means.clock()
+    now = context.clock()
     # The records come before the look: what is submitted in between must not seem absent.
     damaged: list[Unreadable] = []
     if keys is None:
-        rows = means.ledger.live_rows(means.cluster)
+        rows = context.ledger.live_rows(context.cluster)
         records = [row for row in rows if isinstance(row, Record)]
         damaged = [row for row in rows if isinstance(row, Unreadable)]
     else:
-        records = [r for r in means.ledger.records(keys) if r.cluster == means.cluster]
-    queue = _by_key(means.system.look())
-    accounting = _recalled(means, records, queue, now)
-    marks = _marks(means, records)
+        records = [r for r in context.ledger.records(keys) if r.cluster == context.cluster]
+    queue = _by_key(context.system.look())
+    accounting = _recalled(context, records, queue, now)
+    marks = _marks(context, records)
     live = sum(record.state.live for record in records)
     strangers = 0
-    if keys is None and not isinstance(queue, Silence):
-        alive = {key for key, sights in queue.items() if any(x.phase not in _OVER for x in sights)}
+    if keys is None and not isinstance(queue, NoAnswer):
+        alive = {
+            key for key, statuses in queue.items() if any(x.phase not in _OVER for x in statuses)
+        }
         others = alive - {record.key for record in records} - {row.key for row in damaged}
-        ended = [r for r in means.ledger.records(others) if r.cluster == means.cluster]
+        ended = [r for r in context.ledger.records(others) if r.cluster == context.cluster]
         strangers = len(others) - len(ended)
         records += [record for record in ended if not record.state.live]
     steps = []
@@ -92,11 +94,11 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
     for record in records:
         shown = marks.get(record.spool, {})
         seen = _observation(record, queue, accounting, shown)
-        if isinstance(seen.marks, Silence) and not isinstance(shown, Silence):
+        if isinstance(seen.marks, NoAnswer) and not isinstance(shown, NoAnswer):
             troubles.append((record.key, seen.marks.reason))
-        steps.append((record, states.step(record, seen, now, means.deadlines)))
+        steps.append((record, states.step(record, seen, now, context.deadlines)))
     changes = [(old, made.record) for old, made in steps if made.record != old]
-    saved = means.ledger.save(changes, means.owner)
+    saved = context.ledger.save(changes, context.owner)
     written = {old.key: new for (old, _), new in zip(changes, saved, strict=True)}
     # Whoever lost the race for a row does nothing about it.
     due = [
@@ -111,8 +113,10 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
             for (old, _), new in zip(changes, saved, strict=True)
             if new is not None and (old.state, old.attempt) != (new.state, new.attempt)
         ),
-        "; ".join(x.reason for x in (queue, accounting, *marks.values()) if isinstance(x, Silence)),
-        (*troubles, *carry_out_all(means, due)),
+        "; ".join(
+            x.reason for x in (queue, accounting, *marks.values()) if isinstance(x, NoAnswer)
+        ),
+        (*troubles, *carry_out_all(context, due)),
         strangers,
         sum(
             (written.get(old.key) or old).state is State.PAUSED and old.state.live
@@ -121,25 +125,25 @@ def reconcile(means: Means, keys: Collection[str] | None = None) -> Reconciliati
     )
 
 
-_Marks = Mapping[tuple[str, int], Marks | Silence] | Silence
+_SpoolMarks = Mapping[tuple[str, int], SpoolMarks | NoAnswer] | NoAnswer
 """The records of attempts in one spool."""
 
 
-def _marks(means: Means, records: Iterable[Record]) -> dict[str, _Marks]:
+def _marks(context: DelegationContext, records: Iterable[Record]) -> dict[str, _SpoolMarks]:
     """What is on record of the attempts, by the place of the spool: one look at each spool."""
     wanted: dict[str, list[tuple[str, int]]] = {}
     for record in records:
         wanted.setdefault(record.spool, []).append((record.key, record.attempt))
-    found: dict[str, _Marks] = {}
+    found: dict[str, _SpoolMarks] = {}
     for place, names in wanted.items():
         try:
-            found[place] = means.spool_of(place).marks(names)
+            found[place] = context.spool_of(place).marks(names)
         except ValueError as error:
-            found[place] = Silence(str(error))
+            found[place] = NoAnswer(str(error))
     return found
 
 
-def rebuild(means: Means) -> Reconciliation:
+def rebuild(context: DelegationContext) -> Reconciliation:
     """Makes the missing records anew from the batch system and the records of starts and ends.
 
     A row of the ledger stays as it is, unless it is damaged, or there is a later attempt of a live
@@ -149,99 +153,101 @@ def rebuild(means: Means) -> Reconciliation:
 
     Raises UnansweredError while one of them gives no answer.
     """
-    now = means.clock()
-    queue = _by_key(means.system.look())
-    latest, origins, marks = _kept(means)
-    if isinstance(queue, Silence):
+    now = context.clock()
+    queue = _by_key(context.system.look())
+    latest, origins, marks = _kept(context)
+    if isinstance(queue, NoAnswer):
         raise UnansweredError(f"nothing to rebuild from: {queue.reason}")
     kept_rows = {
         r.key
-        for r in means.ledger.records(latest)
-        if not r.state.live or r.cluster != means.cluster or r.attempt >= latest[r.key]
+        for r in context.ledger.records(latest)
+        if not r.state.live or r.cluster != context.cluster or r.attempt >= latest[r.key]
     }
     left = {key: attempt for key, attempt in latest.items() if key not in kept_rows}
-    before = means.ledger.last_states(left)
+    before = context.ledger.last_states(left)
     made = []
     for key, attempt in sorted(left.items()):
-        own = origins.get((key, attempt), Origin(ledger="", owner=means.owner, created=now))
+        own = origins.get((key, attempt), Origin(ledger="", owner=context.owner, created=now))
         begun = states.begin(
-            key, now, means.deadlines, owner=own.owner, cluster=means.cluster, digest=own.job,
-            ledger=own.ledger or means.ledger.identity, spool=means.spool_of("").place,
+            key, now, context.deadlines, owner=own.owner, cluster=context.cluster, digest=own.job,
+            ledger=own.ledger or context.ledger.identity, spool=context.spool_of("").place,
             lease=own.lease, from_start=own.from_start,
         ).record  # fmt: skip
         begun = attrs.evolve(begun, attempt=attempt, created=own.created)
         last = State(before[key]) if key in before else None
-        seen = marks.get((key, attempt), Marks())
-        made.append(states.rebuilt(begun, seen, last, now, means.deadlines))
-    means.ledger.rebuild(made, now, means.owner, _described(means, made))
-    return reconcile(means)
+        seen = marks.get((key, attempt), SpoolMarks())
+        made.append(states.rebuilt(begun, seen, last, now, context.deadlines))
+    context.ledger.rebuild(made, now, context.owner, _described(context, made))
+    return reconcile(context)
 
 
-def _described(means: Means, records: Collection[Record]) -> Mapping[str, Payload]:
+def _described(context: DelegationContext, records: Collection[Record]) -> Mapping[str, Payload]:
     """The jobs of rebuilt rows, by key, of those whose description is that of their digest."""
     names = [(record.key, record.attempt) for record in records]
-    found = _answered(means.spool_of("").described(names))
+    found = _answered(context.spool_of("").described(names))
     digests = {record.key: record.digest for record in records}
     return {
         key: payload
         for key, payload in found.items()
-        if digest_of(payload, means.system.name) == digests[key]
+        if digest_of(payload, context.system.name) == digests[key]
     }
 
 
 _Kept = tuple[
-    dict[str, int], Mapping[tuple[str, int], Origin], Mapping[tuple[str, int], Marks | Silence]
+    dict[str, int],
+    Mapping[tuple[str, int], Origin],
+    Mapping[tuple[str, int], SpoolMarks | NoAnswer],
 ]
 
 
-def _kept(means: Means) -> _Kept:
+def _kept(context: DelegationContext) -> _Kept:
     """The latest attempts of this ledger that the spool has, whose they are, and their records.
 
     Those of a ledger that was at the place of this one are too: it was lost, and jobs were handed
     over before anybody rebuilt it.
     """
-    place = absolute(means.ledger.place)
-    spool = means.spool_of("")
+    place = absolute(context.ledger.place)
+    spool = context.spool_of("")
     attempts = _answered(spool.attempts())
     first = _answered(spool.first())
-    if first is not None and first.ledger != means.ledger.identity:
+    if first is not None and first.ledger != context.ledger.identity:
         gone = "://" not in first.place and not Path(first.place).exists()
         if gone or first.place == place:
-            means.ledger.adopt(first.ledger)
-    names = dict(sorted(name for name, at in attempts.items() if at in {"", means.cluster}))
+            context.ledger.adopt(first.ledger)
+    names = dict(sorted(name for name, at in attempts.items() if at in {"", context.cluster}))
     origins = _answered(spool.origins(names.items()))
-    unsigned = Origin(ledger=means.ledger.identity) if first is None else first
+    unsigned = Origin(ledger=context.ledger.identity) if first is None else first
     signed = {name: origins.get(name, unsigned) for name in names.items()}
     latest = {
         key: attempt
         for (key, attempt), origin in signed.items()
-        if origin.ledger == means.ledger.identity or origin.place == place
+        if origin.ledger == context.ledger.identity or origin.place == place
     }
     return latest, origins, _answered(spool.marks(latest.items()))
 
 
-def _answered(answer: _T | Silence) -> _T:
-    if isinstance(answer, Silence):
+def _answered(answer: _T | NoAnswer) -> _T:
+    if isinstance(answer, NoAnswer):
         raise UnansweredError(f"nothing to rebuild from: {answer.reason}")
     return answer
 
 
-def _by_key(answer: Answer) -> _Sights | Silence:
-    if isinstance(answer, Silence):
+def _by_key(answer: Answer) -> _Statuses | NoAnswer:
+    if isinstance(answer, NoAnswer):
         return answer
-    found: dict[str, list[Sight]] = {}
-    for sight in answer.sights:
-        named = key_of(sight.name)
+    found: dict[str, list[JobStatus]] = {}
+    for status in answer.statuses:
+        named = key_of(status.name)
         if named is not None:
-            found.setdefault(named[0], []).append(sight)
-    return {key: tuple(sights) for key, sights in found.items()}
+            found.setdefault(named[0], []).append(status)
+    return {key: tuple(statuses) for key, statuses in found.items()}
 
 
 def _recalled(
-    means: Means, records: Iterable[Record], queue: _Sights | Silence, now: float
-) -> _Sights | Silence | None:
+    context: DelegationContext, records: Iterable[Record], queue: _Statuses | NoAnswer, now: float
+) -> _Statuses | NoAnswer | None:
     """What accounting has of the jobs that the queue does not show alive."""
-    if isinstance(queue, Silence):
+    if isinstance(queue, NoAnswer):
         return None
     missing = [
         record
@@ -251,14 +257,14 @@ def _recalled(
     if not missing:
         return {}
     since = min(*(record.created for record in missing), now) - _DAY
-    return _by_key(means.system.recall({r.name: r.remote_id for r in missing}, since))
+    return _by_key(context.system.recall({r.name: r.remote_id for r in missing}, since))
 
 
 def _observation(
     record: Record,
-    queue: _Sights | Silence,
-    accounting: _Sights | Silence | None,
-    marks: _Marks,
+    queue: _Statuses | NoAnswer,
+    accounting: _Statuses | NoAnswer | None,
+    marks: _SpoolMarks,
 ) -> Observation:
     return Observation(
         queue=_own(record, queue) if isinstance(queue, Mapping) else queue,
@@ -267,17 +273,19 @@ def _observation(
     )
 
 
-def _own(record: Record, shown: _Sights) -> tuple[Sight, ...]:
+def _own(record: Record, shown: _Statuses) -> tuple[JobStatus, ...]:
     """The jobs of the key, unless their mark says that another ledger submitted them."""
     found = shown.get(record.key, ())
-    return tuple(sight for sight in found if record.owns(sight.mark))
+    return tuple(status for status in found if record.owns(status.mark))
 
 
-def _own_marks(record: Record, marks: Mapping[tuple[str, int], Marks | Silence]) -> Marks | Silence:
+def _own_marks(
+    record: Record, marks: Mapping[tuple[str, int], SpoolMarks | NoAnswer]
+) -> SpoolMarks | NoAnswer:
     """The records of the attempt, unless they are another job's."""
-    found = marks.get((record.key, record.attempt), Marks())
-    if isinstance(found, Marks) and found.job and record.digest and found.job != record.digest:
-        return Silence(f"the spool has another job as {record.name}")
+    found = marks.get((record.key, record.attempt), SpoolMarks())
+    if isinstance(found, SpoolMarks) and found.job and record.digest and found.job != record.digest:
+        return NoAnswer(f"the spool has another job as {record.name}")
     return found
 
 
@@ -300,7 +308,7 @@ def check(ledger: Ledger, spool: Spool | None = None) -> list[str]:
         return damage
     found = [f"{row.key}: {row.why}" for row in ledger.unreadable()]
     unknown = unknown_to(ledger, spool) if spool is not None else []
-    if isinstance(unknown, Silence):
+    if isinstance(unknown, NoAnswer):
         return [*found, f"the spool cannot be read: {unknown.reason}"]
     if unknown:
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
@@ -311,10 +319,10 @@ def check(ledger: Ledger, spool: Spool | None = None) -> list[str]:
     return found
 
 
-def unknown_to(ledger: Ledger, spool: Spool) -> list[str] | Silence:
+def unknown_to(ledger: Ledger, spool: Spool) -> list[str] | NoAnswer:
     """The keys of jobs that the spool has and the ledger has not, as after the loss of its file."""
     kept = spool.attempts()
-    if isinstance(kept, Silence):
+    if isinstance(kept, NoAnswer):
         return kept
     keys = {key for key, _ in kept}
     return sorted(keys - ledger.known(keys))
@@ -332,7 +340,7 @@ def prune(ledger: Ledger, before: float) -> tuple[int, list[tuple[str, str]]]:
         left = []
         for record in some:
             done = SharedSpool(Path(record.spool)).forget(record.key, record.digest)
-            if isinstance(done, Silence):
+            if isinstance(done, NoAnswer):
                 troubles.append((record.key, done.reason))
             else:
                 left.append(record)

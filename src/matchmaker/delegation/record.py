@@ -72,7 +72,7 @@ class ReasonCode(StrEnum):
 
 
 @attrs.frozen(slots=True)
-class Sight:
+class JobStatus:
     """A job as a batch system shows it at one look.
 
     Attributes:
@@ -99,14 +99,14 @@ class Sight:
 
 
 @attrs.frozen(slots=True)
-class Listing:
+class QueueListing:
     """A healthy answer: every job of ours that the batch system knows. Others are absent."""
 
-    sights: tuple[Sight, ...]
+    statuses: tuple[JobStatus, ...]
 
 
 @attrs.frozen(slots=True)
-class Silence:
+class NoAnswer:
     """No answer that can be relied on: an error, a time-out or a cut output. Nothing is absent."""
 
     reason: str = attrs.field(converter=printable)
@@ -119,7 +119,7 @@ class Refused:
     reason: str
 
 
-Answer = Listing | Silence
+Answer = QueueListing | NoAnswer
 
 
 class KeyTakenError(ValueError):

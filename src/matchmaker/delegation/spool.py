@@ -29,9 +29,9 @@ import attrs
 
 from matchmaker._files import plain
 from matchmaker._limits import DELEGATION_LIMITS as LIMITS
-from matchmaker.delegation.contact import Marks, Origin
-from matchmaker.delegation.record import PREFIX, Invocation, Payload, Silence, check_key, key_of
-from matchmaker.delegation.together import Together
+from matchmaker.delegation.contact import Origin, SpoolMarks
+from matchmaker.delegation.group_commit import GroupCommit
+from matchmaker.delegation.record import PREFIX, Invocation, NoAnswer, Payload, check_key, key_of
 
 REFUSED: Final = 75
 """Exit status of a job that found no commit, a lease that is over, or another start."""
@@ -103,22 +103,22 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(path).absolute()
 
 
-def _or_silence(work: Callable[_P, _T]) -> Callable[_P, _T | Silence]:
-    """Some work on files that gives Silence for an error of the system."""
+def _or_silence(work: Callable[_P, _T]) -> Callable[_P, _T | NoAnswer]:
+    """Some work on files that gives NoAnswer for an error of the system."""
 
     @functools.wraps(work)
-    def quiet(*args: _P.args, **named: _P.kwargs) -> _T | Silence:
+    def quiet(*args: _P.args, **named: _P.kwargs) -> _T | NoAnswer:
         try:
             return work(*args, **named)
         except OSError as error:
-            return Silence(f"{error.filename or 'the spool'}: {error.strerror or error}")
+            return NoAnswer(f"{error.filename or 'the spool'}: {error.strerror or error}")
 
     return quiet
 
 
 @attrs.frozen(slots=True)
 class SharedSpool:
-    """A spool in a directory that the nodes see by the same path; errors of files are Silence.
+    """A spool in a directory that the nodes see by the same path; errors of files are NoAnswer.
 
     Attributes:
         root: the directory; it is made, and marked as a spool, on first use.
@@ -145,7 +145,7 @@ class SharedSpool:
     ) -> Path:
         """Makes the directory of an attempt; returns the script to submit, which fences it.
 
-        With the digest of a job, Silence where the directory is another job's, and always where
+        With the digest of a job, NoAnswer where the directory is another job's, and always where
         there is a later attempt, which may have started: who asks was late, or has another ledger.
         The batch system ``cluster`` is on record with it.
         """
@@ -226,7 +226,9 @@ class SharedSpool:
         _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
 
     @_or_silence
-    def marks(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Marks | Silence]:
+    def marks(
+        self, names: Iterable[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], SpoolMarks | NoAnswer]:
         """The records in the directories of attempts (key, attempt), each in the answer."""
         self._check()
         return {name: _marks(self._room(*name)) for name in names}
@@ -317,7 +319,7 @@ def _own(folder: Path) -> None:
 # --- records --------------------------------------------------------------------------------------
 
 
-def _marks(room: Path) -> Marks | Silence:
+def _marks(room: Path) -> SpoolMarks | NoAnswer:
     try:
         with os.scandir(room) as entries:
             there = {entry.name for entry in entries}
@@ -326,10 +328,10 @@ def _marks(room: Path) -> Marks | Silence:
         runs = by not in {"", "forbidden"} and not end and "lease" in there
         granted = _first_word(room / "lease") if runs else ""
     except FileNotFoundError:
-        return Marks()
+        return SpoolMarks()
     except OSError as error:
-        return Silence(f"{error.filename or room}: {error.strerror or error}")
-    return Marks(
+        return NoAnswer(f"{error.filename or room}: {error.strerror or error}")
+    return SpoolMarks(
         job=_job(there)[0],
         stopped=granted.strip() == "0",
         over="over" in there,
@@ -469,5 +471,5 @@ def _sync_each(places: Sequence[Path]) -> list[None]:
     return [None] * len(places)
 
 
-_FOLDERS: Final[Together[Path, None]] = Together(_sync_each)
+_FOLDERS: Final[GroupCommit[Path, None]] = GroupCommit(_sync_each)
 """Makes the names in a directory durable, once for all threads that wait for it."""

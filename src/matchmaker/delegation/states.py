@@ -15,16 +15,16 @@ from typing import Final
 import attrs
 
 from matchmaker._limits import DELEGATION_LIMITS as LIMITS
-from matchmaker.delegation.contact import Marks
+from matchmaker.delegation.contact import SpoolMarks
 from matchmaker.delegation.moves import MOVES, Observation, Situation, noticed
 from matchmaker.delegation.record import (
     LIVE,
     Deadlines,
+    JobStatus,
+    NoAnswer,
     Phase,
     ReasonCode,
     Record,
-    Sight,
-    Silence,
     State,
 )
 
@@ -94,11 +94,11 @@ def _stop(s: Situation) -> tuple[Effect, ...]:
 
 def _leftovers(s: Situation) -> tuple[Effect, ...]:
     """Instances that wait; one that runs is ending by itself."""
-    return cancels([sight for sight in s.alive if sight.phase is not Phase.RUNNING])
+    return cancels([status for status in s.alive if status.phase is not Phase.RUNNING])
 
 
 def _instances(s: Situation) -> tuple[Effect, ...]:
-    return cancels([sight for sight in s.alive if not s.foreign(sight)])
+    return cancels([status for status in s.alive if not s.foreign(status)])
 
 
 _S = State
@@ -135,16 +135,16 @@ def due(s: Situation) -> tuple[Effect, ...]:
     return (*_DUE[s.record.state](s), *cancels(s.outdated))
 
 
-def cancels(sights: list[Sight]) -> tuple[Effect, ...]:
+def cancels(statuses: list[JobStatus]) -> tuple[Effect, ...]:
     """The requests to end some jobs."""
-    return tuple(Effect(Act.CANCEL, sight.remote_id, sight.name) for sight in sights)
+    return tuple(Effect(Act.CANCEL, status.remote_id, status.name) for status in statuses)
 
 
 DEFAULT: Final = Deadlines()
 
 
 @attrs.frozen(slots=True)
-class Step:
+class StepResult:
     """A record after a look, and what is due for it, in order; a failure ends the order."""
 
     record: Record
@@ -174,7 +174,7 @@ def begin(
     key: str, now: float, deadlines: Deadlines = DEFAULT, *, lease: float | None = None,
     owner: str = "", cluster: str = "", digest: str = "", ledger: str = "", spool: str = "",
     from_start: bool = False,
-) -> Step:  # fmt: skip
+) -> StepResult:  # fmt: skip
     """A new record, and the submission that is due once it is written down."""
     length = deadlines.lease if lease is None else lease
     record = Record(
@@ -185,14 +185,16 @@ def begin(
     )  # fmt: skip
     record = attrs.evolve(record, lease_until=record.until(now, deadlines, length))
     record = attrs.evolve(record, deadline=_deadline(record, now, deadlines))
-    return Step(record, (_park(record, deadlines),))
+    return StepResult(record, (_park(record, deadlines),))
 
 
 def _park(record: Record, deadlines: Deadlines) -> Effect:
     return Effect(Act.PARK, name=record.name, seconds=deadlines.hold)
 
 
-def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = DEFAULT) -> Step:
+def step(
+    record: Record, seen: Observation, now: float, deadlines: Deadlines = DEFAULT
+) -> StepResult:
     """One move at most: the record after an observation, and what is due for it.
 
     The effects may be carried out only by who wrote the record down, if it differs. A terminal
@@ -204,11 +206,11 @@ def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = D
         now: the time, in seconds since 1970.
         deadlines: how long each step may take.
 
-    >>> from matchmaker.delegation.record import Silence
+    >>> from matchmaker.delegation.record import NoAnswer
     >>> made = begin("k7", now=1000.0, digest="f00")
     >>> made.effects[0].act, made.effects[0].name
     (<Act.PARK: 'park'>, 'mm-k7-1')
-    >>> there = step(made.record, Observation(queue=Silence("asked later"), reply="17"), 1001.0)
+    >>> there = step(made.record, Observation(queue=NoAnswer("asked later"), reply="17"), 1001.0)
     >>> str(there.record.state), there.record.remote_id
     ('prepared', '17')
     """
@@ -228,15 +230,15 @@ def step(record: Record, seen: Observation, now: float, deadlines: Deadlines = D
                 reason=moved.reason[: LIMITS.reason],
             )
             if move.target is _S.INTENT:
-                return Step(moved, (_park(moved, deadlines), *cancels(before.alive)))
-            return Step(moved, due(Situation(moved, seen, now, deadlines)))
+                return StepResult(moved, (_park(moved, deadlines), *cancels(before.alive)))
+            return StepResult(moved, due(Situation(moved, seen, now, deadlines)))
     if record.state in LIVE and (record.deadline is None or record.deadline <= now):
         record = attrs.evolve(record, deadline=_deadline(record, now, deadlines))
-    return Step(record, due(Situation(record, seen, now, deadlines)))
+    return StepResult(record, due(Situation(record, seen, now, deadlines)))
 
 
 def rebuilt(
-    record: Record, marks: Marks | Silence, before: State | None, now: float,
+    record: Record, marks: SpoolMarks | NoAnswer, before: State | None, now: float,
     deadlines: Deadlines = DEFAULT,
 ) -> Record:  # fmt: skip
     """A new record of an attempt whose row was lost, by what is on record of it.
@@ -251,7 +253,7 @@ def rebuilt(
         now: the time, in seconds since 1970.
         deadlines: how long each step may take.
     """
-    found = marks if isinstance(marks, Marks) else Marks()
+    found = marks if isinstance(marks, SpoolMarks) else SpoolMarks()
     state, why = _S.UNKNOWN, "rebuilt"
     if before is not None and not before.live:
         state = before

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(slots=True)
-class Wish:
+class HandoverOptions:
     """How a job is to be handed over: its key, its lease in seconds, how long to wait."""
 
     key: str | None
@@ -45,8 +45,8 @@ class Wish:
     wait: float
 
 
-handing_options = gathered(
-    Wish, "wish",
+handover_options = gathered(
+    HandoverOptions, "wish",
     click.option("--wait", metavar="SECONDS", type=click.FloatRange(min=0, max=10**6),
                  default=60.0, show_default=True,
                  help="How long to wait until the job may start; classad reconcile goes on."),
@@ -129,7 +129,10 @@ def ordered(
 
 
 def hand_over(
-    order: OrderedJob, place: transfers.Place, wish: Wish, choose: Callable[[], Submission | None]
+    order: OrderedJob,
+    place: transfers.LedgerOptions,
+    wish: HandoverOptions,
+    choose: Callable[[], Submission | None],
 ) -> tuple[Record, OwnOptions] | None:
     """Hands a job over, and waits until it may start; the job and its owner's options.
 
@@ -192,7 +195,7 @@ class OrderOutcome:
 
 
 def hand_over_all(
-    orders: Mapping[str, OrderedJob], place: transfers.Place, wish: Wish,
+    orders: Mapping[str, OrderedJob], place: transfers.LedgerOptions, wish: HandoverOptions,
     choose: Callable[[ClassAd], Submission],
 ) -> list[OrderOutcome]:  # fmt: skip
     """Hands many jobs over by their keys, in one process, and waits until they may start.
@@ -276,7 +279,7 @@ def _kind(job: ClassAd) -> str:
 
 
 def _with_flags(
-    order: OrderedJob, submission: Submission, key: str, wish: Wish
+    order: OrderedJob, submission: Submission, key: str, wish: HandoverOptions
 ) -> tuple[Order, OwnOptions]:
     """The order of a job that is not known yet, with the flags that were found for it."""
     from matchmaker.delegation.delegate import Order
@@ -333,7 +336,7 @@ def say_handed(page: reports.Page, record: Record) -> bool:
 @flag_options
 @click.option("--submit", "script", metavar="FILE", help="Hand the job over, with this script.")
 @transfers.options
-@handing_options
+@handover_options
 @click.option(
     "--ignore-free-slots",
     is_flag=True,
@@ -352,8 +355,8 @@ def broker_command(
     host_attributes: tuple[str, ...],
     want: str,
     script: str | None,
-    place: transfers.Place,
-    wish: Wish,
+    place: transfers.LedgerOptions,
+    wish: HandoverOptions,
     ignore_free_slots: bool,
     as_json: bool,
 ) -> int:
@@ -495,7 +498,7 @@ def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
               help="Its arguments, as a shell separates them; by default the job's.")  # fmt: skip
 @click.option("--lrms", required=True, metavar="NAME", help="The batch system, such as slurm.")
 @transfers.options
-@handing_options
+@handover_options
 @queues.options
 @click.option("--queue", metavar="NAME", help="The queue to take; by default the broker's choice.")
 @queues.choice_options
@@ -509,8 +512,8 @@ def submit_command(
     script: str | None,
     arguments: str | None,
     lrms: str,
-    place: transfers.Place,
-    wish: Wish,
+    place: transfers.LedgerOptions,
+    wish: HandoverOptions,
     places: queues.Sources,
     queue: str | None,
     rules: broker.Rules,

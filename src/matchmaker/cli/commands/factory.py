@@ -146,7 +146,7 @@ _LEDGER = click.option(
 def _services(ledger: str | None) -> Iterator[Services]:
     from matchmaker.pilots.factory.services import Services
 
-    place = transfers.ledger_at(transfers.Place(ledger, None))
+    place = transfers.ledger_at(transfers.LedgerOptions(ledger, None))
     opened = Services(place)
     transfers.say_exposed(place)
     try:

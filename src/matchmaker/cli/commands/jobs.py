@@ -49,7 +49,7 @@ def _age(value: str) -> float:
 def jobs_command(
     *,
     key: str | None,
-    place: transfers.Place,
+    place: transfers.LedgerOptions,
     everything: bool,
     most: int,
     stuck: bool,
@@ -156,7 +156,7 @@ def _prune(ledger: Ledger, age: float, *, dry_run: bool, as_json: bool) -> int:
     return 1 if troubles else 0
 
 
-def _rebuild(place: transfers.Place, system: str, *, as_json: bool) -> int:
+def _rebuild(place: transfers.LedgerOptions, system: str, *, as_json: bool) -> int:
     from matchmaker.delegation import set_aside
 
     aside = set_aside(transfers.ledger_at(place))
@@ -184,7 +184,7 @@ def _rebuild(place: transfers.Place, system: str, *, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
 def reconcile_command(
     *,
-    place: transfers.Place,
+    place: transfers.LedgerOptions,
     lrms: str | None,
     every: float | None,
     until_done: bool,
@@ -214,7 +214,7 @@ def reconcile_command(
 
 
 def _look(
-    place: transfers.Place, lrms: str | None, *, goes_on: bool, renew: bool
+    place: transfers.LedgerOptions, lrms: str | None, *, goes_on: bool, renew: bool
 ) -> list[tuple[str, Reconciliation]] | None:
     """One look at each batch system with live jobs, or at one; None where there is no ledger now.
 
@@ -269,7 +269,7 @@ def _print_look(system: str, report: Reconciliation, *, as_json: bool) -> None:
               type=click.FloatRange(min=0, min_open=True, max=10**9))  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def renew_command(
-    *, keys: tuple[str, ...], place: transfers.Place, seconds: float | None, as_json: bool
+    *, keys: tuple[str, ...], place: transfers.LedgerOptions, seconds: float | None, as_json: bool
 ) -> int:
     """Begin the leases of jobs again; a job whose lease runs out is ended."""
     return _act(place, keys, lambda made, key: made.renew(key, seconds), as_json=as_json)
@@ -279,7 +279,7 @@ def renew_command(
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @transfers.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def resume_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+def resume_command(*, keys: tuple[str, ...], place: transfers.LedgerOptions, as_json: bool) -> int:
     """Submit paused jobs again: those that were submitted as often as they may be, unstarted."""
     return _act(place, keys, lambda made, key: made.resume(key), as_json=as_json)
 
@@ -288,7 +288,7 @@ def resume_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bo
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @transfers.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def cancel_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+def cancel_command(*, keys: tuple[str, ...], place: transfers.LedgerOptions, as_json: bool) -> int:
     """End jobs. The wish is kept: classad reconcile repeats it until nothing can run any more."""
     return _act(place, keys, lambda made, key: made.cancel(key), as_json=as_json)
 
@@ -297,13 +297,15 @@ def cancel_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bo
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @transfers.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def acknowledge_command(*, keys: tuple[str, ...], place: transfers.Place, as_json: bool) -> int:
+def acknowledge_command(
+    *, keys: tuple[str, ...], place: transfers.LedgerOptions, as_json: bool
+) -> int:
     """Take the results of jobs that have ended; their records of starts and ends are removed."""
     return _act(place, keys, lambda made, key: made.acknowledge(key), as_json=as_json)
 
 
 def _act(
-    place: transfers.Place,
+    place: transfers.LedgerOptions,
     keys: tuple[str, ...],
     do: Callable[[Delegator, str], Record],
     *,

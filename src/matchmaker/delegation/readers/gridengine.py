@@ -12,10 +12,10 @@ from matchmaker.delegation.readers.reading import (
     moment,
     seen,
 )
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 
-def _queue(text: str) -> list[Sight]:
+def _queue(text: str) -> list[JobStatus]:
     found = []
     for job in as_xml(text).iter("job_list"):
         fact = {part.tag: (part.text or "").strip() for part in job}
@@ -51,7 +51,7 @@ _MARKED: Final = re.compile(r"(?:.*[^A-Za-z0-9])?(mm-.*-[0-9]+)\.([0-9a-f]{16})"
 _SEPARATOR: Final = re.compile(r"^={20,}$", re.MULTILINE)
 
 
-def _accounts(text: str) -> list[Sight]:
+def _accounts(text: str) -> list[JobStatus]:
     found = []
     if not text.endswith("\n"):
         raise UnreadableError("cut short: a line without its end")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_json, seen, whole
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 _PHASES: Final = {
     1: Phase.WAITING, 2: Phase.RUNNING, 3: Phase.CANCELLED, 4: Phase.ENDED, 5: Phase.PARKED,
@@ -22,7 +22,7 @@ _CODES: Final = {
 JobExecuteExceeded of HTCondor's manual, "Hold Reason Codes"."""
 
 
-def _jobs(text: str) -> list[Sight]:
+def _jobs(text: str) -> list[JobStatus]:
     if not text.strip():
         return []
     found = as_json(text)
@@ -31,7 +31,7 @@ def _jobs(text: str) -> list[Sight]:
     return [_sight(ad) for ad in found]
 
 
-def _sight(ad: Mapping[str, Any]) -> Sight:
+def _sight(ad: Mapping[str, Any]) -> JobStatus:
     try:
         number, status, name = ad["ClusterId"], ad["JobStatus"], ad["ClassAdJob"]
         phase = _PHASES[whole(status)]

@@ -12,7 +12,7 @@ from matchmaker.delegation.readers.reading import (
     seen,
     whole,
 )
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 _PHASES: Final = {
     "PSUSP": Phase.PARKED, "PEND": Phase.WAITING, "FWD_PEND": Phase.WAITING, "WAIT": Phase.WAITING,
@@ -31,15 +31,15 @@ _CODES: Final = {
 """The first word of ``exit_reason``, from IBM's page "Termination reasons displayed by bacct"."""
 
 
-def _queue(text: str) -> list[Sight]:
+def _queue(text: str) -> list[JobStatus]:
     found = as_json(text)
     records = found.get("RECORDS") if isinstance(found, dict) else None
     if not isinstance(records, list) or found.get("JOBS") != len(records):
         raise UnreadableError("the number of jobs is not that of the records")
-    return [_sight(record) for record in records]
+    return [_status(record) for record in records]
 
 
-def _sight(record: object) -> Sight:
+def _status(record: object) -> JobStatus:
     if not isinstance(record, dict) or not record.get("JOBID") or not record.get("STAT"):
         raise UnreadableError("a job without its number or its state")
     state = str(record["STAT"])

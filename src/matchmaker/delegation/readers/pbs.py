@@ -18,7 +18,7 @@ from matchmaker.delegation.readers.reading import (
     seen,
     whole,
 )
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 _PHASES: Final = {
     "H": Phase.PARKED, "W": Phase.PARKED, "Q": Phase.WAITING, "T": Phase.WAITING,
@@ -41,10 +41,10 @@ _TORQUE: Final = {
 """JOB_EXEC_OVERLIMIT_MEM, _WT and _CPUT of Torque's manual, "Job exit status"."""
 
 
-def _sight(
+def _status(
     number: str, fact: Mapping[str, str], variables: Mapping[str, str],
     codes: Mapping[int, ReasonCode],
-) -> Sight:  # fmt: skip
+) -> JobStatus:  # fmt: skip
     state = fact.get("job_state", "")
     if not number or not state:
         raise UnreadableError("a job without its number or its state")
@@ -67,7 +67,7 @@ def _sight(
     return seen(name, number, since, phase, exit_, fact.get("comment", ""), mark, ended)
 
 
-def _queue_json(text: str) -> list[Sight]:
+def _queue_json(text: str) -> list[JobStatus]:
     found = as_json(text)
     jobs = found.get("Jobs", {}) if isinstance(found, dict) else None
     if not isinstance(jobs, dict) or "pbs_server" not in found:
@@ -75,23 +75,23 @@ def _queue_json(text: str) -> list[Sight]:
     return [_of_json(number, fact) for number, fact in jobs.items()]
 
 
-def _of_json(number: str, fact: Any) -> Sight:
+def _of_json(number: str, fact: Any) -> JobStatus:
     if not isinstance(fact, dict):
         raise UnreadableError(f"job {number} is no object")
     variables = fact.get("Variable_List", {})
     variables = variables if isinstance(variables, dict) else {}
     plain = {name: str(value) for name, value in fact.items()}
-    return _sight(number, plain, {name: str(value) for name, value in variables.items()}, _PRO)
+    return _status(number, plain, {name: str(value) for name, value in variables.items()}, _PRO)
 
 
-def _queue_xml(text: str) -> list[Sight]:
+def _queue_xml(text: str) -> list[JobStatus]:
     if not text.strip():
         return []
     found = []
     for job in as_xml(text).iter("Job"):
         fact = {part.tag: (part.text or "").strip() for part in job}
         listed = (word.partition("=") for word in fact.get("Variable_List", "").split(","))
-        found.append(_sight(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}, _TORQUE))
+        found.append(_status(fact.get("Job_Id", ""), fact, {n: v for n, _, v in listed}, _TORQUE))
     return found
 
 

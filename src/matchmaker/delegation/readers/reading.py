@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from matchmaker.classad.values import is_number
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -42,8 +42,8 @@ class Reader:
     """
 
     id: str
-    queue: Callable[[str], Sequence[Sight]]
-    accounts: Callable[[str], Sequence[Sight]]
+    queue: Callable[[str], Sequence[JobStatus]]
+    accounts: Callable[[str], Sequence[JobStatus]]
     total: str = ""
 
     def new_id(self, text: str) -> str | None:
@@ -69,10 +69,10 @@ _LATEST: Final = 1e12
 """Far beyond every moment of a job, and before what a float of seconds rounds."""
 
 
-def seen(  # noqa: PLR0917 - in the order of Sight
+def seen(  # noqa: PLR0917 - in the order of JobStatus
     name: object, remote_id: object, submitted: object, phase: Phase, exit_: object = None,
     why: object = "", mark: object = "", why_ended: ReasonCode | None = None,
-) -> Sight:  # fmt: skip
+) -> JobStatus:  # fmt: skip
     """A job of an answer. Raises UnreadableError for a value that is not of its kind.
 
     Why it ended counts for a job that the batch system ended.
@@ -88,7 +88,7 @@ def seen(  # noqa: PLR0917 - in the order of Sight
     code = None if exit_ is None else whole(exit_)
     carried = mark if isinstance(mark, str) and re.fullmatch(r"[0-9a-f]{16}", mark) else ""
     ended = why_ended if phase is Phase.CANCELLED else None
-    return Sight(name, number, at, phase, code, str(why), carried, ended)
+    return JobStatus(name, number, at, phase, code, str(why), carried, ended)
 
 
 def whole(value: object) -> int:

@@ -18,7 +18,7 @@ from matchmaker.delegation.readers.reading import (
     status_of,
     whole,
 )
-from matchmaker.delegation.record import Phase, ReasonCode, Sight
+from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 _ENDED: Final = {"COMPLETED": Phase.ENDED, "FAILED": Phase.ENDED} | dict.fromkeys(
     ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY",
@@ -45,7 +45,7 @@ _ACCOUNT: Final = re.compile(
 )
 
 
-def _queue(text: str) -> list[Sight]:
+def _queue(text: str) -> list[JobStatus]:
     head = _RECORDS.search(text)
     if head is None:
         raise UnreadableError("cut short: it lacks the number of records")
@@ -60,7 +60,7 @@ def _queue(text: str) -> list[Sight]:
     return [_sight(row, tail[:-2], now) for row, tail in zip(rows, tails, strict=True)]
 
 
-def _sight(row: re.Match[str], tail: str, now: float) -> Sight:
+def _sight(row: re.Match[str], tail: str, now: float) -> JobStatus:
     number, state, submitted, eligible, wait, priority, reason = row.groups()
     comment, bar, name = tail.partition("|")
     # With another bar within, nobody can say where the name begins; none of ours has one.
@@ -84,7 +84,7 @@ def _phase(state: str, *, held: bool) -> Phase:
     return _ENDED.get(state, Phase.RUNNING)
 
 
-def _accounts(text: str) -> list[Sight]:
+def _accounts(text: str) -> list[JobStatus]:
     found = []
     *lines, rest = text.split("\n")
     if rest:

@@ -18,7 +18,7 @@ from matchmaker.classad import ClassAd
 from matchmaker.delegation.database import make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Silence
+from matchmaker.delegation.record import NoAnswer
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.pilots.factory.cycle import FactoryContext
 from matchmaker.pilots.factory.services import Service, ServiceError, Services
@@ -135,7 +135,7 @@ def opened(
             make_private_folder(Path(settings.pilot.reports))
         # A look at a batch system without pilots needs the spool too.
         ready = SharedSpool(settings.spool or f"{settings.ledger}.spool").ready()
-        if isinstance(ready, Silence):
+        if isinstance(ready, NoAnswer):
             raise SettingsError(f"the spool cannot be used: {ready.reason}")
         now = clock()
         service = services.begin(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from matchmaker.delegation.together import Together
+from matchmaker.delegation.group_commit import GroupCommit
 
 
 def test_who_comes_meanwhile_is_served_together() -> None:
@@ -22,7 +22,7 @@ def test_who_comes_meanwhile_is_served_together() -> None:
         assert go.wait(30)
         return [2 * each for each in asked]
 
-    double = Together(work)
+    double = GroupCommit(work)
     with ThreadPoolExecutor(300) as pool:
         results = [pool.submit(double, 0)]
         assert first.wait(30)
@@ -38,7 +38,7 @@ def test_an_error_reaches_who_asked_and_nobody_else() -> None:
     def work(asked: Sequence[int]) -> list[int]:
         return [1 // each for each in asked]
 
-    inverse = Together(work)
+    inverse = GroupCommit(work)
     with pytest.raises(ZeroDivisionError):
         inverse(0)
     assert inverse(1) == 1
@@ -56,7 +56,7 @@ def test_a_forked_child_has_nobody_waiting() -> None:
         done.extend(asked)
         return list(asked)
 
-    same = Together(work)
+    same = GroupCommit(work)
     with ThreadPoolExecutor(4) as pool:
         results = [pool.submit(same, 1)]
         assert first.wait(30)

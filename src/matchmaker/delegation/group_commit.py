@@ -31,14 +31,14 @@ class _Waiting(Generic[_Asked, _Found]):
     done: bool = False
 
 
-class Together(Generic[_Asked, _Found]):
+class GroupCommit(Generic[_Asked, _Found]):
     """A function of one thing, carried out by a function of many.
 
     Args:
         work: gives for a sequence of things a sequence of results, in order. What it raises, every
             caller whose thing was among them gets.
 
-    >>> double = Together(lambda numbers: [2 * number for number in numbers])
+    >>> double = GroupCommit(lambda numbers: [2 * number for number in numbers])
     >>> double(4)
     8
     """
@@ -77,7 +77,7 @@ class Together(Generic[_Asked, _Found]):
                 one.done = True
 
 
-_all: Final[WeakSet[Together[Any, Any]]] = WeakSet()
+_all: Final[WeakSet[GroupCommit[Any, Any]]] = WeakSet()
 
 
 def _empty() -> None:
