@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 from random import Random
 from statistics import correlation, median, pstdev
 
@@ -226,6 +227,17 @@ def test_the_level_of_a_queue_drifts_over_hours() -> None:
     assert abs(found[4 * 24 * 3600]) < 0.15
 
 
+def test_to_submit_again_does_not_help_in_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for their luck, pilots that are submitted to a queue earlier do not start later."""
+    monkeypatch.setattr(delays, "_own", lambda random: 0.0)
+    times = [delays.STEP * step for step in range(300)]
+    for name in delays.SHARED:
+        for n in range(20):
+            luck = delays.ASSUMPTIONS[name](f"s{n}", 7, 0.0)
+            starts = [time + luck.draw(time)[0] for time in times]
+            assert all(one <= next_ + 1e-6 for one, next_ in pairwise(starts))
+
+
 def test_many_pilots_in_one_queue_start_hardly_sooner_than_one() -> None:
     """The first of forty pilots takes a third off the wait of one, of independent ones 5/6."""
 
@@ -270,6 +282,13 @@ def test_policies_meet_the_same_world() -> None:
         asked.draw(100.0 * n)
     level, other = (median(luck.draw(1e5)[0] for _ in range(99)) for luck in (asked, never))
     assert level == pytest.approx(other, rel=0.15)
+    # Spells do not hang on it either.
+    asked, never = (delays.bursts("a", 7, 0.0) for _ in range(2))
+    for _ in range(50):
+        asked.draw(0.0)
+    hours = [3600.0 * hour for hour in range(200)]
+    assert [asked.open_from(time) for time in hours] == [never.open_from(time) for time in hours]
+    assert any(never.open_from(time) > time for time in [1e6 + time for time in hours])
     random.seed(3)
     first, second = (delays.usual("a", 7, 0.0) for _ in range(2))
     assert [first.draw(n) for n in range(9)] == [second.draw(n) for n in range(9)]

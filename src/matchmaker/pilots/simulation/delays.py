@@ -44,6 +44,8 @@ BEHIND: Final = 0.02
 each start."""
 DRIFT: Final = 6 * HOUR
 JUMP: Final = 30 * HOUR
+STEP: Final = 600.0
+"""Seconds for which a level holds: short against ``DRIFT``."""
 
 # The older assumptions.
 SIGMA: Final = 0.8
@@ -102,6 +104,7 @@ class Starts:
     Attributes:
         wait: gives the waits.
         random: the luck of single pilots.
+        spells: the luck of spells, drawn apart: every policy meets the same ones.
         loses: the probability that a pilot is lost when it starts.
         shuts: when the next or present spell without starts begins; infinite for none.
         opens: when it ends.
@@ -109,6 +112,7 @@ class Starts:
 
     wait: Wait
     random: Random
+    spells: Random = attrs.field(factory=lambda: Random(0))  # noqa: S311 - a simulation
     loses: float = 0.0
     shuts: float = math.inf
     opens: float = math.inf
@@ -123,13 +127,43 @@ class Starts:
         Times must not decrease.
         """
         while self.opens <= now:
-            self.shuts = self.opens + self.random.expovariate(1 / OPEN)
-            self.opens = self.shuts + self.random.expovariate(1 / SHUT)
+            self.shuts = self.opens + self.spells.expovariate(1 / OPEN)
+            self.opens = self.shuts + self.spells.expovariate(1 / SHUT)
         return now if now < self.shuts else self.opens
 
 
 Delays = Callable[[str, int, float], Starts]
 """An assumption: of a queue's key, a seed and the time of the beginning."""
+
+
+@attrs.define(slots=True)
+class Level:
+    """The wait of the next pilot of a queue over time, in steps of ``STEP`` seconds.
+
+    Pilots of one owner start in order, so a pilot starts no later than one that would be submitted
+    after it: its wait is at most what passes until a time, and the level then. Otherwise whoever
+    submits once more, or cancels and submits again, would start sooner in the same queue.
+
+    >>> falling = Level(lambda time: 7200.0 if time < 3600 else 60.0)
+    >>> falling.at(0), falling.at(3000), falling.at(3600)
+    (3660.0, 660.0, 60.0)
+    """
+
+    raw: Callable[[float], float]
+    _known: dict[int, float] = attrs.field(factory=dict)
+
+    def at(self, time: float) -> float:
+        """Return the wait in seconds of a pilot that is submitted at a time."""
+        first = last = int(time // STEP)
+        while last not in self._known:
+            found = self.raw(last * STEP)
+            if found <= STEP:  # The next level cannot be reached sooner.
+                self._known[last] = found
+            else:
+                last += 1
+        for step in range(last - 1, first - 1, -1):
+            self._known[step] = min(self.raw(step * STEP), STEP + self._known[step + 1])
+        return self._known[first]
 
 
 def _shared(name: str, random: Random, middle: float, between: float) -> Wait:
@@ -139,10 +173,10 @@ def _shared(name: str, random: Random, middle: float, between: float) -> Wait:
     """
     drift, jump = Noise(f"{name} drift", DRIFT), Noise(f"{name} jump", JUMP, steps=True)
     part = between / math.sqrt(2)
+    level = Level(lambda time: math.exp(middle + part * (drift.at(time) + jump.at(time))))
 
     def wait(now: float, ahead: int) -> float:
-        level = middle + part * (drift.at(now) + jump.at(now))
-        return _bounded(math.exp(level + _own(random)) * (1 + BEHIND * ahead))
+        return _bounded(level.at(now) * math.exp(_own(random)) * (1 + BEHIND * ahead))
 
     return wait
 
@@ -172,10 +206,11 @@ def apart(site: str, seed: int, begin: float) -> Starts:
     return Starts(_shared(name, random, middle, 1.0), random)
 
 
-def _with_spells(wait: Wait, random: Random, begin: float) -> Starts:
+def _with_spells(wait: Wait, random: Random, name: str, begin: float) -> Starts:
     """Return a queue with spells in which it starts nothing, and that may lose pilots."""
     loses = LOST if random.random() < LOSING else 0.0
-    return Starts(wait, random, loses, shuts=begin, opens=begin)
+    spells = Random(f"{name} spells")  # noqa: S311 - a simulation
+    return Starts(wait, random, spells, loses, shuts=begin, opens=begin)
 
 
 def bursts(site: str, seed: int, begin: float) -> Starts:
@@ -184,13 +219,17 @@ def bursts(site: str, seed: int, begin: float) -> Starts:
     random = Random(name)  # noqa: S311
     tail = Noise(f"{name} tail", DRIFT)
 
-    def wait(now: float, ahead: int) -> float:
-        # The quantile of the Pareto distribution at the level's rank.
-        rank = 0.5 * math.erfc(tail.at(now) / math.sqrt(2))
-        seconds = _LEAST * max(rank, 1e-9) ** (-1 / TAIL) * math.exp(_own(random))
-        return _bounded(seconds * (1 + BEHIND * ahead))
+    def quantile(time: float) -> float:
+        """Return the quantile of the Pareto distribution at the level's rank."""
+        rank = 0.5 * math.erfc(tail.at(time) / math.sqrt(2))
+        return _LEAST * math.pow(max(rank, 1e-9), -1 / TAIL)
 
-    return _with_spells(wait, random, begin)
+    level = Level(quantile)
+
+    def wait(now: float, ahead: int) -> float:
+        return _bounded(level.at(now) * math.exp(_own(random)) * (1 + BEHIND * ahead))
+
+    return _with_spells(wait, random, name, begin)
 
 
 def independent(site: str, seed: int, begin: float) -> Starts:
@@ -208,9 +247,10 @@ def independent_apart(site: str, seed: int, begin: float) -> Starts:
 
 def independent_bursts(site: str, seed: int, begin: float) -> Starts:
     """Each pilot by itself: long tails, spells without a start, some queues that lose pilots."""
-    random = Random(f"bursts {seed} {site}")  # noqa: S311
+    name = f"bursts {seed} {site}"
+    random = Random(name)  # noqa: S311
     return _with_spells(
-        lambda now, ahead: min(_LEAST * random.paretovariate(TAIL), LONGEST), random, begin
+        lambda now, ahead: min(_LEAST * random.paretovariate(TAIL), LONGEST), random, name, begin
     )
 
 
