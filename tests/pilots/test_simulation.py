@@ -20,7 +20,7 @@ from matchmaker.pilots.policy.snapshot import (
 )
 from matchmaker.pilots.simulation import delays
 from matchmaker.pilots.simulation.grid import SimulationSettings
-from matchmaker.pilots.simulation.report import SimulationReport
+from matchmaker.pilots.simulation.report import PolicyRow, SimulationReport, front_of, rows
 from matchmaker.pilots.simulation.rules import PilotRule
 from matchmaker.pilots.simulation.simulation import RuleError, run, simulate
 from matchmaker.pilots.simulation.workload import Load, TraceJob, survey
@@ -228,3 +228,13 @@ def test_our_policy_is_taken_in_any_form() -> None:
     assert attrs.evolve(simulate(load, decide_with()), policy="matchmaker") == by_name
     with pytest.raises(ValueError, match="no policy 'x'; there are matchmaker, dirac"):
         simulate(load, "x")
+
+
+def test_the_front_has_the_policies_that_no_other_beats() -> None:
+    def row(name: str, mean: float, wasted: float) -> PolicyRow:
+        report = simulated([TraceJob(submit=0, run=60)])
+        (found,) = rows([attrs.evolve(report, policy=name)])
+        return attrs.evolve(found, mean=mean, wasted_hours=wasted)
+
+    points = [row("a", 3, 1), row("b", 1, 9), row("c", 2, 9), row("d", 2, 4), row("e", 4, 1)]
+    assert [one.policy for one in front_of(points)] == ["b", "d", "a"]

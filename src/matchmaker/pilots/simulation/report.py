@@ -343,6 +343,10 @@ def _waste_against_wait(axes: Axes, points: Sequence[PolicyRow]) -> None:
             _short(row.policy), (row.mean / 60, row.wasted_hours),
             textcoords="offset points", xytext=(6, 4),
         )  # fmt: skip
+    front = front_of(points)
+    axes.plot(
+        [row.mean / 60 for row in front], [row.wasted_hours for row in front], ":", color="gray"
+    )
     if points and min(row.mean for row in points) > 0:
         axes.set_xscale("log")
         _plain(axes.xaxis)
@@ -354,6 +358,15 @@ def _waste_against_wait(axes: Axes, points: Sequence[PolicyRow]) -> None:
     axes.set_ylabel("wasted hours")
     axes.set_title("Waste against wait: lower left is better")
     axes.grid(visible=True, which="both", alpha=0.3)
+
+
+def front_of(points: Iterable[PolicyRow]) -> list[PolicyRow]:
+    """Return the policies that no other one beats in waste and mean wait at once, by wait."""
+    front: list[PolicyRow] = []
+    for row in sorted(points, key=lambda row: (row.mean, row.wasted_hours)):
+        if not front or row.wasted_hours < front[-1].wasted_hours:
+            front.append(row)
+    return front
 
 
 def _plain(axis: Axis) -> None:

@@ -156,6 +156,7 @@ def run(
     *,
     settings: SimulationSettings | None = None,
     assumption: str = "",
+    tally: RunTally | None = None,
 ) -> SimulationReport:
     """Simulates one policy on one workload.
 
@@ -169,7 +170,8 @@ def run(
         delays: the assumption on start delays.
         seed: of the luck of pilots, and of the policy's own choices.
         settings: the clockwork.
-        assumption: what the report calls the delays.
+        assumption: the name of the delays in the report.
+        tally: counts the run, for callers who want each wait and not the report alone.
 
     Raises:
         RuleError: a decision names an unknown pilot or queue, or ends a busy pilot.
@@ -193,7 +195,8 @@ def run(
                 key=site.key, pilot=pilot, wall=site.wall, max_queued=settings.max_queued
             ),
         )
-    grid = Grid(settings, rule, places, RunTally(begin=world.first), now=world.first)
+    grid = Grid(settings, rule, places, tally or RunTally(), now=world.first)
+    grid.tally.begin = world.first
     arrivals = iter(jobs)
     arriving = _next_arrival(grid, arrivals)
     grid.at(world.first, CYCLE, None)
