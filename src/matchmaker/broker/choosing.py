@@ -1,8 +1,8 @@
-"""Which computing elements (queues) may take a job, and which is best.
+"""Choose the computing elements (queues) that may take a job, and the best of them.
 
 The rules are the gLite broker's: both sides agree, the broker's own conditions hold, a queue whose
-rank is not a number is left out, and so is an ad past its expiry. Reading the ads is ``glue``'s
-part; nodes and flags of the chosen queue are in ``routing``.
+rank is not a number is left out, and so is an ad past its expiry. ``glue`` reads the ads;
+``routing`` finds nodes and flags of the chosen queue.
 """
 
 from __future__ import annotations
@@ -120,21 +120,17 @@ IDENTITY: Final = ("CertificateSubject", "VirtualOrganisation", "FQAN")
 
 @attrs.frozen(slots=True, kw_only=True)
 class Rules:
-    """How the broker decides.
+    """Settings of the broker's decision.
 
     ``admission`` are its own conditions, expressions with the job as MY, as text. ``both_ways``
     says whether the requirements of queues count. Queues in ``tried`` had this job before: they
     come after all others, the one that was tried first before the next. ``access`` says which
     queues a job may use: those that are ``known`` to admit it by the rules that they publish; with
     ``published`` those too that publish none, which come after all that are known; ``any`` ignores
-    rules. With ``fuzzy``, a number
-    above 0, queues are drawn by lot, better ranks sooner (:func:`matchmaker.Pool.top` says how).
-    ``free_slots`` is an expression, as text, for the free slots of a queue, which
-    :func:`choose_many` does not give away twice; with None it chooses for each job as if no other
-    came.
-
-    Raises ValueError for another ``fuzzy``; TypeError for one that is no number, and for one text
-    in the place of several.
+    rules. With ``fuzzy``, a number above 0, queues are drawn by lot, better ranks sooner
+    (:func:`matchmaker.Pool.top` says how). ``free_slots`` is an expression, as text, for the free
+    slots of a queue, which :func:`choose_many` does not give away twice; with None it chooses for
+    each job as if no other came.
 
     >>> Rules(fuzzy=-1)
     Traceback (most recent call last):
@@ -190,7 +186,7 @@ def choose(
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
 ) -> Selection:
-    """Filters and ranks computing elements for a job, with a reason for each refusal.
+    """Filter and rank computing elements for a job, with a reason for each refusal.
 
     A job without Requirements wants a queue in production. Without Rank it prefers the shortest
     estimated response time, and queues without an estimate come last. (gLite WMS, matchmaking; see
@@ -198,16 +194,16 @@ def choose(
 
     Args:
         job: the job's ad.
-        ces: a GLUE description; what :func:`merged` made of several; ads of computing elements,
-            also wrapped as an information system does (``[id; update_time; expiry_time; info =
-            […]]``); or a :func:`pool` of any of these.
+        ces: a GLUE description; queues from :func:`merged`; ads of computing elements, also wrapped
+            as an information system does (``[id; update_time; expiry_time; info = […]]``); or a
+            :func:`pool` of any of these.
         at: the time by which an ad must not have expired; by default now.
         tie: breaks ties of rank by chance, and draws for ``rules.fuzzy``; without it the batch
             system's default queue (``IsDefault``) comes first, then names decide.
         rules: how the broker decides.
 
     Raises:
-        ParseError: a condition of ``rules.admission`` is no expression.
+        ParseError: a condition of ``rules.admission`` cannot be read.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ Requirements = other.FreeCPUs > 0; Rank = other.FreeCPUs ]")
@@ -229,7 +225,6 @@ def choose(
 
 
 def _few(items: Sequence[object]) -> str:
-    """The first of many, for a repr."""
     return repr(tuple(items)) if len(items) <= 3 else f"({repr(items[:3])[1:-1]}, ... {len(items)})"
 
 
@@ -239,10 +234,9 @@ class Choice:
 
     Attributes:
         names: the queues that match, best rank first.
-        ranks: the rank of each.
-        chosen: the name of the queue that the job goes to; None if none matches, or if all that do
-            have as many jobs as they take.
-        waits: whether the job has to wait there: no queue that matches has enough free slots left.
+        chosen: the name of the queue that the job goes to; None if none matches, or if all are
+            full.
+        waits: whether the job waits there: no queue that matches has enough free slots left.
         unranked: queues that match and are left out, as their rank is not a number.
     """
 
@@ -259,11 +253,11 @@ class Choice:
 
 
 def pool(ces: Iterable[ClassAd]) -> Pool:
-    """Makes a pool of computing elements by name, to be loaded once for many jobs.
+    """Make a pool of computing elements by name, to be loaded once for many jobs.
 
-    To change it later, ``update`` an ad, ``remove`` a name, or ``replace`` all by what was read
-    anew. Both go by the name that an ad gives itself (``CEid``, ``GlueCEUniqueID``, ``id``,
-    ``Name``). Raises ValueError if two have the same name; :func:`merged` keeps the first of them.
+    To change it later, ``update`` an ad, ``remove`` a name, or ``replace`` all by a new reading.
+    Both go by the name that an ad gives itself (``CEid``, ``GlueCEUniqueID``, ``id``, ``Name``).
+    Raises ValueError if two have the same name; :func:`merged` keeps the first of them.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool([parse_ad('[ CEid = "a"; FreeCPUs = 3 ]'), parse_ad('[ CEid = "b" ]')])
@@ -286,19 +280,17 @@ def choose_many(
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
 ) -> list[Choice]:
-    """Chooses a queue for each of many jobs, in their order, and gives no free slot away twice.
+    """Choose a queue for each of many jobs, in their order, and give no free slot away twice.
 
-    Who matches, and the order of ranks, is as :func:`choose` has it; equivalent jobs are decided
-    once, and ranks are not computed anew as slots are taken. A job goes to the best queue with as
-    many free slots left as it has processors (``RequestCpus``, else ``CPUNumber``, else 1). If no
-    queue that matches has, it goes to the best one, takes no slot, and ``Choice.waits`` says so.
+    Jobs match and rank queues as in :func:`choose`; equivalent jobs are decided once, and ranks are
+    not computed anew as slots are taken. A job goes to the best queue with as many free slots left
+    as it has processors (``RequestCpus``, else ``CPUNumber``, else 1). If no queue that matches
+    has, it goes to the best one, takes no slot, and ``Choice.waits`` says so.
 
     A queue that does not publish its free slots has room, and one with
     ``GlueCEPolicyMaxRunningJobs`` starts no more jobs than that. With the condition ``NOT_FULL`` no
     queue gets more jobs than ``GlueCEPolicyMaxTotalJobs`` in all. ``Rules(free_slots=None)``
     chooses the best queue for each job, as if no other came.
-
-    Raises ParseError for an admission, or free slots, that are no expression.
 
     >>> from matchmaker import parse_ad
     >>> kept = pool(parse_ad(f'[ CEid = "{name}"; GlueCEStateFreeJobSlots = 1; P = {p} ]')
@@ -332,7 +324,7 @@ def choose_many(
 
 
 def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Rows, Choice]:
-    """Which rows match a job, best first, and the same by name."""
+    """Return the rows that match a job, best first, and the choice by name."""
     from matchmaker.matching.columns.masks import By
 
     rows = decision.rows[order]
@@ -346,7 +338,6 @@ def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Ro
 
 
 def _check(at: object, tie: object, rules: object) -> None:
-    """Raise TypeError for a time, a source of chance or rules of another type."""
     if at is not None and not isinstance(at, datetime):
         raise TypeError(f"at is a datetime, such as datetime.now(UTC), not {at!r}")
     if tie is not None and not isinstance(tie, random.Random):
@@ -359,7 +350,7 @@ class _Room:
     """The free slots of queues while jobs are assigned to them."""
 
     def __init__(self, queues: Snapshot, rules: Rules) -> None:
-        """Reads what queues publish, as far as the rules respect it; the unknown is infinite."""
+        """Read the published numbers, as far as the rules respect them; the unknown is infinite."""
         import numpy as np
 
         def each(expression: str | None) -> npt.NDArray[np.float64]:
@@ -378,7 +369,7 @@ class _Room:
         self._comes = each(_MAY_COME if limited else None)
 
     def take(self, rows: Rows, job: ClassAd) -> tuple[int | None, bool]:
-        """Gives a job to the first row with room for it, else to the first, where it waits."""
+        """Give a job to the first row with room for it, else to the first, where it waits."""
         import numpy as np
 
         cpus = job.eval(_cpus())
@@ -411,7 +402,7 @@ def _loaded(ces: Iterable[ClassAd] | Pool) -> Resources:
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:
-    """A mask of the ads that have expired by a time; None if no ad has an expiry."""
+    """Mark the ads that have expired by a time; None if no ad has an expiry."""
     import numpy as np
 
     if "update_time" not in queues._view.columns or "expiry_time" not in queues._view.columns:
@@ -429,7 +420,7 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
 def _refusal(
     queues: Resources, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
 ) -> Refusal:
-    """Explains why a row is refused."""
+    """Explain the refusal of a row."""
     from matchmaker.matching.columns.masks import By
 
     name, ad, by = queues.names[row], queues.ad(row), By(int(decision.by[row]))
@@ -465,7 +456,7 @@ def _down(ad: ClassAd) -> str:
 
 @cache
 def _meant() -> dict[Expr, str]:
-    """Short words for the broker's own conditions when they are not true."""
+    """Return short words for the broker's own conditions when they are not true."""
     larger = "the job asks for more on a node than the queue allows"
     return {
         parse_expr(KNOWN): "the queue publishes no rule of access",
@@ -495,7 +486,7 @@ def policy_refusal(job: ClassAd, queue: ClassAd) -> str:
 
 @charged
 def _asking(job: ClassAd, rules: Rules) -> ClassAd:
-    """The job to match: with default requirements and rank, and the user's attributes evaluated."""
+    """Add default requirements and rank to a job, and evaluate the user's attributes."""
     asking = an_ad(job).copy()
     asking.pop(IGNORED, None)
     if rules.access == "any":
@@ -546,7 +537,7 @@ def _timed(text: str, at: datetime | None) -> str:
 def _order(
     queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules, marked: _Marked
 ) -> list[int]:
-    """The places in ``decision.rows``, best first."""
+    """Return the places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)
     if tie is None and marked.default:
         # Of equal queues the batch system's own default comes first, then names decide.

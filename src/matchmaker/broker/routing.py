@@ -1,4 +1,4 @@
-"""The four questions of a job: which queue, what is left to its hosts, which hosts, which flags.
+"""Route a job: choose a queue, reduce the requirement for it, choose its hosts, make the flags.
 
 Each answer comes from another part: ``choosing``, ``reduction``, ``nodes`` and ``batch``.
 """
@@ -64,8 +64,8 @@ class Hosts:
     """The hosts of a queue, and the mapping of its batch system to flags.
 
     Attributes:
-        nodes: the ads of the queue's worker nodes; None where nobody knows them.
-        mapping: the batch system's mapping to flags; None where no flags are wanted.
+        nodes: the ads of the queue's worker nodes; None if nobody knows them.
+        mapping: the batch system's mapping to flags; None if no flags are wanted.
         want: which way flags may err that cannot be exact.
         policy: the same in a site's terms; replaces ``want``.
         attributes: attributes of hosts that the GLUE schema does not know, beside the mapping's.
@@ -85,7 +85,7 @@ class Hosts:
             raise TypeError(f"mapping is what load_mapping('slurm') gives, not {mapping!r}")
 
     def scope(self, name: str) -> str:
-        """What an attribute describes: by the GLUE schema, or else hosts if they are known for it.
+        """Return the scope of an attribute by the GLUE schema, or else whether it is one of hosts.
 
         >>> Hosts(attributes=("Scratch",)).scope("scratch"), Hosts().scope("Scratch")
         ('host', 'unknown')
@@ -100,14 +100,13 @@ class Hosts:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Route:
-    """How a job gets to its hosts: the answers to the four questions, each None if there is none.
+    """The way of a job to its hosts: the answers to the four questions, each None if there is none.
 
     Attributes:
-        selection: which queues may run the job, best first, and why each other may not; None where
+        selection: the queues that may run the job, best first, and why each other may not; None if
             the caller named the queue.
-        queue: the queue that is taken.
         reduction: the job's requirement without the facts of the queue.
-        nodes: which worker nodes may run the job, and why each other may not.
+        nodes: the worker nodes that may run the job, and why each other may not.
         submission: the flags that ask the batch system for such hosts.
         failure: why there is no reduction, or why there are no flags.
         passed_over: better queues, by name, none of whose nodes will do, each with the reason.
@@ -123,7 +122,7 @@ class Route:
 
 
 def local_name(ad: ClassAd) -> str:
-    """The name of a queue in its batch system: as given, or the end of its id; empty if not known.
+    """Return the name of a queue in its batch system, or the end of its id; empty if not known.
 
     Information systems write ``default`` for the queue that a batch system takes if none is named.
 
@@ -139,7 +138,7 @@ def local_name(ad: ClassAd) -> str:
 
 
 def unnamed(queue: Queue, submission: Submission | None, mapping: Mapping | None) -> str:
-    """Why flags do not name the queue that they are for, in a sentence; empty if they may.
+    """Return a warning that flags do not name the queue that they are for; empty if they may.
 
     >>> from matchmaker import parse_ad
     >>> from matchmaker.batch import load_mapping
@@ -167,25 +166,25 @@ def route(
     tie: random.Random | None = None,
     rules: Rules = DEFAULT,
 ) -> Route:
-    """Chooses a queue, reduces the requirement for it, chooses nodes, and makes the submit flags.
+    """Choose a queue, reduce the requirement for it, choose nodes, and make the submit flags.
 
     It ends if no queue matches or the requirement cannot be reduced: the rest is None then. Of the
-    nodes only those count that the queue sends jobs to, by their ``Queues``. A queue of whose nodes
-    none will do is passed over for the next best.
+    nodes only those count that the queue sends jobs to, by their ``Queues``. A queue none of whose
+    nodes will do is passed over for the next best.
 
     Args:
         job: the job's ad.
         ces: the queues, as :func:`choose` takes them.
-        hosts: the worker nodes and the batch system of the queue; without, neither nodes nor flags
-            are looked for.
+        hosts: the worker nodes and the batch system of the queue; without, the answer has neither
+            nodes nor flags.
         queue: the name of the queue to take, whether or not it matches; by default the best.
-        at: the time by which an ad must not have expired; by default now.
-        tie: breaks ties of rank by chance; by default the name does.
-        rules: how the broker decides.
+        at: as for :func:`choose`.
+        tie: as for :func:`choose`.
+        rules: as for :func:`choose`.
 
     Raises:
         ValueError: no queue has the name, or a node that must be named has no plain name.
-        ParseError: a condition of ``rules.admission`` is no expression.
+        ParseError: a condition of ``rules.admission`` cannot be read.
 
     >>> from matchmaker import parse_ad
     >>> from matchmaker.batch import load_mapping
@@ -308,7 +307,6 @@ def _route_to(queue: Queue, job: ClassAd, hosts: Hosts) -> Route:
 
 
 def _named(ces: Iterable[ClassAd] | Pool, name: str) -> Queue:
-    """The queue of a name."""
     from matchmaker.matching.pool import Pool
 
     if isinstance(ces, Pool) and name in ces:
@@ -322,7 +320,7 @@ def _named(ces: Iterable[ClassAd] | Pool, name: str) -> Queue:
 
 
 def _check_system(queue: Queue, mapping: Mapping) -> None:
-    """Raises NoFlagsError if the queue is run by another batch system than the mapping's."""
+    """Raise NoFlagsError if the queue is run by another batch system than the mapping's."""
     runs = queue.ad.eval("LRMSType")
     # BLAH stands before every batch system.
     if mapping.style == "blah" or not isinstance(runs, str) or same_system(runs, mapping.lrms):
@@ -331,7 +329,6 @@ def _check_system(queue: Queue, mapping: Mapping) -> None:
 
 
 def _check_state(queue: Queue) -> None:
-    """Raises NotTakenError if the batch system accepts no jobs for the queue."""
     if truth(parse_expr(TAKES_JOBS).eval(target=queue.ad)) is False:
         state = unparse_value(queue.ad.eval("GlueCEStateStatus"))
         raise NotTakenError(f"{NOT_TAKEN} ({queue.name}: GlueCEStateStatus = {state})")
@@ -347,16 +344,15 @@ _KINDS: Final = {
     "nordugrid": "arc-ce",
     "arex": "arc-ce",
 }
-"""What stands for a flavour in the ids of queues in BDIIs."""
+"""Flavours by their names in the ids of queues in BDIIs."""
 
 
 def grid_lines(job: ClassAd, queue: ClassAd) -> tuple[str, ...]:
     """Write the lines of HTCondor's submit description that send a job to a queue of a grid.
 
     They go by ``GridResource``, which catalogues such as CRIC's give a queue, or by an id of
-    HTCondor-CE or ARC; no lines if neither is known. What the job asks for (``RequestCpus``,
-    ``RequestMemory`` in MiB, ``MaxWallTime`` in minutes) is said in the words of the computing
-    element.
+    HTCondor-CE or ARC; no lines if neither is known. The requests of the job (``RequestCpus``,
+    ``RequestMemory`` in MiB, ``MaxWallTime`` in minutes) are in the words of the computing element.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ RequestCpus = 8; MaxWallTime = 60 ]")
@@ -412,6 +408,5 @@ def _resource(queue: ClassAd) -> str:
 
 
 def _asked(job: ClassAd, attribute: str) -> int:
-    """Return the whole number above 0 that a job asks for; 0 if it asks for none."""
     value = job.eval(attribute)
     return math.ceil(value) if is_number(value) and 0 < value < math.inf else 0

@@ -44,7 +44,7 @@ class Queues:
     Attributes:
         all: the queues, in the order of the sources; of several with one name the first.
         issues: values that were mended and entries left out, each with its source.
-        records: the records of the sources that are no ads, each once.
+        records: the records of the sources that are not ads, each once.
     """
 
     all: tuple[Queue, ...]
@@ -74,7 +74,7 @@ def merged(
     *,
     accept_partial: bool = False,
 ) -> Queues:
-    """Merges the queues of several sources; of several queues with one name the first is kept.
+    """Merge the queues of several sources; of several queues with one name the first is kept.
 
     A job is admitted by a queue that several sources describe if each of them that publishes rules
     of access for the queue admits it, by some view (:mod:`matchmaker.glue.access`). Several
@@ -83,14 +83,14 @@ def merged(
     whole (``source.partial``).
 
     Args:
-        sources: pairs, or a mapping, of the name of each source and its description or its ads.
-            Ads of OSG's resource catalog are translated.
+        sources: pairs, or a mapping, of the name of each source and its description or its ads. Ads
+            of OSG's resource catalog are translated.
         accept_partial: whether a source that was not read to its end counts as far as it goes.
 
     Raises:
-        ValueError: a description has no entry of GLUE, a source has no ad, or no source was read
-            to its end.
-        TypeError: a source has no name, or is no iterable of ads.
+        ValueError: a description has no entry of GLUE, a source has no ad, or no source was read to
+            its end.
+        TypeError: a source has no name, or is not an iterable of ads.
 
     >>> from matchmaker import parse_ad
     >>> one, two = parse_ad('[ CEid = "a"; Cpus = 2 ]'), parse_ad('[ CEid = "a"; Cpus = 4 ]')
@@ -138,7 +138,7 @@ def merged(
 
 
 def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Sequence[_Described]:
-    """Return queues, those of which several systems speak merged by the order of trust."""
+    """Merge the queues that several systems describe by the order of trust."""
     if len({one.place[0] for one in found}) < 2:
         return found
     united = merge_by_trust([(one.place[0], one.queue.ad) for one in found])
@@ -157,14 +157,13 @@ def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Seq
 
 
 def _placed(queues: Sequence[Queue]) -> list[Queue]:
-    """Return queues, told what registries know of their CEs; those stay of which none is known."""
+    """Give queues the values of registries; a registered CE whose queues are known goes."""
     ads = with_registered([queue.ad for queue in queues])
     pairs = zip(queues, ads, strict=True)
     return [attrs.evolve(queue, ad=ad) for queue, ad in pairs if ad is not None]
 
 
 def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Queue, ...]:
-    """Return queues, with the downtimes that any of the sources announces for them."""
     if not downtimes:
         return tuple(queues)
     ads = with_downtimes([queue.ad for queue in queues], downtimes)
@@ -233,9 +232,9 @@ def of_nodes(worker_nodes: Iterable[ClassAd]) -> list[ClassAd]:
 def _whole(
     given: Sequence[tuple[str, Glue | None, list[ClassAd]]], issues: list[tuple[str, Issue]]
 ) -> Iterator[tuple[str, Glue | None, list[ClassAd]]]:
-    """Yield the sources that were read to their ends; each other one is reported.
+    """Yield the sources that were read to their ends, and report the others.
 
-    Raises ValueError where there is no other.
+    Raises ValueError if no source is left.
     """
     said = (
         "it broke off, so it is left out whole: read it again, or take what came of it"
@@ -257,19 +256,14 @@ def _whole(
 
 @attrs.frozen(slots=True)
 class _Described:
-    """A queue as a source describes it.
-
-    Attributes:
-        place: the number of the source, and how often it described the queue before.
-        queue: as the source describes it.
-    """
+    """A queue as a source describes it; `place` numbers the source and the description."""
 
     place: tuple[int, int]
     queue: Queue
 
     @property
     def id(self) -> str:
-        """Return the id that the queue shares with its views, in lower case."""
+        """The id that the queue shares with its views, in lower case."""
         return (first_text(self.queue.ad, ("GlueCEUniqueID",)) or self.queue.name).lower()
 
 
@@ -317,10 +311,10 @@ def _described(given: Iterable[ClassAd]) -> tuple[Glue | None, list[ClassAd]]:
 
 
 def each_named(ces: Iterable[ClassAd]) -> Iterator[tuple[str, ClassAd]]:
-    """Return computing elements with the names that they go by, which those merged have already.
+    """Return computing elements with their names, which those merged have already.
 
-    Raises TypeError for what is no iterable of ads, such as one ad, and ValueError for a
-    description that was not read to its end.
+    Raises TypeError unless they are an iterable of ads, and ValueError for a description that was
+    not read to its end.
     """
     if isinstance(ces, Queues):
         return ((queue.name, queue.ad) for queue in ces.all)
@@ -340,7 +334,7 @@ def own_name(ad: ClassAd) -> tuple[str | None, ClassAd]:
 
 
 def named(ads: Iterable[ClassAd], offset: int = 0) -> Iterator[tuple[str, ClassAd]]:
-    """Each computing element, out of its wrapping, with the name that it goes by.
+    """Yield each computing element, out of its wrapping, with its name.
 
     One without a name is numbered, from the first after ``offset``.
     """

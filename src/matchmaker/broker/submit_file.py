@@ -1,10 +1,10 @@
-"""Jobs in HTCondor's submit descriptions, as ads that a broker matches to queues of a grid.
+"""Read jobs of HTCondor's submit descriptions as ads that a broker matches to queues of a grid.
 
 A description names the program, requests, ``requirements`` and ``rank``, and ends with ``queue``.
-The ad has only what the description says: the conditions on machines of a pool, which
+The ad has only the description's own values: the conditions on machines of a pool, which
 condor_submit adds for other universes than ``grid``, are left out. Conditions, ``include``, ``use``
-and several different jobs are refused, with their place: condor_submit itself reads them.
-(HTCondor manual, "Submit Description File Commands".)
+and several different jobs are refused, with their place: condor_submit itself reads them. (HTCondor
+manual, "Submit Description File Commands".)
 """
 
 from __future__ import annotations
@@ -159,7 +159,6 @@ def _expanded(value: str, macros: Mapping[str, str], number: int) -> str:
 
 
 def _size(found: re.Match[str], unit: int) -> int:
-    """Return a size with a unit in MB or KB, rounded up as condor_submit does."""
     given = float(found["number"]) * (1 << 10 * (1 + "KMGT".index(found["unit"].upper())))
     return int(-(-given // unit))
 

@@ -225,7 +225,6 @@ def views(ce: ComputingElement) -> list[tuple[VOView | None, Values]]:
 
 
 def _access(values: Values, rules: Iterable[str]) -> Values:
-    """Return the attributes of access among values, with other rules if there are rules."""
     own = {RULES: list[Value](dict.fromkeys(rules))} if RULES in values else {}
     return own | ({ALSO: values[ALSO]} if ALSO in values else {})
 

@@ -432,7 +432,6 @@ class _Linker:
             yield pair
 
     def _size(self, record: CleanEntry) -> int:
-        """Count the values of an entry, once for all that it is linked to."""
         if id(record) not in self._sizes:
             counts = (len(v) if isinstance(v, list) else 1 for v in record.values.values())
             self._sizes[id(record)] = sum(counts)
@@ -541,7 +540,6 @@ def queue_of(group: Sequence[EndpointShare]) -> tuple[ComputingElement, CleanEnt
 
 
 def _share_name(share: CleanEntry) -> str:
-    """Return the name of a share of a queue: its mark, its name, or else its id."""
     marked = translate.marks(share, translate.VO_VIEW)
     return marked[0] if marked else share.text("GLUE2EntityName").strip() or share.id
 
@@ -690,7 +688,6 @@ class AccessPolicies:
 
 
 def _ids(*kinds: Sequence[CleanEntry]) -> dict[str, set[str]]:
-    """Return the services that have a record of an id, all in lower case."""
     found: dict[str, set[str]] = {}
     for record in (record for records in kinds for record in records):
         found.setdefault(record.id.lower(), set()).add(home(record))

@@ -226,7 +226,6 @@ def _auxiliary(version: str) -> tuple[ObjectClass, ...]:
 
 @cache
 def _own(made: ObjectClass) -> frozenset[str]:
-    """Return the attributes of a class in lower case, in which servers compare them."""
     return frozenset(name.lower() for name in (*made.must, *made.may))
 
 

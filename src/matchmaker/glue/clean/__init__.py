@@ -80,7 +80,6 @@ def _cleaned(name: str, text: str, rules: Iterable[TextRule], say: Report) -> st
 
 
 def _about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
-    """Return the rules that are on and concern an attribute."""
     on = rules | ALWAYS
     return tuple(rule for rule in TEXT_RULES if rule.id in on and rule.about(name))
 

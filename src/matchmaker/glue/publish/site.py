@@ -118,7 +118,6 @@ def describe_site(
 
 
 def _total(nodes: Sequence[_Host], behind: Iterable[Iterable[int]]) -> dict[str, Value]:
-    """Count the processors behind the queues of a cluster, those of a shared node once."""
     total = _cores([nodes[number] for number in sorted(set().union(*behind))])
     return {_ALL_CPUS: total} if total else {}
 
@@ -218,7 +217,6 @@ def with_system(
 
 
 def _built(kernel: str) -> Mapping[str, Value]:
-    """Return the distribution that built a kernel, if its version names it (``#101-Ubuntu``)."""
     built = _BUILT_BY.search(kernel)
     return {_SYSTEM: built[0]} if built else {}
 
@@ -257,7 +255,6 @@ def _host(ad: ClassAd) -> _Host:
 
 
 def _behind(ce: ComputingElement, nodes: Sequence[_Host]) -> tuple[int, ...]:
-    """Return the places in a list of the nodes that a queue may send jobs to."""
     name = queue_name(ce.id)
     return tuple(n for n, h in enumerate(nodes) if h.queues is None or name in h.queues)
 

@@ -239,7 +239,6 @@ def _of_site(site_id: str) -> Pairs:
 
 
 def _known_of(queues: Sequence[ComputingElement], kind: str) -> dict[str, Value]:
-    """Return the values of a class of GLUE 2.0 from the first of some queues that has it."""
     levels = (level for ce in queues for level in (ce.values, *(v.values for v in ce.views)))
     return next((found for values in levels if (found := nested(values, kind))), {})
 

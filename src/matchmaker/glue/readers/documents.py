@@ -288,7 +288,6 @@ def _kind_of(name: str) -> str | None:
 
 
 def _association(name: str) -> str | None:
-    """Return the class whose ids an association or a field has by its name, or None."""
     stem = name[:-2].lower() if name[-2:].lower() == "id" else ""
     known = classes().get(f"glue2{_SHORT.get(stem, stem)}") if stem else None
     return known.name.removeprefix("GLUE2") if known is not None else None

@@ -388,7 +388,6 @@ def _value(rest: str, name: str, number: int, dn: str, report: Report) -> str | 
 
 
 def _must_be_sound(name: str) -> bool:
-    """Whether a value that may be another one counts as lost."""
     return name.lower() in _NAMING or decides_access(name)
 
 

@@ -110,7 +110,6 @@ def address_of(ad: ClassAd) -> QueueAddress | None:
 
 
 def _schemes(ad: ClassAd) -> list[str]:
-    """Return the beginnings of the URLs of an ad, such as ``https://``."""
     urls = texts(ad.eval("GlueCEInfoContactString"))
     return ["".join(url.partition("://")[:2]).lower() for url in urls]
 
@@ -143,7 +142,6 @@ def merge_by_trust(described: Sequence[tuple[int, ClassAd]]) -> list[MergedAd]:
 
 
 def _level(ad: ClassAd) -> int:
-    """Return the place of the system that made an ad in the order of trust."""
     return ORDER.get(first_text(ad, (SYSTEM,)) or "", ORDER["CRIC"])
 
 
@@ -178,7 +176,6 @@ def _unite(found: list[MergedAd], numbers: Sequence[int], levels: Mapping[int, i
 
 
 def _denied_by_all(ads: Iterable[ClassAd]) -> list[str]:
-    """Return the denials in which all ads with rules agree."""
     lists = [all_of([access]) for ad in ads if required(access := of_ad(ad))]
     first = lists[0] if lists else []
     return [rule for rule in first if denies(rule) and all(rule in its for its in lists)]
@@ -258,12 +255,10 @@ def _view(ad: ClassAd, entry: ClassAd, denials: Sequence[str]) -> ClassAd:
 
 
 def _added(other: ClassAd) -> Iterator[str]:
-    """Yield the attributes of an ad that are of the queue."""
     return (name for name in other if name.lower() not in _OWN)
 
 
 def _names(ad: ClassAd) -> Iterable[str]:
-    """Return the systems that described an ad."""
     return [*filter(None, [first_text(ad, (SYSTEM,)) or "GLUE"]), *texts(ad.eval(ALSO_DESCRIBED))]
 
 
@@ -320,7 +315,6 @@ def with_registered(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
 
 
 def _host_of(ad: ClassAd) -> str:
-    """Return the host of a computing element; empty if neither it nor its id says it."""
     said = first_text(ad, ("GlueCEInfoHostName",))
     parts = None if said else split_id(first_text(ad, ("GlueCEUniqueID", "CEid")) or "")
     return (said or (parts[0].partition("/")[0].partition(":")[0] if parts else "")).lower()

@@ -224,13 +224,11 @@ def _reached(ad: ClassAd, host: str) -> tuple[str, int]:
 
 
 def _remote_queue(entry: ClassAd) -> str | None:
-    """Return the queue that the CE's transform of jobs sets, if the entry has one."""
     transform = entry.eval("Transform")
     return first_text(transform, ("set_remote_queue",)) if isinstance(transform, ClassAd) else None
 
 
 def _numbers(entry: ClassAd, names: Mapping[str, str]) -> dict[str, Value]:
-    """Return the whole numbers of an entry under GLUE's names."""
     given = {ours: entry.eval(theirs) for theirs, ours in names.items()}
     found = {name: whole(value) for name, value in given.items() if is_number(value)}
     return {name: number for name, number in found.items() if number is not None and number >= 0}
@@ -405,7 +403,6 @@ def _services(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _detail(service: object, name: str) -> str:
-    """Return a detail of a service; empty if it has none."""
     if isinstance(service, Element):
         return inner(service, f"Details/{name}")
     details = service.get("Details") if isinstance(service, dict) else None
@@ -428,7 +425,6 @@ def _owners(value: object) -> Iterator[str]:
 
 
 def _name(value: object) -> str:
-    """Return the name of a site or a facility."""
     parts = value if isinstance(value, list) else []
     return next((text(e.text) for e in parts if isinstance(e, Element) and e.tag == "Name"), "")
 
@@ -510,7 +506,6 @@ class _Part:
 
 
 def _attributes(part: Element, path: str) -> dict[str, str]:
-    """Return the values of attributes by name, without quotes around; the last one wins."""
     return {
         text(item.get("name")): text(item.get("value")).strip('"') for item in part.iterfind(path)
     }
