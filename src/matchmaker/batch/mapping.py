@@ -16,7 +16,7 @@ from collections.abc import Mapping as MappingType
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -157,13 +157,11 @@ def check_slots(
                 if slot in known and slot not in numbers:
                     section.fail(key, f"{{{slot}}}, which is no number", f"{{{slot}:{name}}}")
             for slot in sorted(each.needs - set(known)):
-                _unknown(section, key, slot, known, flags.get(slot, ""))
-
-
-def _unknown(section: TomlTable, key: str, slot: str, known: Collection[str], own: str) -> NoReturn:
-    names = ", ".join(sorted(known)) or "none"
-    how = f"; requests.{slot} = {{}} fills it in place of {own!r}" if own else alike(slot, known)
-    section.fail(key, f"slots that are filled ({names}){how}", f"{{{slot}}}")
+                own = flags.get(slot, "")
+                how = f"; requests.{slot} = {{}} fills it in place of {own!r}"
+                how = how if own else alike(slot, known)
+                names = ", ".join(sorted(known)) or "none"
+                section.fail(key, f"slots that are filled ({names}){how}", f"{{{slot}}}")
 
 
 FEATURES: Final = "features"
@@ -266,8 +264,6 @@ class Mapping:
 STYLES: Final = ("flags", "classad", "blah")
 
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
-_DIRECTIVE: Final = re.compile(r"#[A-Za-z$]+:? \{flag\}")
-_REQUIREMENTS: Final = re.compile(r"[A-Za-z]+ = \{expression\}")
 
 
 def known_lrms() -> tuple[str, ...]:
@@ -561,14 +557,6 @@ def _submit(file: TomlTable, name: str, default: tuple[str, ...]) -> tuple[str, 
     return tuple(words) if found else ()
 
 
-def _directive(file: TomlTable, name: str, default: str) -> str:
-    found = file.facts.get(name, default)
-    right = isinstance(found, str) and (found == "{flag}" or _DIRECTIVE.fullmatch(found))
-    if name in file.facts and not right:
-        file.fail(name, "a comment such as #SBATCH with {flag}, or '{flag}'")
-    return str(found)
-
-
 def _flag(file: TomlTable, name: str, slot: str, default: str) -> str:
     """Read a template with a slot."""
     if name not in file.facts:
@@ -581,12 +569,16 @@ def _flag(file: TomlTable, name: str, slot: str, default: str) -> str:
     return found
 
 
-def _hosts(file: TomlTable, name: str, default: str) -> str:
-    return _flag(file, name, "{hosts}", default)
+def _like(pattern: str, expected: str) -> _Read:
+    """Make a reader of a text that matches a pattern."""
 
+    def read(file: TomlTable, name: str, default: str) -> str:
+        found = file.text(name, default)
+        if name in file.facts and not re.fullmatch(pattern, found):
+            file.fail(name, expected)
+        return found
 
-def _term(file: TomlTable, name: str, default: str) -> str:
-    return term_of(file, name) if name in file.facts else default
+    return read
 
 
 def _choice(*choices: object) -> _Read:
@@ -599,24 +591,6 @@ def _metadata(file: TomlTable, name: str, default: str) -> str:
     if isinstance(found, str) and _ATTRIBUTE.fullmatch(found):
         return found
     return _flag(file, name, "{policy}", default)
-
-
-def _requirements(file: TomlTable, name: str, default: str) -> str:
-    found = file.text(name, default)
-    if found and not _REQUIREMENTS.fullmatch(found):
-        file.fail(name, "a line like 'requirements = {expression}'")
-    return found
-
-
-def _shell(file: TomlTable, name: str, default: str) -> str:
-    path = file.text(name, default)
-    if path and not path.startswith("/"):
-        file.fail(name, "the full path of a program")
-    return path
-
-
-def _ignore(file: TomlTable, name: str, default: frozenset[str]) -> frozenset[str]:
-    return default | {ascii_fold(word) for word in file.words(name)}
 
 
 def _letters(file: TomlTable, name: str, default: MappingType[str, str]) -> MappingType[str, str]:
@@ -645,25 +619,29 @@ def _terms(file: TomlTable, name: str, default: TermSyntax) -> TermSyntax:
 
 _READERS: Final[MappingType[str, _Read]] = {
     "submit": _submit,
-    "directive": _directive,
-    "exclude": _hosts,
-    "include": _hosts,
+    "directive": _like(
+        r"#[A-Za-z$]+:? \{flag\}|\{flag\}", "a comment such as #SBATCH with {flag}, or '{flag}'"
+    ),
+    "exclude": lambda file, name, default: _flag(file, name, "{hosts}", default),
+    "include": lambda file, name, default: _flag(file, name, "{hosts}", default),
     "metadata": _metadata,
     "room": TomlTable.most,
     "host_join": _choice(",", "|", " ", "+", '","'),
     "style": _choice(*STYLES),
-    "requirements": _requirements,
+    "requirements": _like(
+        r"([A-Za-z]+ = \{expression\})?", "a line like 'requirements = {expression}'"
+    ),
     "quotes": TomlTable.text,
     "others": _choice("", "same"),
-    "shell": _shell,
+    "shell": _like(r"(/[ -~]*)?", "the full path of a program"),
     "signs": TomlTable.text,
-    "term": _term,
+    "term": lambda file, name, default: term_of(file, name) if name in file.facts else default,
     "negate": lambda file, name, default: negate_of(file, default),
     "no_names": TomlTable.words,
     "no_hosts": TomlTable.words,
     "domains": _choice(True, False),
     "terms": _terms,
-    "ignore": _ignore,
+    "ignore": lambda file, name, default: default | set(map(ascii_fold, file.words(name))),
     "published": TomlTable.words,
     "query": TomlTable.words,
     "job_name": TomlTable.text,

@@ -318,10 +318,6 @@ def negate_of(section: TomlTable, default: str) -> str:
     return text
 
 
-def _buckets(section: TomlTable) -> Rule:
-    return Rule("", "bucket", buckets=read_buckets(section), **_names(section))
-
-
 def read_buckets(section: TomlTable) -> dict[str, tuple[int, float]]:
     """Read the buckets of a table: the least and the greatest number of each name."""
     found: dict[str, tuple[int, float]] = {}
@@ -344,18 +340,12 @@ def _is_run(ends: Any) -> bool:
     return plain and len(ends) == 2 and 0 <= ends[0] <= ends[1] <= MAX_INT
 
 
-def _named(section: TomlTable) -> Rule:
-    name = section.facts.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        section.fail("name", "the name of an attribute")
-    return Rule("", "name", name=name)
-
-
-def _called(section: TomlTable) -> Rule:
-    call = section.facts.get("call")
-    if not isinstance(call, str) or not _CALL.fullmatch(call):
-        section.fail("call", "a function like module:function")
-    return Rule("", "python", call=call)
+def _named(section: TomlTable, key: str, pattern: re.Pattern[str], expected: str) -> Rule:
+    found = section.facts.get(key)
+    if not isinstance(found, str) or not pattern.fullmatch(found):
+        section.fail(key, expected)
+    named: dict[str, Any] = {key: found}
+    return Rule("", section.facts["kind"], **named)
 
 
 _NUMBER: Final = ("flag", "term", "most", "unit", "rounding")
@@ -368,9 +358,15 @@ _READERS: Final[MappingType[str, tuple[tuple[str, ...], Callable[[TomlTable], Ru
     "eq": ((*_WORDS, "values", "flag"), _features),
     "member": (("features", "term", "join", "negate"), _features),
     "bool": (("features", "term", "negate"), _features),
-    "bucket": (("buckets", "term", "join", "negate", "complete"), _buckets),
-    "name": (("name",), _named),
-    "python": (("call",), _called),
+    "bucket": (
+        ("buckets", "term", "join", "negate", "complete"),
+        lambda section: Rule("", "bucket", buckets=read_buckets(section), **_names(section)),
+    ),
+    "name": (("name",), lambda section: _named(section, "name", _NAME, "the name of an attribute")),
+    "python": (
+        ("call",),
+        lambda section: _named(section, "call", _CALL, "a function like module:function"),
+    ),
     "shell": ((), lambda section: Rule("", "shell")),
 }
 
@@ -550,10 +546,7 @@ def _values(section: TomlTable) -> dict[str, str]:
     if not isinstance(found, dict):
         section.fail("values", "a list of texts, or a table of texts to words")
     words: dict[str, object] = found
-    return {text: _plain(section, "values", word) for text, word in words.items()}
-
-
-def _plain(section: TomlTable, key: str, word: object) -> str:
-    if word != "" and not (isinstance(word, str) and safe(word, TEXT_SIGNS)):
-        section.fail(key, f"words of letters, digits and {one_of(list(TEXT_SIGNS))}", word)
-    return str(word)
+    for word in words.values():
+        if word != "" and not (isinstance(word, str) and safe(word, TEXT_SIGNS)):
+            section.fail("values", f"words of letters, digits and {one_of(list(TEXT_SIGNS))}", word)
+    return {text: str(word) for text, word in words.items()}

@@ -157,9 +157,9 @@ class SiteAnswers:
         refused: for other attributes, the reason why they are not carried.
     """
 
-    options: tuple[Flag, ...]
-    carried: tuple[str, ...]
-    refused: Mapping[str, str]
+    options: tuple[Flag, ...] = ()
+    carried: tuple[str, ...] = ()
+    refused: Mapping[str, str] = attrs.Factory(dict)
 
 
 def answers(common: Box, called: Collection[str], table: Table) -> SiteAnswers:
@@ -171,7 +171,7 @@ def answers(common: Box, called: Collection[str], table: Table) -> SiteAnswers:
     carried: list[str] = []
     refused: dict[str, str] = {}
     for_program: list[Constraint] = []
-    for name, box in common.by_subject().items() if called else ():
+    for name, box in common.by_subject().items():
         if name not in called:
             continue
         rule = table.rules[name]

@@ -80,16 +80,9 @@ _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
                  "projects": "AllowedProjects", "xprojects": "DeniedProjects"}  # fmt: skip
 _BEHIND: Final = frozenset(
-    {
-        *_LISTS,
-        "calendar",
-        "complex_values",
-        "initial_state",
-        "owner_list",
-        "qname",
-        "subordinate_list",
-    }
-)
+    {*_LISTS, "calendar", "complex_values", "initial_state", "owner_list", "qname",
+     "subordinate_list"}
+)  # fmt: skip
 """What may stand behind one of these lists. (queue_conf(5).)"""
 _OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
@@ -157,7 +150,8 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     for text in texts:
         content = text.content.lstrip()
         if content.startswith(_HEADING):
-            said.booleans.update(line[0] for line in _table(content) if line[2:3] == ["BOOL"])
+            lines = (line.split() for line in content.split("\n"))
+            said.booleans.update(line[0] for line in lines if line[2:3] == ["BOOL"])
         elif content.startswith("<"):
             _take(as_xml(text), said, text)
         elif content:
@@ -209,10 +203,6 @@ def _values(element: Element, kind: str) -> dict[str, str]:
 
 def _parts(element: Element) -> dict[str, str]:
     return {part.tag: (part.text or "").strip() for part in element if part.get("name") is None}
-
-
-def _table(content: str) -> list[list[str]]:
-    return [line.split() for line in content.split("\n") if line and not line.startswith("#")]
 
 
 _MODEL: Final = ("gpu_model", "gpu_type")

@@ -155,6 +155,8 @@ class NodeRecord:
         >>> ad.eval("Memory")
         UNDEFINED
         """
+        models = [*self.gpu_models]
+        counts = {attribute_name(name): n for name, n in self.gpu_models.items() if n is not None}
         mine = [of_queues[name] for name in dict.fromkeys(self.queues) if name in of_queues]
         return _ad(
             {
@@ -172,8 +174,8 @@ class NodeRecord:
                 "MaxCPUTime": _minutes(self.max_cpu),
                 "GPUs": self.gpus,
                 "FreeGPUs": self.free_gpus,
-                "GPUModel": _one_or_all([*self.gpu_models]),
-                "GPUModels": _counts(self.gpu_models),
+                "GPUModel": models[0] if len(models) == 1 else models or None,
+                "GPUModels": ClassAd(counts) if counts else None,
                 "Features": list(self.features),
                 "Queues": list(self.queues),
                 "QueueAds": [queue.policy() for queue in mine] or None,
@@ -347,15 +349,6 @@ def status(takes: bool, runs: bool) -> str:
     if takes:
         return PRODUCTION if runs else QUEUEING
     return DRAINING if runs else CLOSED
-
-
-def _one_or_all(names: list[str]) -> str | list[str] | None:
-    return names[0] if len(names) == 1 else names or None
-
-
-def _counts(numbers: Mapping[str, int | None]) -> ClassAd | None:
-    known = {attribute_name(name): n for name, n in numbers.items() if n is not None}
-    return ClassAd(known) if known else None
 
 
 def model(name: str | None, gpus: int | None) -> dict[str, int | None]:

@@ -42,11 +42,11 @@ from matchmaker.batch.description.texts import (
     first,
     flat,
     has,
+    join,
     less,
     limit,
     listed,
     platform,
-    put,
     whole,
     words,
 )
@@ -283,7 +283,7 @@ def _pairs(line: str) -> dict[str, str]:
         end = marks[index].start() if index < len(marks) else len(line)
         value = line[mark.end() : end].strip()
         if mark[1].startswith(_LISTED):
-            put(found, mark[1], value)  # neither of two lists is to be believed
+            join(found, {mark[1]: value})  # neither of two lists is to be believed
         else:
             found.setdefault(mark[1], value)
     return found
@@ -510,7 +510,8 @@ def _node(facts: Facts, text: Output, partitions: Iterable[Facts]) -> NodeRecord
         name=name,
         lrms=LRMS,
         state="+".join(states) if "state" in facts else said("state") or "UNKNOWN",
-        available=_available(states),
+        # A state that takes jobs, and no flag that may hinder it.
+        available=bool(_TAKES_JOBS.intersection(states)) and set(states) <= _TAKES_JOBS | _HARMLESS,
         cpus=cores,
         free_cpus=less(cores, _known(number("used cpus"), in_use.number("cpu"))),
         memory=memory,
@@ -582,11 +583,6 @@ def _states(text: str | None) -> list[str]:
         name = word.rstrip("".join(_MARKS))
         found += [name, *(_MARKS[mark] for mark in word[len(name) :])] if word else []
     return found
-
-
-def _available(states: Iterable[str]) -> bool:
-    known = set(states)
-    return bool(known & _TAKES_JOBS) and known <= _TAKES_JOBS | _HARMLESS
 
 
 def _tres(node: FactReader, fact: str) -> tuple[FactReader, dict[str, str]]:

@@ -501,14 +501,10 @@ def flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def join(found: dict[str, str], more: Mapping[str, str]) -> None:
     """Add facts to others; different values of one name stand together, unlike any list."""
     for name, value in more.items():
-        put(found, name, value)
-
-
-def put(found: dict[str, str], name: str, value: str) -> None:
-    """Add a fact to others; different values stand together, up to a length that is enough."""
-    known = found.setdefault(name, value)
-    if known != value and ("=" not in known or len(known) < LIMITS.name):
-        found[name] += f"={value}"
+        known = found.setdefault(name, value)
+        # A length that is enough: text that repeats a name must not grow a value without end.
+        if known != value and ("=" not in known or len(known) < LIMITS.name):
+            found[name] += f"={value}"
 
 
 def _number(value: Mapping[str, Any]) -> Any:

@@ -46,9 +46,11 @@ def plan(
     for clause in conjuncts(residual):
         try:
             text = _plain_text(_renamed(clause, table))
-            _check_macro_is_closed(text, open_macro=open_macro)
         except ValueError as error:
             dropped.append(Dropped(clause, str(error)))
+            continue
+        if open_macro and "$" in text:
+            dropped.append(Dropped(clause, _WITHIN_MACRO))
         else:
             carried.append(clause)
             open_macro = open_macro or _ends_in_macro(text)
@@ -161,11 +163,6 @@ def _plain_text(node: Expr) -> str:
         raise ValueError("a submit file cannot carry $$ and $(DOLLAR) but as macros")
     _ends_in_macro(text)
     return text
-
-
-def _check_macro_is_closed(text: str, *, open_macro: bool) -> None:
-    if open_macro and "$" in text:
-        raise ValueError(_WITHIN_MACRO)
 
 
 def _ends_in_macro(text: str) -> bool:

@@ -141,10 +141,11 @@ def survey(
     together = [[n] for n in range(len(every))] if named is None else alike(
         every, significant | named, job
     )  # fmt: skip
-    classes = [
-        NodeClass(every[numbers[0]], tuple(numbers), _will_do(every[numbers[0]], condition, job))
-        for numbers in together
-    ]
+    classes = []
+    for numbers in together:
+        ad = every[numbers[0]]
+        accepted = truth(condition.eval(job, ad)) is True and is_willing(ad, job)
+        classes.append(NodeClass(ad, tuple(numbers), accepted))
     found = Inventory(every, [node_name(ad) for ad in every], classes)
     if not found.accepted:
         raise NoHostError(_why(found, condition, job))
@@ -164,10 +165,6 @@ def _why(found: Inventory, condition: Expr, job: ClassAd) -> str:
     what = "what they require of the job" if clause is None else shown(clause)
     total = len(found.ads)
     return f"no node of the inventory will do: {what} is not true of {many} of {total}"
-
-
-def _will_do(ad: ClassAd, condition: Expr, job: ClassAd) -> bool:
-    return truth(condition.eval(job, ad)) is True and is_willing(ad, job)
 
 
 def is_willing(ad: ClassAd, job: ClassAd) -> bool:

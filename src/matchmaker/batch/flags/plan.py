@@ -8,6 +8,7 @@ plan. A node is named only if its name is plain and means nothing else to the ba
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Mapping as MappingType
 from typing import Final
 
 import attrs
@@ -18,7 +19,7 @@ from matchmaker.batch.flags.choose import ChosenTerms, Dropped, Options, choose,
 from matchmaker.batch.flags.inventory import Certificate, Inventory, NodeClass
 from matchmaker.batch.flags.render import Flag, expressed, unwritten, written
 from matchmaker.batch.flags.requests import PROCESSORS, Requested
-from matchmaker.batch.flags.terms import FlagTerm, Group, admits, clash
+from matchmaker.batch.flags.terms import FlagTerm, Group, admits, all_of, clash
 from matchmaker.batch.mapping import FEATURES, Mapping
 from matchmaker.batch.site_code import SiteAnswers, answers
 from matchmaker.batch.templates import HOST_SIGNS, assigned, safe
@@ -95,7 +96,7 @@ def plan(
     residual, busy = reduction.residual, taken(table, requested, by_name=by_name)
     called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
     chosen = choose(residual, table, called=called, taken=busy)
-    answered = answers(chosen.common, called, table)
+    answered = answers(chosen.common, called, table) if called else SiteAnswers()
     chosen = _writable(_with_answers(chosen, answered), table, requested)
     chosen, carried = _expressed(chosen, requested, table)
     dropped = chosen.dropped()
@@ -132,13 +133,7 @@ def _expressed(
         for terms in group
         for term in terms
     }
-    unsaid = {
-        clause.expression: reason
-        for clause in chosen.clauses
-        for name, reason in lost.items()
-        if name in clause.bounds.names
-    }
-    return attrs.evolve(chosen, groups=tuple(groups), reasons={**unsaid, **chosen.reasons}), carried
+    return attrs.evolve(_with_reasons(chosen, lost), groups=tuple(groups)), carried
 
 
 def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
@@ -146,17 +141,19 @@ def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
     if not (answered.carried or answered.refused):
         return chosen
     by_subject = chosen.common.by_subject()
-    unsaid = {
+    trusted = meet_all([by_subject[name] for name in answered.carried]) or Box()
+    return attrs.evolve(_with_reasons(chosen, answered.refused), trusted=trusted)
+
+
+def _with_reasons(chosen: ChosenTerms, lost: MappingType[str, str]) -> ChosenTerms:
+    """Add reasons, by attribute, to the clauses that name one."""
+    found = {
         clause.expression: reason
         for clause in chosen.clauses
-        for name, reason in answered.refused.items()
+        for name, reason in lost.items()
         if name in clause.bounds.names
     }
-    return attrs.evolve(
-        chosen,
-        trusted=meet_all([by_subject[name] for name in answered.carried]) or Box(),
-        reasons={**unsaid, **chosen.reasons},
-    )
+    return attrs.evolve(chosen, reasons={**found, **chosen.reasons})
 
 
 def _writable(chosen: ChosenTerms, table: Mapping, requested: Requested) -> ChosenTerms:
@@ -194,8 +191,7 @@ def select(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
     groups, requested = expressed(groups, plan.requested, table)
 
     def admitted(node: NodeClass) -> bool | None:
-        outcomes = (requested.has_room(node.ad), admits(groups, node.value))
-        return False if False in outcomes else None if None in outcomes else True
+        return all_of((requested.has_room(node.ad), admits(groups, node.value)))
 
     names: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -278,7 +274,8 @@ def _plain_names(
     """
     named = nodes.names(classes)
     taken = {word.lower() for word in table.no_hosts}
-    for number, name in zip(_numbers(classes), named, strict=True):
+    numbers = sorted(number for each in classes for number in each.numbers)
+    for number, name in zip(numbers, named, strict=True):
         if name is None or not safe(name, HOST_SIGNS) or name.lower() in taken:
             found = "none" if name is None else repr(name)
             raise ValueError(
@@ -314,7 +311,3 @@ def _with_domains(names: Iterable[str], others: Iterable[str | None]) -> tuple[s
                 f"nodes {name} and {other} of the inventory may be one; only one will do"
             )
     return tuple(words)
-
-
-def _numbers(classes: Iterable[NodeClass]) -> list[int]:
-    return sorted(number for each in classes for number in each.numbers)

@@ -160,15 +160,6 @@ def _check(limits: QueueLimits, name: str, asked: Fraction, attribute: str, unit
         )
 
 
-def _cpus_for(limits: QueueLimits, memory: Fraction, parts: int, *, per_cpu: bool) -> int:
-    """Count the processors that come with memory: all of it, or a share for each of the parts."""
-    if limits.cpu_memory is None:
-        return 0
-    if not per_cpu:
-        return math.ceil(memory / limits.cpu_memory)
-    return parts * math.ceil(memory / parts / limits.cpu_memory)
-
-
 def _plain(number: Fraction) -> str:
     return f"{float(number):g}" if number.denominator != 1 else str(number.numerator)
 
@@ -362,7 +353,9 @@ def _resources(
         _check(limits, name, in_all, attribute, unit)
         need = _need(job, of_hosts, in_all / unit)
         if name == "memory" and need is not None:
-            with_them = _cpus_for(limits, in_all, parts, per_cpu=request.per_cpu)
+            # Slurm gives more processors to a job that asks for more memory than comes with them.
+            each = limits.cpu_memory
+            with_them = parts * math.ceil(in_all / parts / each) if each else 0
             more = _need(job, "GlueHostArchitectureSMPSize", Fraction(with_them))
             need = Binary("&&", need, more) if with_them > 1 and more is not None else need
         clause = Attr(None, attribute, False) if need is None else need

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -29,7 +29,6 @@ from matchmaker.batch.flags.render import check_once, directive, parts, written
 from matchmaker.batch.flags.requests import (
     NO_LIMITS,
     QueueLimits,
-    Requested,
     Resources,
     Submitter,
     limited,
@@ -209,17 +208,11 @@ _Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Arguments, directives, and other lines of a job script."""
 
 
-class _Planner(Protocol):
-    def __call__(
-        self, reduction: Reduction, table: Table, requested: Requested, *, sure: bool, by_name: bool
-    ) -> FlagPlan: ...
-
-
 @attrs.frozen(slots=True)
 class _Style:
     """The functions for a kind of batch system: plan, select from an inventory, write."""
 
-    plan: _Planner
+    plan: Callable[..., FlagPlan]
     select: Callable[[FlagPlan, Inventory], FlagPlan]
     write: Callable[[FlagPlan], _Words]
 

@@ -153,7 +153,9 @@ def admits(groups: Iterable[Group], value: Callable[[str], Value]) -> bool | Non
     """
     verdict: bool | None = True
     for group in groups:
-        outcomes = [_all(terms, value) for terms in group]
+        outcomes = [
+            all_of(term.admits(value(term.rule.attribute)) for term in terms) for terms in group
+        ]
         known = True if True in outcomes else None if None in outcomes else False
         if known is False:
             return False
@@ -161,9 +163,10 @@ def admits(groups: Iterable[Group], value: Callable[[str], Value]) -> bool | Non
     return verdict
 
 
-def _all(terms: Iterable[FlagTerm], value: Callable[[str], Value]) -> bool | None:
-    outcomes = [term.admits(value(term.rule.attribute)) for term in terms]
-    return False if False in outcomes else None if None in outcomes else True
+def all_of(outcomes: Iterable[bool | None]) -> bool | None:
+    """Join outcomes by a three-valued ``&&``; None is unknown."""
+    found = set(outcomes)
+    return False if False in found else None if None in found else True
 
 
 # --- options that are set once --------------------------------------------------------------------
