@@ -116,7 +116,7 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FACTORY_CASES=200 $(BIN)/python -m pytest -q tests/pilots/test_factory.py
 	PORTAL_ORDERS=1000 PORTAL_SEED=$(SEED) \
 		$(BIN)/python -m pytest -q tests/services/test_portal_faults.py
-	FACTORY_SECONDS=600 $(BIN)/python -m pytest -q tests/services/test_factory.py
+	FACTORY_SECONDS=600 FACTORY_KILLS=60 $(BIN)/python -m pytest -q tests/services/test_factory.py
 	PARSER_CASES=20000 $(BIN)/python -m pytest -q tests/property/test_parser.py
 	PROPERTY_SCALE=10 $(BIN)/python -m pytest -q -n 2 tests/property
 	STREAM_CASES=2000 STREAM_POOLS=20 \

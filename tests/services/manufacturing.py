@@ -91,6 +91,7 @@ hold = 300.0
 margin = 5.0
 cancel = 1.0
 reply = 5.0
+backoff = {backoff}
 
 [[demand]]
 command = ["{home}/demand.sh"]
@@ -106,6 +107,7 @@ class Factory:
     queues: str
     most: int = 4
     patience: int = 150
+    backoff: float = 60.0
     ledger: str = ""
     request: str = "[]"
     program: tuple[str, ...] = (str(Path(sys.executable).with_name("classad")),)
@@ -124,7 +126,11 @@ class Factory:
         self.ledger = self.ledger or str(self.home / "jobs.db")
         self.file.write_text(
             SETTINGS.format(
-                home=self.home, most=self.most, ledger=self.ledger, request=self.request
+                home=self.home,
+                most=self.most,
+                ledger=self.ledger,
+                request=self.request,
+                backoff=self.backoff,
             )
             + self.queues
         )
@@ -175,6 +181,13 @@ class Factory:
         (service,) = json.loads(done.stdout)
         assert isinstance(service, dict)
         return service
+
+    def has_begun(self) -> bool:
+        """Whether the process has taken the service."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.log()
+        with contextlib.closing(Services(self.ledger)) as services:
+            return any(one.pid == self.process.pid for one in services.all())
 
     def rows(self) -> list[PilotRow]:
         """Every pilot that was reserved."""
