@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import getpass
+import logging
 import os
 import re
 import secrets
@@ -80,6 +81,7 @@ class Order:
     environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)
 
 
+_LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 200
 """How many orders are written down in one transaction."""
 
@@ -419,6 +421,7 @@ class Delegator:
         Raises NoJobError, and NotPossibleError for a job that has ended otherwise.
         """
         self._update(key, states.wish_end)
+        self._log("end requested", key)
         self.reconcile([key])
         return self.job(key)
 
@@ -429,6 +432,7 @@ class Delegator:
         """
         context = self._context
         self._update(key, lambda known: states.resumed(known, context.clock(), context.deadlines))
+        self._log("job resumed", key)
         self.reconcile([key])
         return self.job(key)
 
@@ -439,7 +443,11 @@ class Delegator:
         """
         record = self._update(key, lambda known: states.acknowledged(known, self._context.clock()))
         self._context.spool_of(record.spool).forget(key, record.digest)
+        self._log("result taken", key)
         return record
+
+    def _log(self, event: str, key: str) -> None:
+        _LOG.info(event, extra={"job": key, "cluster": self._context.cluster})
 
     # --- what keeps the jobs going ------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +33,7 @@ TRIES: Final = 10
 _AT_ONCE: Final = 200
 """For how many jobs the commits are written before these are released."""
 
+_LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -139,7 +141,7 @@ def carry_out(
 
 def hand_in(context: DelegationContext, record: Record, effect: Effect) -> Record | None:
     """Submits an attempt and writes down what came of it; the record after, if it is known."""
-    reply = _heard(lambda: _park(context, record, effect, None))
+    reply = _submit(context, record, effect, None)
     return _replied(context, record, reply)
 
 
@@ -149,7 +151,7 @@ def hand_in_all(
     """Submits the first attempts of many jobs, and writes down what came of them at once."""
 
     def submitted(one: tuple[Record, Effect, Payload]) -> str | Refused | NoAnswer:
-        return _heard(lambda: _park(context, *one))
+        return _submit(context, *one)
 
     if context.parallel > 1 and len(wanted) > 1:
         with ThreadPoolExecutor(context.parallel) as pool:
@@ -198,6 +200,20 @@ def _done(context: DelegationContext, record: Record, effect: Effect) -> NoAnswe
             return spool.renew(record.key, record.attempt, 0.0)
         case _:
             return None
+
+
+def _submit(
+    context: DelegationContext, record: Record, effect: Effect, given: Payload | None
+) -> str | Refused | NoAnswer:
+    """Submit an attempt, and log the reply."""
+    reply = _heard(lambda: _park(context, record, effect, given))
+    keys = {"job": record.key, "cluster": context.cluster, "attempt": record.attempt}
+    if isinstance(reply, str):
+        _LOG.info("job submitted", extra={**keys, "id": reply})
+    else:
+        event = "submission refused" if isinstance(reply, Refused) else "submission unanswered"
+        _LOG.warning(event, extra={**keys, "reason": reply.reason})
+    return reply
 
 
 def _park(

@@ -7,6 +7,7 @@ A look asks for the queue once and for the accounting once, for any number of jo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
 
 
+_LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _DAY: Final = 86_400.0
 _OVER: Final = frozenset({Phase.ENDED, Phase.CANCELLED})
@@ -106,7 +108,7 @@ def reconcile(context: DelegationContext, keys: Collection[str] | None = None) -
         for old, made in steps
         if made.effects and (current := written.get(old.key, old)) is not None
     ]
-    return Reconciliation(
+    report = Reconciliation(
         live,
         tuple(
             (old, new)
@@ -123,6 +125,23 @@ def reconcile(context: DelegationContext, keys: Collection[str] | None = None) -
             for old, _ in steps
         ),
     )
+    _log(report, context.cluster)
+    return report
+
+
+def _log(report: Reconciliation, cluster: str) -> None:
+    """Log each job that moved and each fault, and at level debug that a look was made."""
+    where = {"cluster": cluster}
+    for old, new in report.moved:
+        _LOG.info("job moved", extra={
+            "job": new.key, **where, "id": new.remote_id, "attempt": new.attempt,
+            "before": str(old.state), "state": str(new.state), "reason": new.reason,
+        })  # fmt: skip
+    for key, trouble in report.troubles:
+        _LOG.warning("job held up", extra={"job": key, **where, "reason": trouble})
+    if report.silence:
+        _LOG.warning("no answer", extra={**where, "reason": report.silence})
+    _LOG.debug("looked", extra={**where, "live": report.live, "paused": report.paused})
 
 
 _SpoolMarks = Mapping[tuple[str, int], SpoolMarks | NoAnswer] | NoAnswer

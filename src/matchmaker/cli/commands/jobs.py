@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import attrs
 import click
 
 from matchmaker.cli import transfers
+from matchmaker.cli.options import logs
 from matchmaker.cli.output import count, facts, print_json, printable, show, table, waiting, warn
 from matchmaker.delegation.record import Unreadable
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from matchmaker.delegation.contact import Spool
 
 
+_LOG: Final = logging.getLogger(__name__)
 _UNITS: Final = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
@@ -172,6 +175,7 @@ def _rebuild(place: transfers.LedgerOptions, system: str, *, as_json: bool) -> i
 
 
 @click.command("reconcile")
+@logs
 @transfers.options
 @click.option("--lrms", metavar="NAME",
               help="Only this batch system, such as slurm, though no job is live.")  # fmt: skip
@@ -240,6 +244,7 @@ def _look(
         if not goes_on:
             raise
         warn(str(error))
+        _LOG.error("ledger not read", extra={"reason": str(error)})
         return None
 
 
