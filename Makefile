@@ -126,7 +126,10 @@ nightly: $(VENV)/.installed-dev ## Hold a million random expressions to HTCondor
 	FLAG_JOBS=300 FLAG_SEED=$(SEED) \
 		$(BIN)/python -m pytest -q tests/services/test_slurm_flags.py -k partitions
 	SHAPES_SIZE=120 SHAPES_CALLS=99 $(BIN)/python -m pytest -q -n 2 tests/attack/test_shapes.py
-	PAIRS=10000 $(BIN)/python -m pytest -q tests/pilots/test_crossing.py
+	PAIRS=10000 $(BIN)/python -m pytest -q tests/pilots/test_crossing.py \
+		tests/pilots/test_protocol_alone.py
+	BINDER_MINUTES=1440 $(BIN)/python -m pytest -q tests/pilots/test_binder_day.py
+	PROPERTY_SCALE=10 $(BIN)/python -m pytest -q tests/pilots/test_node_slots.py
 	BINDER_LIES=200000 $(BIN)/python -m pytest -q tests/pilots/test_binder_liars.py
 	SHARD_KILLS=1000 $(BIN)/python -m pytest -q tests/shards/test_faults.py -k any_task
 

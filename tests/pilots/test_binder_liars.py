@@ -31,7 +31,7 @@ from matchmaker.pilots.wire.protocol import (
 )
 from tests.pilots.real import Grid, grid
 
-LIES = int(os.environ.get("BINDER_LIES", "3000"))
+LIES = int(os.environ.get("BINDER_LIES", "600"))
 SEED = int(os.environ.get("PILOT_SEED", random.SystemRandom().randrange(1 << 31)))
 JOBS = 10
 LIARS = {

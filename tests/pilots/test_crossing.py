@@ -15,7 +15,7 @@ from matchmaker.pilots.wire import connect
 from matchmaker.pilots.wire.protocol import TokenScope
 from tests.pilots.binding import binding, place, token
 
-PAIRS = int(os.environ.get("PAIRS", "300"))
+PAIRS = int(os.environ.get("PAIRS", "100"))
 CLIENTS = 200
 PILOTS = 20
 

@@ -60,11 +60,12 @@ def test_an_environment_is_an_ad_of_strings(env: str) -> None:
         task_of_ad("t", parse_ad(f'[ Cmd = "/bin/true"; Env = {env} ]'), {})
 
 
-# The pilot that loads it waits for less long than half a minute for what cannot be ended.
+# The pilot that loads it waits for a second, not half a minute, for what cannot be ended.
 STUBBORN = """
 import asyncio
-from matchmaker.pilots.node import works
-works._LAST = 2.0
+from matchmaker.pilots.node import pilot, works
+pilot.GRACE = works.GRACE = 0.2
+works._LAST = 0.5
 async def serve(stream, ad):
     await stream.write(b"here")
     while True:

@@ -23,6 +23,7 @@ from matchmaker.pilots.node.slots import (
     request,
     take,
 )  # fmt: skip
+from tests.cases import cases
 
 MACHINE = ClassAd(Machine="here")
 JOBS = st.fixed_dictionaries(
@@ -113,7 +114,7 @@ class Slots(RuleBasedStateMachine):
 
 
 TestSlots = Slots.TestCase
-TestSlots.settings = settings(max_examples=300, stateful_step_count=25, deadline=None)
+TestSlots.settings = settings(max_examples=cases(60), stateful_step_count=25, deadline=None)
 
 
 def test_what_a_policy_ends_is_marked() -> None:

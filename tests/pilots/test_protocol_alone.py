@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.pilots.binding import KEY, binding
 
-PAIRS = int(os.environ.get("PAIRS", "600"))
+PAIRS = int(os.environ.get("PAIRS", "120"))
 CLIENTS = 200
 SLOTS = 20
 HEADER = {"alg": "HS256", "typ": "JWT"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matchmaker.pilots.store.plan import StorePlan, input_state
 from tests.pilots.store.simulated import Fault, Trouble, World
 
-CASES = int(os.environ.get("STORE_CASES", "200"))
+CASES = int(os.environ.get("STORE_CASES", "60"))
 rates = st.sampled_from([0.0, 0.01, 0.1, 0.3])
 few = st.sampled_from([0.0, 0.002, 0.02])
 troubles = st.builds(

@@ -18,7 +18,7 @@ from matchmaker.pilots.store.status import demand, status
 from tests.cli.conftest import COMMAND, run_here
 from tests.pilots.store.test_killed import left_running
 
-NUMBER = int(os.environ.get("STORE_TASKS", "60"))
+NUMBER = int(os.environ.get("STORE_TASKS", "24"))
 KILLED = 2
 
 
