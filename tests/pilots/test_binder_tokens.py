@@ -428,7 +428,7 @@ def test_a_job_finds_no_token_and_no_session(tmp_path: Path) -> None:
     key = load_key(tmp_path / "key")
     ours = [text for text in found["tokens"] if sealed(key, text)]
     assert ours == [canary]
-    assert found["tokens"][canary] == ["RefusedError", "RefusedError"]
+    assert found["tokens"][canary] == ["PeerRefusedError", "PeerRefusedError"]
     assert secret not in found["tokens"]
     assert len(sessions) == 1
     assert not set(sessions) & set(found["names"])

@@ -38,13 +38,13 @@ _KEY_BYTES: Final = 32
 
 
 class KeyFileError(ValueError):
-    """A file with a key cannot be used; the message says why and what to do."""
+    """A file with a key cannot be used; the message says why, and what to do."""
 
 
 def load_key(file: Path) -> bytes:
-    """The key of a binder; creates the file if there is none.
+    """Return the key of a binder; create the file if there is none.
 
-    Raises KeyFileError for a file that others may read or that holds no key, and OSError.
+    Raises KeyFileError for a file that others may read or without a key, and OSError.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -68,7 +68,7 @@ def load_key(file: Path) -> bytes:
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Writes a new file that its owner alone may read; whole, or not at all.
+    """Write a new file that its owner alone may read, whole or not at all.
 
     Raises FileExistsError if there is a file of that name, and OSError.
     """
@@ -104,21 +104,18 @@ _PIECE_BYTES: Final = 16_384
 
 @attrs.frozen(slots=True, kw_only=True)
 class BinderSettings:
-    """A binder's settings.
+    """The settings of a binder.
 
     Attributes:
-        name: its name; a token holds it as its pool.
-        key: signs tokens; 32 random bytes.
-        host: where it listens.
-        port: where it listens; 0 for any free one.
+        name: its name, which is the pool in its tokens.
+        key: the key of its tokens; 32 random bytes.
         tls: its certificate; needed to listen beyond this machine.
         lease: seconds for which a pilot may be silent.
-        most_connections: the limit on connections at the same time.
         most_jobs: the limit on the open jobs of a client.
         most_bytes: the limit on the bytes of a client's open jobs together.
-        handled: the applications, in lower case, whose pairs go through a handler.
+        handled: the applications, in lower case, with a handler.
         most_output: the limit on the bytes of a job's output, of its errors, and of its files.
-        most_stored: the limit on the bytes of these of all jobs of an owner.
+        most_stored: the limit on these bytes of all jobs of an owner.
     """
 
     name: str = "binder"
@@ -145,7 +142,7 @@ class RateLimit:
         self._last = time.monotonic()
 
     async def step(self, frame: Frame) -> None:
-        """Waits until a frame may be read; at least until other tasks had their turn."""
+        """Wait until a frame may be read; at least until other tasks had their turn."""
         bytes_ = _PIECE_BYTES if frame.kind is FrameKind.CHUNK else _FRAME_BYTES
         now = time.monotonic()
         self._left = min(float(_AT_ONCE), self._left + (now - self._last) * _FRAMES)
@@ -172,7 +169,7 @@ so that no text is gone through twice."""
 
 
 def check_length(text: str) -> str:
-    """The text of an ad. Raises ValueError if it is too long to be matched or sent on."""
+    """Return the text of an ad. Raises ValueError if it is too long to be matched or sent on."""
     if len(text) > MOST_AD or len(json.dumps(text)) > MOST_AD:
         raise ValueError(f"an ad of over {MOST_AD} bytes; shorten it")
     outside = len(text) - sum(len(span[1] or "") for span in _SPAN.finditer(text))
@@ -185,7 +182,7 @@ def check_length(text: str) -> str:
 
 
 def parse_job_ad(text: str) -> ClassAd:
-    """The ad in a text. Raises ValueError for a text that is not an ad, or is too long."""
+    """Parse an ad. Raises ValueError if it is not an ad, or too long."""
     try:
         return parse_ad(check_length(text), "new")
     except ParseError as error:
@@ -212,7 +209,7 @@ def parse_slot_ad(text: str) -> ClassAd:
 
 
 def bounded_value(ad: ClassAd, name: str) -> Value:
-    """The value of an attribute; ERROR if it takes more steps than the binder allows.
+    """Return the value of an attribute; ERROR if it takes more steps than the binder allows.
 
     >>> bounded_value(ClassAd(Direct=True), "Direct")
     True
@@ -221,10 +218,9 @@ def bounded_value(ad: ClassAd, name: str) -> Value:
 
 
 def checked_result(text: str) -> str:
-    """The text of the result that a pilot reports; all its values are literals.
+    """Return the text of a pilot's report if all its values are literals; else a reason, as an ad.
 
-    So nobody who reads it later evaluates a stranger's expression. If the report has other values,
-    the result is an ad whose ``Reason`` says so.
+    So nobody who reads it later evaluates a stranger's expression.
 
     >>> checked_result("[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]")
     '[ ExitCode = 0; Seconds = { 1.5, 2.5 } ]'
@@ -267,14 +263,14 @@ _ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 
 def is_job_token(token: Token) -> bool:
-    """Whether a token is a job's."""
+    """Whether a token belongs to a running job."""
     return _ID.match(token.id) is not None
 
 
 def note_submitter(ad: ClassAd, token: Token) -> None:
-    """Writes into a job's ad with which token it was submitted, if the job asks for a token.
+    """Write the submitter's token into a job's ad, if the job wants a token of its own.
 
-    Raises ValueError if that is not a client's own token.
+    Raises ValueError if the submitter's is not a client's own token.
     """
     for name in (_BY, _ENDS):
         ad.pop(name, None)
@@ -296,18 +292,12 @@ def same_job(one: str, other: str) -> bool:
 
 
 def job_token_id(job: BinderJob) -> str:
-    """The id of the token that a job got when it was last given to a pilot."""
+    """Return the id of the token that a job got with its last assignment."""
     return f"job.{job.id}.{job.epoch}"
 
 
 def job_token(job: BinderJob, key: bytes, pool: str) -> str:
-    """The text of the token that a job gets when it is given to a pilot; empty for none.
-
-    Args:
-        job: as the pilot gets it.
-        key: the binder's key.
-        pool: the binder's name.
-    """
+    """Return the token of a job that is given to a pilot, signed by the key; empty for none."""
     if MAY_CONNECT.lower() not in job.ad.lower():
         return ""
     ad = parse_ad(job.ad)
@@ -321,7 +311,7 @@ def job_token(job: BinderJob, key: bytes, pool: str) -> str:
 
 
 def session_token(token: Token, key: bytes, now: float) -> str:
-    """The text of the token with which a pilot that has registered comes back, and offers slots.
+    """Return a registered pilot's token, with which it comes back and offers slots.
 
     It has the id of the pilot's token, so that revoking one revokes both.
     """
@@ -330,10 +320,7 @@ def session_token(token: Token, key: bytes, now: float) -> str:
 
 
 def pilot_token(token: Token, asked_for: Frame, key: bytes, now: float) -> str:
-    """The text of a pilot's token that a factory asks for.
-
-    Raises ValueError for owners that are not the factory's.
-    """
+    """Return a pilot's token for a factory. Raises ValueError for owners that it may not name."""
     names, seconds = asked_for["owners"], float(asked_for["seconds"])
     if not all(isinstance(name, str) for name in names):
         raise ValueError("owners: a list of names was expected")
@@ -350,7 +337,7 @@ def pilot_token(token: Token, asked_for: Frame, key: bytes, now: float) -> str:
 
 
 def token_problem(token: Token, book: Book, revoked: Collection[str]) -> str:
-    """Why a token is no longer valid: it was revoked, or the job that has it does not run."""
+    """Return why a token is no longer valid: it was revoked, or its job does not run."""
     if token.id in revoked:
         return REVOKED
     named = _ID.match(token.id)

@@ -75,16 +75,18 @@ def pair(
     slots: Pool, waiting: Iterable[tuple[str, ClassAd]],
     refuse: Callable[[str, str], object] = lambda _, __: None,
 ) -> dict[str, str]:  # fmt: skip
-    """The slots of clients that get one now.
+    """Choose slots for the waiting clients.
+
+    Slot and client must match both ways. Of the slots that match, the client gets the one that it
+    ranks highest; of equal ones, the first by key. Clients whose ads are equal in all that matters
+    are matched once. No ad raises.
 
     Args:
         slots: the ads of the free slots, which stay in the pool.
-        waiting: the clients' ids and ads, in the order of their arrival. No more are asked for
-            when no slot is left.
-        refuse: called with the id of a client that gets none because its own ad takes more steps
-            than the pool's limits give it, and with that in words.
-
-    Clients whose ads are equal in all that matters are matched once. No ad raises.
+        waiting: the clients' ids and ads, in the order of their arrival. No more are requested
+            after the last slot.
+        refuse: called with the id of a client whose own ad takes more steps than the pool's limits
+            allow, and with the reason.
 
     >>> slots = Pool([ClassAd(Name="s1", Cpus=2), ClassAd(Name="s2", Cpus=8)])
     >>> from matchmaker.classad import parse_ad
@@ -118,11 +120,9 @@ def pair(
 
 
 def why_waiting(pilots: Pool, ad: ClassAd) -> str:
-    """Why a client has no pilot yet, in words, at most 1,000 characters.
+    """Return why a client has no pilot yet, in at most 1,000 characters.
 
-    Args:
-        pilots: the ads of all slots, of busy ones too.
-        ad: the client's ad.
+    ``pilots`` has the ads of all slots, of busy ones too.
 
     >>> slots = Pool([ClassAd(Name="s1", Applications=["render"])])
     >>> why_waiting(slots, ClassAd(Application="blast"))
@@ -153,7 +153,7 @@ def why_waiting(pilots: Pool, ad: ClassAd) -> str:
 
 
 def applications(pilots: Pool) -> Collection[str]:
-    """The applications that the pilots have.
+    """Return the applications of the pilots.
 
     >>> sorted(applications(Pool([ClassAd(Name="a", Applications=["x", "y"]), ClassAd(Name="b")])))
     ['x', 'y']
@@ -178,7 +178,7 @@ class _Owner:
     more: bool = False
 
     def take(self) -> str | None:
-        """The next id that still waits; None if there is none."""
+        """Return the next id that still waits; None if there is none."""
         for ids in (self.new, self.again):
             while ids:
                 id_ = ids.popleft()
@@ -192,7 +192,7 @@ class _Owner:
 
 
 class FairShare:
-    """The waiting ads, by owner.
+    """The waiting ads, by owner, and the next ad to match by the time that each owner has used.
 
     >>> turns, now = FairShare(), iter(range(9))
     >>> for owner, id_ in [("bad", "1"), ("bad", "2"), ("good", "3")]:
@@ -211,14 +211,14 @@ class FairShare:
         self._now = 0.0
 
     def enter(self, owner: str, id_: str, ad: ClassAd) -> None:
-        """Enters an ad, which is matched when it is its owner's turn."""
+        """Enter an ad, which is matched when it is its owner's turn."""
         mine = self._owners.setdefault(owner, _Owner())
         mine.waiting[id_] = ad
         mine.new.append(id_)
         self._list(owner)
 
     def leave(self, owner: str, id_: str) -> None:
-        """Removes an ad, if it is there."""
+        """Remove an ad, if it is there."""
         mine = self._owners.get(owner)
         if mine is not None:
             mine.waiting.pop(id_, None)
@@ -226,7 +226,7 @@ class FairShare:
                 del self._owners[owner]
 
     def ad(self, owner: str, id_: str) -> ClassAd | None:
-        """A waiting ad; None if it does not wait."""
+        """Return a waiting ad; None if it does not wait."""
         mine = self._owners.get(owner)
         return None if mine is None else mine.waiting.get(id_)
 
@@ -238,26 +238,23 @@ class FairShare:
         return bool(self._due)
 
     def match_all_again(self) -> None:
-        """All ads are to be matched again, because slots have come."""
+        """Match all ads again, because slots have come."""
         for owner, mine in self._owners.items():
             mine.more = True
             self._list(owner)
 
     def none(self) -> None:
-        """No ad is to be matched before ``match_all_again``, because no slot is left."""
+        """Match no ad before ``match_all_again``, because no slot is left."""
         for mine in self._owners.values():
             mine.new.clear()
             mine.again.clear()
             mine.more = False
 
     def turn(self, clock: Callable[[], float], seconds: float) -> Generator[tuple[str, ClassAd]]:
-        """The ads that are matched now, each with its id, until a number of seconds is over.
+        """Yield the next ads to match, each with its id, until a number of seconds is over.
 
-        The time until the next ad is taken is charged to the owner of the ad.
-
-        Args:
-            clock: the processor time of who looks.
-            seconds: how much of it this turn may take; one ad may take more.
+        The time until the next ad is requested is charged to the owner of the ad. ``clock`` is the
+        processor time of the caller; one ad may take more than ``seconds``.
         """
         begun = last = clock()
         while self.due and last - begun < seconds:
@@ -317,17 +314,10 @@ _TURN_SECONDS: Final = 0.002
 
 
 class Exchange:
-    """The state of a binder. ``store``, ``match_jobs`` and ``watch`` run as its tasks.
+    """The state of a binder. ``store``, ``match_jobs`` and ``expire_sessions`` run as its tasks.
 
-    Attributes:
-        book: jobs and sessions.
-        slots: the ads of the free slots.
-        pilots: the connection of each pilot that is connected, by its session.
-        revoked: the ids of tokens that are refused.
-        greeted: the token of each connection that was greeted, until it ends or is a pair's.
-        open: what each client has open.
-        storing: the changes that wait for the database.
-        outputs: what jobs have printed, and their files.
+    ``pilots`` has the connection of each connected pilot by its session, ``greeted`` the token of
+    each connection until it ends or joins a pair.
     """
 
     def __init__(
@@ -335,19 +325,16 @@ class Exchange:
         applications: Iterable[str] = (), grant: Callable[[BinderJob], str] = lambda _: "",
         most_output: int = MOST_OUTPUT, most_stored: int = MOST_STORED,
     ) -> None:  # fmt: skip
-        """Reads the stored book.
+        """Read the stored book. Raises LedgerError.
 
         Args:
-            tables: where changes are stored.
+            tables: the storage of changes.
             lease: seconds for which a pilot may be silent, by its own clock.
             clock: a monotonic clock, in seconds.
-            applications: those, in lower case, whose pairs go through a handler.
-            grant: makes the token that a job gets when it is given to a pilot; empty for none.
+            applications: the applications, in lower case, with a handler.
+            grant: returns the token of a job that is given to a pilot; empty for none.
             most_output: the limit on the bytes of each kind of a job's output.
             most_stored: the limit on the bytes of the output of an owner's jobs together.
-
-        Raises:
-            LedgerError: the tables cannot be read.
         """
         self.lease = lease
         self.slots = Pool(key=SLOT_KEY, limits=MATCHING)
@@ -381,7 +368,7 @@ class Exchange:
     # --- changes
 
     def post(self, change: BinderChange) -> None:
-        """Enters a change; it is stored soon, and then sent to pilots."""
+        """Enter a change; it is stored soon, and then sent to pilots."""
         _log_change(change)
         apply_change(self.book, change)
         for job in change.jobs:
@@ -398,7 +385,7 @@ class Exchange:
         self.storing.add(change)
 
     async def settle(self, change: BinderChange) -> None:
-        """Enters a change, and waits until it is stored."""
+        """Enter a change, and wait until it is stored."""
         if change:
             self.post(change)
             await self.storing.stored()
@@ -429,20 +416,20 @@ class Exchange:
                 ending.set()
 
     def _enqueue(self, job: BinderJob) -> None:
-        """Looks for a slot for a job, if it is still queued."""
+        """Look for a slot for a job, if it is still queued."""
         if self.book.jobs.get(job.id) is job:
             self._waiting.enter(job.owner, job.id, parse_ad(job.ad))
             self._match_soon.set()
 
     def _end_dependents(self, asked: Collection[str]) -> None:
-        """Ends the pairs that an ended job asked for; the jobs that it submitted continue."""
+        """End the pairs that an ended job requested; the jobs that it submitted continue."""
         for id_ in asked:
             job = self.book.jobs.get(id_)
             if job is not None and not job.detached:
                 self._refuse(id_, "the job that asked for it has ended")
 
     async def store(self) -> None:
-        """Stores changes, then sends their messages. Repeats a failed write until it succeeds.
+        """Store changes, then send their messages. Repeat a failed write until it succeeds.
 
         Raises SupersededError if another binder works with the tables.
         """
@@ -476,7 +463,7 @@ class Exchange:
                 control.send(word.kind, job=word.job, epoch=word.epoch)
 
     def _pair(self, word: BinderMessage) -> None:
-        """Tells a pilot of its job; ``accepted`` brings the client to it."""
+        """Tell a pilot of its job; ``accepted`` brings the client to it."""
         offer = self._given.pop((word.job, word.epoch), None)
         job = self.book.jobs.get(word.job)
         if job is None or job.epoch != word.epoch or job.stage is not JobStage.GIVEN:
@@ -505,9 +492,9 @@ class Exchange:
         return not self._handlers.wanted(ad) and bounded_value(ad, "Direct") is True
 
     async def accepted(self, offer: SlotOffer) -> bool:
-        """The pilot of a slot has accepted its job; brings the client of the job to it.
+        """Bring the client of a job to the pilot that has accepted it.
 
-        Gives whether the slot's connection is the pair's now, or has ended.
+        Returns whether the slot's connection is the pair's now, or has ended.
         """
         job = offer.job
         if job is None:
@@ -538,7 +525,7 @@ class Exchange:
         return True
 
     def declined(self, offer: SlotOffer, reason: str) -> None:
-        """The pilot of a slot does not take its job."""
+        """Take back the job that the pilot of a slot does not take."""
         if (job := offer.job) is not None:
             change = state.declined(
                 self.book, offer.session, job.id, job.epoch, reason, begun=False
@@ -546,40 +533,40 @@ class Exchange:
             self.post(change)
 
     def _refuse(self, id_: str, why: str) -> None:
-        """Ends a job that no slot can take, and tells its client why."""
+        """End a job that no slot can take, and tell its client why."""
         self._dismiss(id_, why)
         self.post(state.cancel(self.book, id_, why))
 
     def _dismiss(self, id_: str, why: str) -> None:
-        """Tells a client that waits for a slot that there will be none, and why."""
+        """Tell a client that waits for a slot that none will come, and why."""
         client = self._clients.pop(id_, None)
         if client is not None:
             client.send(FrameKind.FAILED, reason=why)
             client.close(why)
 
     async def close(self) -> None:
-        """Ends the handlers."""
+        """End the handlers."""
         await self._handlers.close()
 
     # --- pilots and slots
 
     def session(self, name: str, token: Token) -> PilotSession | None:
-        """The session with a name, if it began with the pilot's token that this one stands for."""
+        """Return the session with a name, if it began with the pilot's token of this one."""
         found = self.book.sessions.get(name)
         mine = found is not None and found.token == token.id and token.scope is TokenScope.SESSION
         return found if mine else None
 
     async def use(self, token: Token, nonce: str) -> bool:
-        """Records the use of a pilot's token; False if another used it. Raises LedgerError."""
+        """Record the use of a pilot's token; False if another used it. Raises LedgerError."""
         return await asyncio.to_thread(self._tables.use, token.id, nonce, token.ends, time.time())
 
     def begun_with(self, token: Token) -> str:
-        """The name of the session that began with a token, or an empty one."""
+        """Return the name of the session that began with a token, or an empty one."""
         found = (s.name for s in self.book.sessions.values() if s.token == token.id)
         return next(found, "")
 
     def offer(self, offer: SlotOffer) -> None:
-        """Enters a free slot, for the owners whom its pilot may serve."""
+        """Enter a free slot, for the owners whom its pilot may serve."""
         ad = offer.ad.copy()
         session = self.book.sessions.get(offer.session)
         if session is not None and session.owners:
@@ -592,24 +579,24 @@ class Exchange:
         self._match_soon.set()
 
     def withdraw(self, offer: SlotOffer) -> None:
-        """Withdraws a slot, if it is still free."""
+        """Withdraw a slot, if it is still free."""
         if self._offers.pop(offer.key, None) is not None:
             self.slots.remove(offer.key)
 
     def _leave(self, session: str) -> None:
-        """Withdraws all slots of a session that is over, or whose pilot is not connected."""
+        """Withdraw all slots of a session that is over, or whose pilot is not connected."""
         for offer in [each for each in self._offers.values() if each.session == session]:
             self.withdraw(offer)
             offer.connection.close("its pilot has gone")
 
     def pilot_lost(self, session: str, control: Connection) -> None:
-        """The connection of a pilot has ended; the pilot may come back within its lease."""
+        """Withdraw the slots of a pilot whose connection has ended; it may come back."""
         if self.pilots.get(session) is control:
             del self.pilots[session]
             self._leave(session)
 
     def slot_lost(self, offer: SlotOffer) -> None:
-        """A slot's connection has ended: asks the pilot for a job that may have got lost on it."""
+        """Ask the pilot for a job that may have got lost on a slot's broken connection."""
         self.withdraw(offer)
         if offer.job is None:
             return
@@ -622,21 +609,21 @@ class Exchange:
     # --- clients
 
     def wait(self, job: BinderJob, client: Connection) -> None:
-        """Enters a job whose client is connected and waits for a slot."""
+        """Enter a job whose client is connected and waits for a slot."""
         self._clients[job.id] = client
         self.post(state.submit(self.book, job)[1])
 
     def leave(self, id_: str, why: str) -> None:
-        """Ends a job whose client waits no more, unless it has its pair."""
+        """End a job whose client waits no more, unless it has its pair."""
         if self._clients.pop(id_, None) is not None:
             self.post(state.cancel(self.book, id_, why))
 
     async def revoke(self, token: str, ends: float) -> None:
-        """Refuses a token by its id until its end, in seconds since 1970. Raises LedgerError.
+        """Refuse a token by its id until its end, in seconds since 1970. Raises LedgerError.
 
-        It ends the connections that were greeted with it, or with a token that goes with it. A
-        pilot can come back no more: it ends its jobs one lease later, and the binder then gives
-        them to others.
+        It ends the connections that were greeted with it, or with a token that depends on it. A
+        pilot cannot come back: it ends its jobs one lease later, and the binder then gives them to
+        others.
         """
         await asyncio.to_thread(self._tables.revoke, token, ends, time.time())
         self.revoked.add(token)
@@ -647,11 +634,11 @@ class Exchange:
                 connection.close(why)
 
     async def delays(self) -> dict[str, float]:
-        """How many seconds queues take to start a pilot. Raises LedgerError."""
+        """Return how many seconds queues take to start a pilot. Raises LedgerError."""
         return await asyncio.to_thread(self._tables.delays)
 
     async def why(self, id_: str) -> str:
-        """Why a job that is queued has no slot yet, in words."""
+        """Return why a job that is queued has no slot yet, in words."""
         job = self.book.jobs.get(id_)
         ad = None if job is None else self._waiting.ad(job.owner, id_)
         if ad is None:
@@ -667,7 +654,7 @@ class Exchange:
             self._explaining.release()
 
     async def all_ended(self, ids: Iterable[str], seconds: float) -> None:
-        """Waits until jobs have ended, or the time is over."""
+        """Wait until jobs have ended, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for id_ in ids:
@@ -678,7 +665,7 @@ class Exchange:
     # --- tasks
 
     async def match_jobs(self) -> None:
-        """Gives slots to waiting jobs, whenever a job or a slot comes.
+        """Give slots to waiting jobs, whenever a job or a slot comes.
 
         New jobs are matched at once; when slots have come, all waiting jobs are matched again.
         While changes cannot be stored, no job gets a slot.
@@ -725,7 +712,7 @@ class Exchange:
                 self.offer(other)
 
     async def expire_sessions(self) -> None:
-        """Ends the sessions of pilots that were silent for too long."""
+        """End the sessions of pilots that were silent for too long."""
         while True:
             await asyncio.sleep(min(_LOOK_SECONDS, self.lease / 10))
             change = state.expire(self.book, self._clock(), 1.25 * self.lease)

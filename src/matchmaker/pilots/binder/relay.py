@@ -41,10 +41,10 @@ LOW: Final = 64 << 10
 
 
 class RelayEnd(asyncio.Protocol):
-    """One end of a pair: what it receives is written to the other end.
+    """One end of a pair: it writes its input to the other end.
 
-    ``half`` says that no more will come from this end. The future ``over`` is done when its
-    connection is; then the other end gets what is under way, and ends too.
+    ``half`` says that no more will come from this end. The future ``over`` is done after its
+    connection; then the other end gets the bytes under way, and ends too.
     """
 
     __slots__ = ("half", "other", "over", "transport")
@@ -56,19 +56,19 @@ class RelayEnd(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing is read before there is another end."""
+        """Read nothing until there is another end."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(HIGH, LOW)
         if self.other is None:
             self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Writes to the other end, which pauses this one when it is full."""
+        """Write to the other end, which pauses this one when it is full."""
         if self.other is not None:
             self.other.write(data)
 
     def eof_received(self) -> bool:
-        """Half-closes the other end, where the connection can; TLS cannot, and ends.
+        """Half-close the other end, if its connection can; TLS cannot, and ends.
 
         When both ends have sent their last byte, both connections end.
         """
@@ -84,17 +84,17 @@ class RelayEnd(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        """This end is full: nothing more is read from the other one."""
+        """Stop reading from the other end: this one is full."""
         if self.other is not None:
             self.other.pause_reading()
 
     def resume_writing(self) -> None:
-        """This end has taken what waited."""
+        """Read from the other end again."""
         if self.other is not None and not self.other.is_closing():
             self.other.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Ends the other one: after what is under way, or at once where this one broke."""
+        """End the other one: after the bytes under way, or at once if this one broke."""
         if self.other is not None:
             if error is None:
                 self.other.close()
@@ -106,7 +106,7 @@ class RelayEnd(asyncio.Protocol):
 
 
 def join_ends(one: RelayEnd, two: RelayEnd) -> None:
-    """Makes two connected ends a pair. Raises ValueError for an end that is not connected."""
+    """Make two connected ends a pair. Raises ValueError for an end that is not connected."""
     if one.transport is None or two.transport is None:
         raise ValueError("both ends are connected before they become a pair")
     one.other, two.other = two.transport, one.transport
@@ -126,20 +126,17 @@ class SlotOffer:
     """A free slot, and the connection on which its pilot waits for a job.
 
     A message of the pilot may cross the one that gives it a job. So from the moment that a slot is
-    taken, later offers on its connection count for nothing until the pilot has answered.
+    taken, later offers on its connection are ignored until the pilot has answered.
 
     Attributes:
-        session: the pilot's session.
         slot: the pilot's name of it.
-        connection: where its pilot waits.
-        ad: as its pilot sent it.
-        direct: the address at which a client may reach it; empty for none.
-        certificate: of that address, in PEM.
+        direct: the address for direct clients; empty for none.
+        certificate: the certificate of that address, in PEM.
         key: names it among all free slots.
-        owners: those whose jobs alone it was entered for; empty for anybody's.
+        owners: the only owners for whose jobs it was entered; empty for anybody's.
         taken: whether a job was chosen for it.
         job: the job, once the pilot was told of it; None before.
-        secret: signs the token of a client that goes to ``direct``.
+        secret: the key of the token of a direct client.
     """
 
     session: str
@@ -155,7 +152,7 @@ class SlotOffer:
     secret: bytes = attrs.field(default=b"", repr=False)
 
     def give(self, job: BinderJob, *, grant: str = "", directly: bool = False) -> None:
-        """Tells the pilot of its job. Raises ValueError for one that is too long for a frame."""
+        """Tell the pilot of its job. Raises ValueError if that is too long for a frame."""
         more = {"grant": grant} if grant else {}
         if directly:
             self.secret = secrets.token_bytes(32)
@@ -167,7 +164,7 @@ class SlotOffer:
 def join_pair(
     job: BinderJob, client: Connection, slot: Connection, between: Sequence[Connection] = ()
 ) -> None:
-    """Makes the connections of a pair pass bytes on.
+    """Make the connections of a pair pass bytes on.
 
     All are open but perhaps the slot's: a pilot may be done before its client hears of it.
     ``between`` are connections to a handler, for the client's and the pilot's side; or none.
@@ -184,7 +181,7 @@ def join_pair(
 
 
 def _join(one: Connection, other: Connection) -> None:
-    """Makes two connections pass on each other's bytes."""
+    """Make two connections pass on each other's bytes."""
     ends = RelayEnd(), RelayEnd()
     early = one.hand_over(ends[0]), other.hand_over(ends[1])
     join_ends(*ends)
@@ -193,7 +190,7 @@ def _join(one: Connection, other: Connection) -> None:
 
 
 def send_directly(job: BinderJob, client: Connection, offer: SlotOffer) -> None:
-    """Sends a client to its pilot's own port, with a token for this job alone."""
+    """Send a client to its pilot's own port, with a token for this job alone."""
     ends = time.time() + _DIRECT_SECONDS
     made = Token(subject=job.owner, scope=TokenScope.CLIENT, pool=job.id, ends=ends)
     client.send(
@@ -204,7 +201,7 @@ def send_directly(job: BinderJob, client: Connection, offer: SlotOffer) -> None:
 
 
 def _pair_fields(job: BinderJob) -> dict[str, Any]:
-    """What both hear."""
+    """Return the fields for both sides of a pair."""
     return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
 
 
@@ -217,7 +214,7 @@ _GROUP: Final = "matchmaker.binder"
 
 
 def installed() -> frozenset[str]:
-    """The applications, in lower case, for which a handler is installed."""
+    """Return the applications, in lower case, with an installed handler."""
     return frozenset(entry.name.lower() for entry in entry_points(group=_GROUP))
 
 
@@ -231,13 +228,13 @@ class HandlerProcesses:
         self._starting: dict[str, asyncio.Lock] = {}
 
     def wanted(self, ad: ClassAd) -> str:
-        """The application of a job, if it has a handler; else empty."""
+        """Return the application of a job, if it has a handler; else an empty text."""
         name = bounded_value(ad, APPLICATION) if self._applications else None
         folded = name.lower() if isinstance(name, str) else ""
         return folded if folded in self._applications else ""
 
     async def sides(self, application: str, ad: str) -> tuple[Connection, Connection]:
-        """Two connections to a handler: the one for the client, and the one for the pilot.
+        """Open two connections to a handler: for the client, and for the pilot.
 
         Raises ClosedError if the handler cannot be used; its process is then ended.
         """
@@ -297,7 +294,7 @@ class HandlerProcesses:
             await process.wait()
 
     async def close(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         for application in list(self._processes):
             await self._end(application)
         if self._folder is not None:
@@ -318,7 +315,7 @@ Handler = Callable[[PairStream, PairStream, ClassAd], Awaitable[None]]
 
 
 async def carry(client: PairStream, pilot: PairStream, _: ClassAd) -> None:
-    """Passes bytes on in both directions until both have ended: a handler that changes nothing."""
+    """Pass bytes on in both directions until both have ended: a handler that changes nothing."""
 
     async def onwards(source: PairStream, sink: PairStream) -> None:
         while data := await source.read(_PIECE):
@@ -329,7 +326,7 @@ async def carry(client: PairStream, pilot: PairStream, _: ClassAd) -> None:
 
 
 def load_handler(application: str) -> Handler:
-    """The handler of an application. Raises LookupError, or what its module raises."""
+    """Return the handler of an application. Raises LookupError, or an error of its module."""
     for entry in entry_points(group=GROUP):
         if entry.name.lower() == application:
             handler: Handler = entry.load()
@@ -384,7 +381,7 @@ class _Handling:
 
 
 async def serve_handler(application: str, path: str) -> None:
-    """Serves pairs on a socket of this machine, for as long as the process lives."""
+    """Serve pairs on a socket of this machine, until the process is killed."""
     handling = _Handling(load_handler(application))
     server = await asyncio.get_running_loop().create_unix_server(handling.accept, path)
     os.write(1, b"listening\n")

@@ -77,11 +77,9 @@ _MOST_ADS: Final = 64 << 10
 async def serve_client(
     connection: Connection, greeting: Greeting, exchange: Exchange, settings: BinderSettings
 ) -> None:
-    """Serves a connection until it ends, or becomes one side of a pair.
+    """Serve a connection until it ends, or becomes one side of a pair.
 
-    Raises:
-        RefusedError: the client sent a frame that it may not send.
-        ClosedError: the connection has ended.
+    Raises PeerRefusedError for a frame that the client may not send, and ClosedError.
     """
     pace = RateLimit()
     while True:
@@ -147,7 +145,7 @@ async def _answer(
 
 
 def _with_owner(greeting: Greeting, text: str) -> str:
-    """A job's ad with the subject of its client's token as ``Owner``, whatever the ad says."""
+    """Return a job's ad with the subject of its client's token as ``Owner``."""
     ad = parse_job_ad(text)
     check_job(ad, bounded_value)
     admission.note_submitter(ad, greeting.token)
@@ -158,7 +156,7 @@ def _with_owner(greeting: Greeting, text: str) -> str:
 def _new_job(
     greeting: Greeting, ad: str, exchange: Exchange, settings: BinderSettings, key: str = ""
 ) -> BinderJob:
-    """A new job of the client; a job with a key continues without its client."""
+    """Make a new job of the client; a job with a key continues without its client."""
     owner, id_ = greeting.token.subject, secrets.token_hex(8)
     job = BinderJob(id=id_, owner=owner, key=key or id_, ad=ad, detached=bool(key))
     count, size = exchange.open.of(owner)
@@ -190,9 +188,9 @@ async def _submit(
 async def _submit_all(
     greeting: Greeting, frame: Frame, exchange: Exchange, settings: BinderSettings
 ) -> list[dict[str, Any]]:
-    """Enters jobs, each by itself, and waits once until they are stored; in their order.
+    """Enter jobs, each by itself, and wait once until they are stored.
 
-    One that is not taken has its key and why in its place.
+    The answer has them in their order; instead of a refused one, its key and the reason.
     """
     pairs = frame["jobs"]
     if not 0 < len(pairs) <= _MOST_TOGETHER or not all(
@@ -219,7 +217,7 @@ async def _submit_all(
 def _enter_job(
     greeting: Greeting, key: str, text: str, exchange: Exchange, settings: BinderSettings
 ) -> BinderJob:
-    """The client's job under a key: a new one, or the one that is there. Raises ValueError."""
+    """Return the client's job under a key, new or old. Raises ValueError."""
     ad = _with_owner(greeting, text)
     if not 0 < len(key) <= MOST_KEY or not key.isprintable():
         raise ValueError(f"a key of 1 to {MOST_KEY} printable characters was expected")
@@ -257,7 +255,7 @@ async def _ask(greeting: Greeting, frame: Frame, exchange: Exchange) -> list[dic
 
 
 async def _explained(job: BinderJob, exchange: Exchange) -> BinderJob:
-    """A job that waits, with the reason: a slot's policy may refuse it, and nobody would say so."""
+    """Add the reason to a job that waits: a slot's policy may refuse it."""
     if job.stage is not JobStage.QUEUED:
         return job
     why = await exchange.why(job.id)
@@ -267,7 +265,7 @@ async def _explained(job: BinderJob, exchange: Exchange) -> BinderJob:
 
 
 def _page(jobs: Iterable[BinderJob], *, ads: bool) -> list[dict[str, Any]]:
-    """As many jobs as an answer may list; at least one, if there is one."""
+    """Return as many jobs as an answer may list; at least one, if there is one."""
     page: list[dict[str, Any]] = []
     room = _MOST_ADS
     for job in islice(jobs, _MOST_LISTED):
@@ -292,7 +290,7 @@ def _job(greeting: Greeting, exchange: Exchange, id_: str) -> BinderJob:
 
 
 async def _wait(connection: Connection, exchange: Exchange, job: BinderJob, seconds: float) -> None:
-    """Waits for a slot, until the job has a pair, the connection breaks, or the time is over."""
+    """Wait for a slot, until the job has a pair, the connection breaks, or the time is over."""
     seconds = min(max(0.0, seconds), _MOST_SECONDS)
     exchange.wait(job, connection)
     why = "its client has gone"
@@ -343,7 +341,7 @@ def _listed_facts(job: BinderJob) -> dict[str, Any]:
 
 
 def _brief_facts(job: BinderJob) -> dict[str, Any]:
-    """A job among others that were asked for by name: of its result, how it ended."""
+    """Return a job among others that were requested by name, with how it ended."""
     result = ClassAd()
     if job.result:
         ad = parse_ad(job.result)
@@ -361,19 +359,13 @@ _ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 async def serve(
     settings: BinderSettings, tables: Tables, *, ready: Callable[[str], None], stop: asyncio.Event
 ) -> None:
-    """Runs a binder until it is asked to stop.
+    """Run a binder until ``stop`` is set; jobs go on, and pilots connect to the next run.
 
-    Args:
-        settings: of the binder.
-        tables: where it stores jobs and sessions.
-        ready: called with its address when it listens.
-        stop: set to end it; pilots and jobs continue, and connect to the next run.
+    ``ready`` is called with its address when it listens.
 
-    Raises:
-        ValueError: it would listen beyond this machine without a certificate.
-        OSError: it cannot listen.
-        LedgerError: the tables cannot be read.
-        SupersededError: another binder works with the tables.
+    Raises ValueError if it would listen beyond this machine without a certificate, OSError if it
+    cannot listen, LedgerError if the tables cannot be read, and SupersededError if another binder
+    works with them.
     """
     if settings.tls is None and not is_loopback(settings.host):
         raise ValueError(
@@ -419,7 +411,7 @@ async def serve(
 
 
 class _Accepted(Connection):
-    """A connection that begins to be served as soon as it is made, and counts until it is lost."""
+    """A connection that is served as soon as it is made, and counts until it is lost."""
 
     __slots__ = ("_begin", "_gone")
 
@@ -476,7 +468,7 @@ class _Binder:
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def end(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         tasks = dict(self._tasks)
         for task, connection in tasks.items():
             connection.close("the binder ends")
@@ -521,7 +513,7 @@ class _Binder:
     # --- pilots
 
     async def _pilot(self, connection: Connection, greeting: Greeting) -> None:
-        """The connection on which a pilot reports."""
+        """Serve the connection on which a pilot reports."""
         exchange, pace, session = self.exchange, RateLimit(), ""
         storing: asyncio.Task[None] | None = None
         try:
@@ -560,7 +552,7 @@ class _Binder:
             exchange.pilot_lost(session, connection)
 
     async def _piece(self, connection: Connection, session: str, frame: Frame) -> None:
-        """Stores a piece of a job's output, and says how much of it is there."""
+        """Store a piece of a job's output, and answer with the stored size."""
         said = {"job": frame["job"], "epoch": frame["epoch"]}
         try:
             taken = await self.exchange.outputs.take(session, frame)
@@ -637,7 +629,7 @@ class _Binder:
         return name
 
     async def _measure(self, ad: ClassAd) -> None:
-        """Records how long the pilot's queue took to start it, if its ad says so."""
+        """Record how long the pilot's queue took to start it, if its ad has the times."""
         queue, submitted = bounded_value(ad, "Queue"), bounded_value(ad, "SubmittedAt")
         if isinstance(queue, str) and isinstance(submitted, int | float):
             began = bounded_value(ad, "StartedAt")
@@ -649,7 +641,7 @@ class _Binder:
                 )
 
     async def _slot(self, connection: Connection, greeting: Greeting) -> None:
-        """A connection on which a pilot waits with a free slot, for one job after another."""
+        """Serve a connection on which a pilot waits with a slot, for one job after another."""
         exchange, pace = self.exchange, RateLimit()
         offer: SlotOffer | None = None
         try:
@@ -678,7 +670,7 @@ class _Binder:
     def _offered(
         self, connection: Connection, greeting: Greeting, frame: Frame, before: SlotOffer | None
     ) -> SlotOffer:
-        """Enters a free slot, in place of the one that was offered before."""
+        """Enter a free slot, in place of the one that was offered before."""
         exchange = self.exchange
         session = exchange.session(frame["session"], greeting.token)
         if session is None or session.name not in exchange.pilots:
@@ -695,7 +687,7 @@ class _Binder:
 
 
 def _nonce(frame: Frame) -> str:
-    """The number by which a pilot is known again that registers twice with one token."""
+    """Return the number that identifies a pilot that registers twice with one token."""
     nonce = frame.fields.get("nonce", "")
     if not isinstance(nonce, str) or len(nonce) > MOST_KEY:
         raise PeerRefusedError("nonce: a text was expected")
@@ -703,9 +695,9 @@ def _nonce(frame: Frame) -> str:
 
 
 def _begun(name: str, token: Token, frame: Frame, now: float) -> PilotSession:
-    """The new session of a pilot.
+    """Make the new session of a pilot.
 
-    Raises RefusedError where it says wrongly whose jobs it has run in earlier sessions.
+    Raises PeerRefusedError if it names whose jobs it has run before in a wrong form.
     """
     mixed, served = frame.fields.get("mixed") is True, frame.fields.get("served", "")
     if not isinstance(served, str) or " " in served or len(served) > MOST_KEY:

@@ -24,7 +24,7 @@ _BYTES: Final = 500
 
 
 class JobStage(StrEnum):
-    """How far a job has come."""
+    """The stage of a job."""
 
     QUEUED = "queued"
     GIVEN = "given"
@@ -46,21 +46,16 @@ class JobStage(StrEnum):
 
 @attrs.frozen(slots=True, kw_only=True)
 class BinderJob:
-    """Work that a client asked for.
+    """A job that a client submitted; ``owner`` is the subject of the client's token.
 
     Attributes:
-        id: names it among all jobs of the binder.
-        owner: the subject of the client's token.
         key: the client's name of the job, which makes a repeated submission harmless.
-        ad: the text of the client's ad.
-        detached: whether it goes on without its client. Other jobs are lost with their client's or
-            their pilot's connection, and are not given again once a pilot may have begun them.
-        stage: how far it has come.
+        detached: whether it runs without its client. Another job is lost with its client's or its
+            pilot's connection, and not given again once a pilot may have begun it.
         epoch: how often it was given to a pilot.
         session: the pilot's session that has it, or had it last; empty before that.
-        cancel: whether its end was asked for.
+        cancel: whether its end was requested.
         result: the text of the ad that the pilot reported at its end.
-        reason: why it was cancelled or lost, in words.
     """
 
     id: str
@@ -77,24 +72,21 @@ class BinderJob:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes it takes, less what its ad takes beyond its text."""
+        """Its size in memory, about, without the parsed form of its ad."""
         return _BYTES + len(self.ad) + len(self.result) + len(self.reason)
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class PilotSession:
-    """A pilot that has proven itself. A pilot that was silent for too long needs a new one.
+    """A pilot that has proven itself. A pilot that was silent for too long needs a new session.
 
     Attributes:
-        name: names it among all sessions, also of earlier runs of the binder.
-        subject: the subject of the pilot's token.
-        ad: the text of the pilot's ad.
         token: the id of the pilot's token, which its session's token has too.
-        owners: whose jobs alone it gets, with spaces between; empty if nobody is named.
+        owners: the only owners whose jobs it gets, with spaces between; empty if none is named.
         mixed: whether it gets jobs of several owners though none is named. If not, it gets only
             jobs of the owner of its first one, who is then named.
-        heard: when the binder last heard from it. It is not stored: after a restart each session
-            counts as heard at that moment.
+        heard: the time of its last message. It is not stored: after a restart each session counts
+            as heard at that moment.
     """
 
     name: str
@@ -112,13 +104,10 @@ class PilotSession:
 
 @attrs.define(slots=True)
 class Book:
-    """The jobs and the sessions, with the indexes that ``moves`` needs.
+    """The jobs by id, and the sessions by name until they are over, with two indexes.
 
-    Attributes:
-        jobs: by their ids.
-        sessions: by their names; a session that is over is not there.
-        held: by a session's name, the ids of the jobs that it may be running.
-        keys: by owner and key, the ids of jobs.
+    ``held`` has the ids of the jobs that each session may be running, ``keys`` the id of each
+    owner's key.
     """
 
     jobs: dict[str, BinderJob] = attrs.field(factory=dict)
@@ -127,7 +116,7 @@ class Book:
     keys: dict[tuple[str, str], str] = attrs.field(factory=dict)
 
     def put(self, job: BinderJob) -> None:
-        """Enters a job, or replaces the one with its id."""
+        """Enter a job, or replace the one with its id."""
         before = self.jobs.get(job.id)
         if before is not None and before.stage.held:
             self.held.get(before.session, set()).discard(job.id)
@@ -137,7 +126,7 @@ class Book:
         self.keys[job.owner, job.key] = job.id
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Removes jobs that cannot change any more. Raises ValueError for another one."""
+        """Remove jobs that cannot change any more. Raises ValueError for another one."""
         for id_ in ids:
             job = self.jobs[id_]
             if job.stage.open:
@@ -147,10 +136,10 @@ class Book:
 
 @attrs.frozen(slots=True)
 class BinderMessage:
-    """Something to say to the pilot of a session; a job's epoch says which giving is meant.
+    """A message to a pilot; ``epoch`` is the number of the assignment.
 
-    The kinds are ``PAIRED``, ``KILL``, ``ACKNOWLEDGE`` and ``OVER``. ``OVER`` means that the
-    session is: the pilot ends all its jobs and greets anew.
+    The kinds are ``PAIRED``, ``KILL``, ``ACKNOWLEDGE`` and ``OVER``. ``OVER`` ends the session: the
+    pilot ends all its jobs and greets anew.
     """
 
     kind: FrameKind
@@ -161,14 +150,10 @@ class BinderMessage:
 
 @attrs.frozen(slots=True)
 class BinderChange:
-    """What an event comes to: first the rows are stored, then the words are said.
+    """The result of an event: rows to be stored first, then messages to be sent.
 
-    Attributes:
-        jobs: as they are now.
-        begun: sessions that are new, or have another owner.
-        over: names of sessions that are over.
-        heard: sessions that were heard from now, which is not stored.
-        words: what pilots are to hear.
+    ``begun`` has sessions that are new or have another owner, ``over`` the names of sessions that
+    are over. ``heard`` is not stored.
     """
 
     jobs: tuple[BinderJob, ...] = ()
@@ -187,7 +172,7 @@ class BinderChange:
 
 
 def apply_change(book: Book, change: BinderChange) -> None:
-    """Enters a change in the book."""
+    """Enter a change in the book."""
     for job in change.jobs:
         book.put(job)
     for session in (*change.begun, *change.heard):
@@ -202,7 +187,7 @@ MOST_GIVINGS: Final = 50
 
 
 def submit(book: Book, job: BinderJob) -> tuple[BinderJob, BinderChange]:
-    """The job under the owner's key: the one that is there, or the new one.
+    """Return the job under the owner's key, old or new, and the change.
 
     >>> book = Book()
     >>> job, change = submit(book, BinderJob(id="1", owner="ana", key="k", ad="[]"))
@@ -216,12 +201,12 @@ def submit(book: Book, job: BinderJob) -> tuple[BinderJob, BinderChange]:
 
 
 def begin(session: PilotSession) -> BinderChange:
-    """A pilot registers for the first time, or after its last session was over."""
+    """Register a pilot for the first time, or after its last session was over."""
     return BinderChange(begun=(session,))
 
 
 def hear(book: Book, name: str, now: float) -> BinderChange:
-    """A pilot's heartbeat. Renews the lease, which is not stored; OVER if the session is over."""
+    """Renew the lease of a pilot that sent a heartbeat; send OVER if its session is over."""
     session = book.sessions.get(name)
     if session is None:
         return BinderChange(words=(BinderMessage(FrameKind.OVER, name),))
@@ -229,10 +214,10 @@ def hear(book: Book, name: str, now: float) -> BinderChange:
 
 
 def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> BinderChange:
-    """A pilot comes back, with the epochs of the jobs that it runs or whose end it still reports.
+    """Let a pilot come back, with the epochs of the jobs that it runs or still reports.
 
-    A job that it was given and does not name never reached it, and is queued again. It must end
-    the jobs that it names but no longer has.
+    A job that it was given and does not name never reached it, and is queued again. It must end the
+    jobs that it names but no longer has.
     """
     greeting = hear(book, name, now)
     if not greeting.heard:
@@ -252,9 +237,9 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Bin
 
 
 def give(book: Book, id_: str, name: str) -> BinderChange:
-    """Gives a queued job to a pilot; does nothing if the job or the session is gone meanwhile.
+    """Give a queued job to a pilot; do nothing if the job or the session is gone meanwhile.
 
-    A pilot that shares an account among its jobs is then its owner's, and gets no other's jobs.
+    A pilot that shares an account among its jobs then serves their owner alone.
     """
     job, session = book.jobs.get(id_), book.sessions.get(name)
     if job is None or job.stage is not JobStage.QUEUED or session is None:
@@ -269,7 +254,7 @@ def give(book: Book, id_: str, name: str) -> BinderChange:
 
 
 def accepted(book: Book, name: str, id_: str, epoch: int) -> BinderChange:
-    """A pilot has accepted a job. It must end one that is not its own, or that was cancelled.
+    """Record that a pilot has accepted a job; it must end one that is not its own or cancelled.
 
     The pairing and the message that cancels it use two connections, and may arrive in either order.
     """
@@ -284,16 +269,10 @@ def accepted(book: Book, name: str, id_: str, epoch: int) -> BinderChange:
 def declined(
     book: Book, name: str, id_: str, epoch: int, reason: str, *, begun: bool = True
 ) -> BinderChange:  # fmt: skip
-    """A pilot gives a job back: it does not run it, and has no process of it.
+    """Take a job back from a pilot that does not run it, and has no process of it.
 
-    Args:
-        book: the jobs.
-        name: the pilot's session.
-        id_: the job.
-        epoch: by which giving it had the job.
-        reason: in words.
-        begun: whether the job may have run. If not, another pilot may have it, also where its
-            client waits for it.
+    ``begun`` says that the job may have run. If not, another pilot may have it, even if its client
+    waits for it.
     """
     job = held_by(book, name, id_, epoch)
     if job is None:
@@ -304,7 +283,7 @@ def declined(
 
 
 def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> BinderChange:
-    """A pilot reports the end of a job. A late report of another epoch is only acknowledged."""
+    """Record the end of a job. A late report of another epoch is only acknowledged."""
     job = held_by(book, name, id_, epoch)
     said = (BinderMessage(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
@@ -313,7 +292,7 @@ def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> BinderCha
 
 
 def cancel(book: Book, id_: str, reason: str) -> BinderChange:
-    """Ends a job: at once where no pilot has it, else when its pilot has said so."""
+    """Cancel a job: at once if no pilot has it, else when its pilot reports its end."""
     job = book.jobs.get(id_)
     if job is None or not job.stage.open:
         return BinderChange()
@@ -326,7 +305,7 @@ def cancel(book: Book, id_: str, reason: str) -> BinderChange:
 
 
 def leave(book: Book, name: str, reason: str) -> BinderChange:
-    """A pilot says that it ends, and that nothing of its session runs any more."""
+    """End the session of a pilot that leaves, and runs no job any more."""
     if name not in book.sessions:
         return BinderChange()
     ids = sorted(book.held.get(name, ()))
@@ -334,7 +313,7 @@ def leave(book: Book, name: str, reason: str) -> BinderChange:
 
 
 def expire(book: Book, now: float, lease: float) -> BinderChange:
-    """Ends the sessions of pilots that were silent for longer than a lease, with its margin.
+    """End the sessions of pilots that were silent for longer than a lease, with its margin.
 
     A job that was given ``MOST_GIVINGS`` times is then lost: it may be the cause.
     """
@@ -351,7 +330,7 @@ def expire(book: Book, now: float, lease: float) -> BinderChange:
 def restore(
     jobs: Iterable[BinderJob], sessions: Iterable[PilotSession], now: float
 ) -> tuple[Book, BinderChange]:
-    """The book after a restart, from the stored rows, and the changes that the restart makes.
+    """Return the book after a restart, from the stored rows, and the changes of the restart.
 
     Every pilot has a whole lease to come back. Jobs whose client was connected are lost.
     """
@@ -369,7 +348,7 @@ def restore(
 
 
 def held_by(book: Book, name: str, id_: str, epoch: int) -> BinderJob | None:
-    """The job, where this session has it by this giving."""
+    """Return the job if this session has it by this assignment."""
     job = book.jobs.get(id_)
     if job is None or not job.stage.held or job.session != name or job.epoch != epoch:
         return None
@@ -377,7 +356,7 @@ def held_by(book: Book, name: str, id_: str, epoch: int) -> BinderJob | None:
 
 
 def _without_pilot(job: BinderJob, reason: str) -> BinderJob:
-    """The job whose pilot is gone."""
+    """Return the job whose pilot is gone."""
     if job.epoch < MOST_GIVINGS or not job.detached or job.cancel:
         return _give_back(job, reason)
     said = f"{reason}, and it was given {job.epoch} times: it may be what ends its pilots"
@@ -385,7 +364,7 @@ def _without_pilot(job: BinderJob, reason: str) -> BinderJob:
 
 
 def _give_back(job: BinderJob, reason: str) -> BinderJob:
-    """The job that no pilot runs any more, and that did not end."""
+    """Return the job that no pilot runs any more, and that did not end."""
     if job.cancel:
         return attrs.evolve(job, stage=JobStage.CANCELLED)
     if not job.detached:
@@ -394,7 +373,9 @@ def _give_back(job: BinderJob, reason: str) -> BinderJob:
 
 
 class OpenJobs:
-    """Open jobs with their bytes, by the name of the client.
+    """The open jobs of each client, with their bytes.
+
+    A running job that submits others counts as a client too, besides the owner of those jobs.
 
     >>> held = OpenJobs()
     >>> held.enter("ana", "1", 700)
@@ -412,7 +393,7 @@ class OpenJobs:
         self._askers: dict[str, str] = {}
 
     def enter(self, owner: str, id_: str, size: int, asker: str = "") -> None:
-        """Enters a job, or its new size. ``asker`` names the running job that asked for it."""
+        """Enter a job, or its new size; ``asker`` names the running job that submitted it."""
         self._put(owner, id_, size)
         if asker:
             self._askers[id_] = asker
@@ -424,7 +405,7 @@ class OpenJobs:
         mine[id_] = size
 
     def leave(self, owner: str, id_: str) -> None:
-        """Removes a job, if it is there."""
+        """Remove a job, if it is there."""
         for name in (owner, self._askers.pop(id_, "")):
             mine = self._of.get(name, {})
             self._bytes[name] = self._bytes.get(name, 0) - mine.pop(id_, 0)
@@ -433,13 +414,13 @@ class OpenJobs:
                 del self._bytes[name]
 
     def of(self, name: str) -> tuple[int, int]:
-        """How many jobs somebody has open, and their bytes."""
+        """Return the number of somebody's open jobs, and their bytes."""
         return len(self._of.get(name, ())), self._bytes.get(name, 0)
 
     def ids(self, name: str) -> Collection[str]:
-        """The ids of the jobs that somebody has open."""
+        """Return the ids of somebody's open jobs."""
         return tuple(self._of.get(name, ()))
 
     def __len__(self) -> int:
-        """How many have something open."""
+        """Return the number of clients with open jobs."""
         return len(self._of)

@@ -148,14 +148,13 @@ class Tables:
     """
 
     def __init__(self, place: str | Path, *, wait: float = _WAIT_SECONDS) -> None:
-        """Opens the tables, and makes them if there are none.
+        """Open the tables, and create them if there are none.
+
+        Raises LedgerError if that fails, or if they are of a newer version.
 
         Args:
             place: the path of a file of SQLite, or a URL such as ``postgresql://host/database``.
             wait: how many seconds to wait for another writer.
-
-        Raises:
-            LedgerError: they cannot be opened or made, or are of a newer version.
         """
         self.place = str(place)
         self._engine = database.engine(self.place, wait)
@@ -190,18 +189,18 @@ class Tables:
             self._turn = known.get("turn", 0)
 
     def close(self) -> None:
-        """Closes the connections; the tables cannot be used afterwards."""
+        """Close the connections; the tables cannot be used afterwards."""
         self._engine.dispose()
 
     def write(self, change: BinderChange) -> None:
-        """Stores a change, all or nothing; durable when it returns.
+        """Store a change, all or nothing; durable when it returns.
 
         A change that concerns only jobs of connected clients does not wait for the disk: if the
         machine fails, these jobs are lost anyway.
 
-        If it is not known whether a change was stored, store it again: this does no harm. Raises
-        TakenError if an owner has another job of the same key, and SupersededError if another
-        binder has read the tables since.
+        A change may be stored twice without harm, such as after a lost answer. Raises TakenError if
+        an owner has another job of the same key, and SupersededError if another binder has read the
+        tables since.
         """
         if not change.stored:
             return
@@ -221,9 +220,9 @@ class Tables:
             raise SupersededError(f"{self.place}: another binder works with these tables now")
 
     def read(self) -> tuple[list[BinderJob], list[PilotSession]]:
-        """All jobs and sessions; a session counts as heard at 0, which ``restored`` changes.
+        """Return all jobs and sessions; a session counts as heard at 0, which ``restore`` changes.
 
-        From then on no binder that read them earlier can write. Raises DamagedError for a row
+        From then on a binder that read them earlier cannot write. Raises DamagedError for a row
         that is not a job or a session.
         """
         with self._writing() as read:
@@ -234,13 +233,13 @@ class Tables:
             return found, [self._session(row) for row in names]
 
     def forget(self, ids: Collection[str]) -> None:
-        """Deletes jobs, with their output."""
+        """Delete jobs, with their output."""
         with self._writing() as write:
             _delete(write, jobs.c.id, ids)
             _delete(write, output.c.job, ids)
 
     def put_piece(self, job: str, epoch: int, part: str, at: int, data: bytes) -> None:
-        """Stores a piece of a job's output, in the place of all that was stored from there on.
+        """Store a piece of a job's output, and delete all that was stored from there on.
 
         Durable when it returns. Raises SupersededError as ``write`` does.
         """
@@ -252,7 +251,7 @@ class Tables:
             write.execute(output.insert().values(row))
 
     def piece(self, job: str, epoch: int, part: str, at: int) -> bytes:
-        """The rest of the piece of a job's output that has a byte; nothing beyond the end."""
+        """Return the rest of the piece with a byte of a job's output; nothing beyond the end."""
         mine = (output.c.job == job) & (output.c.epoch == epoch) & (output.c.part == part)
         found = sql.select(output.c.at, output.c.data).where(mine, output.c.at <= at)
         with self._reading() as read:
@@ -260,7 +259,7 @@ class Tables:
             return b"" if row is None else bytes(row.data[at - row.at :])
 
     def outputs(self) -> list[tuple[str, int, str, int]]:
-        """How many bytes are stored: the job, the epoch, the part and its size."""
+        """Return the stored output: the job, the epoch, the part, and its size in bytes."""
         parts = output.c.job, output.c.epoch, output.c.part
         size = sql.func.sum(sql.func.length(output.c.data))
         with self._reading() as read:
@@ -268,7 +267,7 @@ class Tables:
             return [(row[0], row[1], row[2], int(row[3])) for row in rows]
 
     def drop_outputs(self, pairs: Collection[tuple[str, int]]) -> None:
-        """Deletes the output of jobs by the epochs in which they ran."""
+        """Delete the output of jobs by the epochs in which they ran."""
         with self._writing() as write:
             self._check_turn(write)
             for job, epoch in pairs:
@@ -276,7 +275,7 @@ class Tables:
                 write.execute(output.delete().where(mine))
 
     def measured(self, queue: str, submitted: float, started: float) -> None:
-        """Records how long a queue took to start a pilot; keeps the latest records of each queue.
+        """Record how long a queue took to start a pilot; keep the latest records of each queue.
 
         Raises ValueError for times that are not finite numbers.
         """
@@ -291,7 +290,7 @@ class Tables:
                 write.execute(starts.delete().where(starts.c.queue == queue, starts.c.id <= first))
 
     def delays(self) -> dict[str, float]:
-        """How many seconds each queue takes to start a pilot: the median of its starts.
+        """Return how many seconds each queue takes to start a pilot: the median of its starts.
 
         If there are many queues, only those that started a pilot most recently.
         """
@@ -304,7 +303,7 @@ class Tables:
         return {queue: median(found[queue]) for queue in sorted(found)}
 
     def revoke(self, token: str, ends: float, now: float) -> None:
-        """Refuses a token by its id until its end; those that have ended are forgotten.
+        """Refuse a token by its id until its end, and forget those that have ended.
 
         Times are seconds since 1970.
         """
@@ -315,16 +314,15 @@ class Tables:
             write.execute(revoked.insert().values(token=token, ends=ends))
 
     def revoked(self) -> frozenset[str]:
-        """The ids of the tokens that are refused."""
+        """Return the ids of the tokens that are refused."""
         with self._reading() as read:
             return frozenset(read.scalars(sql.select(revoked.c.token)))
 
     def use(self, token: str, nonce: str, ends: float, now: float) -> bool:
-        """Records the use of a pilot's token by its id; False if another pilot used it before.
+        """Record the use of a pilot's token by its id; False if another pilot used it before.
 
-        A pilot that never got the answer asks again with its nonce; an empty one is nobody's. The
-        use is durable when this returns. Times are seconds since 1970; a token that has ended is
-        refused anyway, and forgotten.
+        A pilot that never got the answer asks again with its nonce; an empty nonce matches
+        nobody's. The use is durable when this returns. Times are seconds since 1970.
         """
         with self._writing() as write:
             write.execute(used.delete().where(used.c.ends < now))
@@ -387,7 +385,7 @@ _LATER_SECONDS: Final = 1.0
 
 @attrs.define(slots=True, eq=False)
 class _Batch:
-    """Several changes as one, and who waits until it is stored."""
+    """Several changes as one, and the futures that wait until it is stored."""
 
     jobs: dict[str, BinderJob] = attrs.field(factory=dict)
     begun: dict[str, PilotSession] = attrs.field(factory=dict)
@@ -410,7 +408,7 @@ class _Batch:
 
 
 class PendingChanges:
-    """The waiting changes. ``trouble`` says why they cannot be stored; empty if they can."""
+    """The changes that wait for the database; ``trouble`` says why they cannot be stored."""
 
     def __init__(self, tables: Tables, say: Callable[[Iterable[BinderMessage]], None]) -> None:
         self.trouble = ""
@@ -422,9 +420,9 @@ class PendingChanges:
         self._later: asyncio.TimerHandle | None = None
 
     def add(self, change: BinderChange) -> None:
-        """Enters a change: stored at once if messages wait for it, else within a second.
+        """Enter a change: stored at once if messages wait for it, else within a second.
 
-        Raises nothing; call ``room`` before you enter something new.
+        Call ``room`` before you enter something new.
         """
         self._next.add(change)
         if change.words:
@@ -435,20 +433,20 @@ class PendingChanges:
             self._later = loop.call_later(_LATER_SECONDS, self._soon.set)
 
     async def stored(self) -> None:
-        """Waits until all changes that were entered so far are stored."""
+        """Wait until all changes that were entered so far are stored."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next.waiting.append(done)
         self._soon.set()
         await done
 
     def room(self) -> None:
-        """Raises ValueError if so much waits that nothing new may be entered."""
+        """Raise ValueError if so much waits that nothing new may be entered."""
         if self._next.bytes + self._under_way > MOST_UNSTORED:
             why = self.trouble or "the storage is slow"
             raise ValueError(f"nothing new is taken until it can be stored: {why}; try again later")
 
     async def step(self) -> None:
-        """Waits for changes, stores them, and sends their messages. A failed write is repeated.
+        """Wait for changes, store them, and send their messages. Repeat a failed write.
 
         Raises SupersededError if another binder works with the tables.
         """
@@ -492,7 +490,7 @@ MOST_STORED: Final = 1024 * MIB
 
 @attrs.define(slots=True, eq=False)
 class _Stored:
-    """What is stored of a job's output, by the epoch in which it ran."""
+    """The stored output of a job, by the epoch in which it ran."""
 
     owner: str
     epoch: int
@@ -501,18 +499,14 @@ class _Stored:
 
 
 class OutputStore:
-    """The stored output of all jobs, as far as a binder must know it without reading it."""
+    """The sizes of the stored output of all jobs."""
 
     def __init__(
         self, tables: Tables, book: Book, *, most: int = MOST_OUTPUT, each: int = MOST_STORED
     ) -> None:
-        """Reads how much is stored. Raises LedgerError.
+        """Read the sizes of the stored output. Raises LedgerError.
 
-        Args:
-            tables: where it is stored.
-            book: the jobs.
-            most: bytes of each kind for a job.
-            each: bytes for all jobs of an owner.
+        ``most`` limits the bytes of each kind for a job, ``each`` those of all jobs of an owner.
         """
         self._tables = tables
         self._book = book
@@ -531,27 +525,27 @@ class OutputStore:
                 self._enter(job, name, size)
 
     def sizes(self, id_: str) -> Mapping[str, int]:
-        """How many bytes are stored of a job's output, by names of parts."""
+        """Return the stored bytes of a job's output, by names of parts."""
         found = self._stored.get(id_)
         return {} if found is None else found.sizes
 
     def changed(self, job: BinderJob) -> None:
-        """Deletes the output of a job that runs anew, or that did not end, as soon as may be."""
+        """Delete the output of a job that runs anew, or that did not end, soon."""
         found = self._stored.get(job.id)
         if found is not None and (found.epoch != job.epoch or not _keeps(job)):
             self._drop(job.id)
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Deletes the output of jobs."""
+        """Delete the output of jobs."""
         for id_ in ids:
             if id_ in self._stored:
                 self._drop(id_)
 
     async def take(self, session: str, frame: Frame) -> tuple[int, str] | None:
-        """Stores a piece that a pilot sent.
+        """Store a piece that a pilot sent.
 
-        Gives how many bytes of this part are stored now, and why no more are taken; None if the
-        pilot does not have the job. Raises ValueError for what is no piece.
+        Returns the stored bytes of this part, and why no more are accepted; None if the pilot does
+        not have the job. Raises ValueError for a malformed piece.
         """
         id_, epoch, name = frame["job"], frame["epoch"], frame["name"]
         data = b64decode(frame["data"], validate=True)
@@ -580,9 +574,9 @@ class OutputStore:
             return offset + len(data), ""
 
     async def piece(self, id_: str, name: str, offset: int) -> bytes:
-        """The stored bytes of a part from an offset, at most a piece.
+        """Return the stored bytes of a part from an offset, at most a piece.
 
-        Raises ValueError where there are none.
+        Raises ValueError if there are none.
         """
         found = self._stored.get(id_)
         if found is None or name not in found.sizes:
@@ -595,7 +589,7 @@ class OutputStore:
             raise ValueError(f"the output cannot be read: {error}") from None
 
     async def sweep(self) -> None:
-        """Deletes what nobody wants any more; what cannot be deleted now, later."""
+        """Delete output that nobody wants any more; a failed deletion is tried again later."""
         if self._unwanted:
             # A piece may be stored behind the deletion, and names its job here anew.
             some, self._unwanted = self._unwanted, set()
@@ -610,7 +604,7 @@ class OutputStore:
         return found.sizes.get(name, 0) if found is not None and found.epoch == epoch else 0
 
     def _refusal(self, job: BinderJob, name: str, size: int) -> str:
-        """Why a piece is not stored; makes room for one that is."""
+        """Return why a piece is not stored; make room for one that is."""
         kept = self._known(job)
         alike = [each for each in kept.sizes if each.startswith(FILE) == name.startswith(FILE)]
         if not name.startswith(FILE):
@@ -664,5 +658,5 @@ class OutputStore:
 
 
 def _keeps(job: BinderJob) -> bool:
-    """Whether a job's output is kept: while it runs, and when it has ended by itself."""
+    """Whether a job's output is kept: while it runs, and after it has ended by itself."""
     return job.stage.held or job.stage is JobStage.ENDED

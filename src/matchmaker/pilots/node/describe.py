@@ -29,14 +29,10 @@ _BATCH_CPUS: Final = ("SLURM_CPUS_ON_NODE", "NSLOTS", "PBS_NP", "LSB_DJOB_NUMPRO
 
 
 def resources(directory: Path, environment: Mapping[str, str]) -> NodeResources:
-    """What the pilot's tasks may share: processors, memory, disk and GPUs.
+    """Return the processors, memory, disk and GPUs that the pilot's tasks may share.
 
-    Args:
-        directory: where they will run.
-        environment: of the pilot, by which batch systems say what they gave it.
-
-    The least of what the machine has, of the pilot's affinity, its control group (``cgroups(7)``),
-    and the batch system's word counts.
+    The least counts of the machine, the pilot's affinity, its control group (``cgroups(7)``), and
+    the variables of the batch system. ``directory`` is the place of the tasks.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name in _BATCH_CPUS:
@@ -56,13 +52,10 @@ def machine(
     applications: Mapping[str, tuple[str, ...]], given: ClassAd, environment: Mapping[str, str],
     ends: float | None = None,
 ) -> ClassAd:  # fmt: skip
-    """The machine's ad, without what is free of it: that is in the ads of its slots.
+    """Return the machine's ad, without free resources: these are in the ads of its slots.
 
-    Args:
-        applications: names, and the program with its first words of each.
-        given: attributes that the site adds, which win.
-        environment: of the pilot.
-        ends: when its time is over, in seconds since the epoch; None where that is unknown.
+    Attributes that the site adds (``given``) win. ``ends`` is the end of the pilot's time, in
+    seconds since the epoch; None if it is unknown.
     """
     there = [name for name, words in applications.items() if is_installed(words)]
     said: dict[str, Any] = {
@@ -94,7 +87,7 @@ def _machine_memory() -> int:
 
 
 def _group_memory() -> int:
-    """The memory limit of the control group, and of those above it; a huge number for none."""
+    """Return the least memory limit of the control group and those above it."""
     least = 1 << 62
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -136,16 +129,11 @@ _ASK_SECONDS: Final = 10.0
 
 
 def seconds_left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> float | None:
-    """How many seconds a pilot has that begins now; None where no batch system says it.
+    """Return the seconds left for a pilot that begins now; None if no batch system says it.
 
-    Args:
-        environment: of the pilot.
-        now: seconds since the epoch, by the clock of this node.
-        read: gives a file's text, empty where there is none.
-        ask: gives what a command prints, empty where it fails.
-
-    The least of what Slurm, PBS, LSF, Grid Engine, HTCondor, glideinWMS and the machine and job
-    features of HEPiX (HSF-TN-2016-02) say. A value that cannot be read is ignored.
+    The least counts of Slurm, PBS, LSF, Grid Engine, HTCondor, glideinWMS and the machine and job
+    features of HEPiX (HSF-TN-2016-02). A value that cannot be read is ignored. ``read`` returns a
+    file's text, ``ask`` the output of a command; both are empty on failure.
 
     >>> seconds_left({"SLURM_JOB_END_TIME": "1600"}, 1000.0, lambda _: "", lambda _: "")
     600.0
@@ -162,7 +150,7 @@ def seconds_left(environment: Mapping[str, str], now: float, read: Read, ask: As
 
 
 def read_file(path: str) -> str:
-    """The text of a file; empty where it cannot be read, its beginning where it is long."""
+    """Return the beginning of a file; empty if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return file.read(_MOST).decode("utf-8", "replace")
@@ -171,7 +159,7 @@ def read_file(path: str) -> str:
 
 
 def ask_command(words: Sequence[str]) -> str:
-    """What a command prints; empty where it is not here, fails, or takes over ten seconds."""
+    """Return a command's output; empty if it fails, or takes over ten seconds."""
     try:
         done = subprocess.run(  # noqa: S603 - no shell reads the words
             words, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=_ASK_SECONDS
@@ -262,7 +250,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _clock(text: str) -> float | None:
-    """Seconds of ``days-hours:minutes:seconds``, ``minutes:seconds`` or seconds alone."""
+    """Return the seconds of ``days-hours:minutes:seconds``, ``minutes:seconds`` or a number."""
     if found := _CLOCK.match(text):
         days, first, second, third = (int(each) if each else 0 for each in found.groups())
         if found[4] is None:

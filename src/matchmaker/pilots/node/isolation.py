@@ -62,15 +62,7 @@ _PROGRAMS: Final = ("sh", "chmod", "find")
 
 @attrs.frozen(slots=True, kw_only=True)
 class Account:
-    """An account of this node, for jobs alone.
-
-    Attributes:
-        name: its name.
-        user: its number.
-        group: the number of its group.
-        groups: the numbers of all its groups.
-        lock: an open file that holds the lock on it.
-    """
+    """An account of this node, for jobs alone; ``lock`` is an open file with its lock."""
 
     name: str
     user: int
@@ -80,13 +72,10 @@ class Account:
 
 
 class Accounts:
-    """The accounts of a pilot; one thread takes them, any may give one back."""
+    """The accounts of a pilot; one thread takes them, any may return one."""
 
     def __init__(self, names: Iterable[str], *, locks: Path = LOCKS) -> None:
-        """Takes accounts by their names.
-
-        Raises ValueError for one that cannot be used, in words for the site, and OSError.
-        """
+        """Lock accounts by their names. Raises ValueError for an unusable one, and OSError."""
         if os.geteuid() != 0:
             raise ValueError(
                 "--run-as: this pilot is not root, and cannot run a job under another account."
@@ -108,15 +97,15 @@ class Accounts:
         self._free += self._all
 
     def __len__(self) -> int:
-        """How many are free."""
+        """Return how many are free."""
         return len(self._free)
 
     def take(self) -> Account | None:
-        """An account for a job; None if none is free."""
+        """Return an account for a job; None if none is free."""
         return self._free.pop(0) if self._free else None
 
     def leave(self, account: Account, directory: Path) -> str:
-        """Clears the account of a job that has ended; why it gets no other job, or "".
+        """Clear the account of a job that has ended; return why it gets no other job, or "".
 
         ``directory`` is the pilot's, with those of its jobs.
         """
@@ -132,7 +121,7 @@ class Accounts:
         return problem
 
     def admits(self, directory: Path) -> None:
-        """Raises ValueError if an account cannot enter a directory."""
+        """Raise ValueError if an account cannot enter a directory."""
         for account in self._free:
             if as_account(account.user, account.group, 'cd -- "$1"', str(directory)) != 0:
                 raise ValueError(
@@ -141,7 +130,7 @@ class Accounts:
                 )
 
     def close(self) -> None:
-        """Gives the accounts to other pilots, but for those whose keepers hold them."""
+        """Release the accounts to other pilots, but for those that keepers lock."""
         for account in self._all:
             os.close(account.lock)
         self._all.clear()
@@ -187,7 +176,7 @@ class Accounts:
 
 
 def clear_account(account: Account) -> str:
-    """Ends all processes of an account and removes its files in shared places; why not, or ""."""
+    """End an account's processes, and remove its files in shared places; return why not, or ""."""
     if problem := end_processes_of(account.user, account.group):
         return f"{account.name}: {problem}"
     _remove_ipc(account.user)
@@ -202,7 +191,7 @@ def clear_account(account: Account) -> str:
 
 
 def _owned_by(account: Account, directory: Path) -> list[Path]:
-    """What belongs to an account right in a directory."""
+    """Return the entries of a directory that belong to an account."""
     found = []
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         for entry in entries:
@@ -213,7 +202,7 @@ def _owned_by(account: Account, directory: Path) -> list[Path]:
 
 
 def _remove_ipc(user: int) -> None:
-    """Removes the shared memory, the semaphores and the queues of System V of an account."""
+    """Remove the shared memory, semaphores and queues of System V of an account."""
     libc = ctypes.CDLL(None)
     removers: dict[str, Callable[[int], object]] = {
         "shm": lambda number: libc.shmctl(number, 0, None),
@@ -243,11 +232,11 @@ class ProcessTree:
     keeper: int
 
     def members(self) -> list[Process]:
-        """The processes at this moment."""
+        """Return the processes at this moment."""
         return below(self.keeper, processes())
 
     def stop(self) -> None:
-        """Suspends all, also processes that are started meanwhile."""
+        """Suspend all, also processes that are started meanwhile."""
         for _ in range(_ROUNDS):
             active = [each for each in self.members() if each.state not in "TtZX"]
             if not active:
@@ -256,62 +245,61 @@ class ProcessTree:
                 send_signal(each.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Continues all."""
+        """Continue all."""
         for each in self.members():
             send_signal(each.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kills all, and the keeper."""
+        """Kill all, and the keeper."""
         for each in self.members():
             send_signal(each.pid, signal.SIGKILL)
         send_signal(self.keeper, signal.SIGKILL)
 
     def memory(self) -> int:
-        """Bytes of memory that they take."""
+        """Return their memory in bytes."""
         return sum(each.memory for each in self.members())
 
     def remove(self) -> None:
-        """Nothing, when all have ended."""
+        """Do nothing: without a control group nothing remains."""
 
 
 @attrs.frozen(slots=True)
 class ControlGroup(ProcessTree):
-    """The same in a control group."""
+    """The processes below a keeper, in a control group."""
 
     directory: Path
 
     def stop(self) -> None:
-        """Freezes the group."""
+        """Freeze the group."""
         if not write_group(self.directory, "cgroup.freeze", "1"):
             ProcessTree.stop(self)
 
     def go_on(self) -> None:
-        """Lets the group go on."""
+        """Thaw the group."""
         if not write_group(self.directory, "cgroup.freeze", "0"):
             ProcessTree.go_on(self)
 
     def kill(self) -> None:
-        """Kills the group, and the keeper."""
+        """Kill the group, and the keeper."""
         write_group(self.directory, "cgroup.kill", "1")
         ProcessTree.kill(self)
 
     def memory(self) -> int:
-        """Bytes that the group takes, where the kernel counts them."""
+        """Return the memory of the group in bytes, if the kernel counts it."""
         try:
             return int((self.directory / "memory.current").read_text())
         except (OSError, ValueError):
             return ProcessTree.memory(self)
 
     def remove(self) -> None:
-        """Removes the group, and kills what is left in it."""
+        """Remove the group, and kill the rest of its processes."""
         remove_group(self.directory)
 
 
 def new_group(memory: int | None) -> Path | None:
-    """A control group for a task; None if the pilot may not divide its own.
+    """Make a control group for a task; None if the pilot may not divide its own.
 
-    Args:
-        memory: how many bytes its processes may have together, if the kernel can limit them.
+    Its processes together may have a number of bytes of memory, if the kernel can limit them.
     """
     place = _DIVIDED.get()
     if place is None:
@@ -326,7 +314,7 @@ def new_group(memory: int | None) -> Path | None:
 
 
 def limit_memory(directory: Path, memory: int | None) -> None:
-    """Limits the memory of a group; beyond it, the kernel kills all its processes."""
+    """Limit the memory of a group; beyond it, the kernel kills all its processes."""
     if memory is not None and write_group(directory, "memory.max", str(memory)):
         write_group(directory, "memory.oom.group", "1")
         write_group(directory, "memory.swap.max", "0")
@@ -334,10 +322,7 @@ def limit_memory(directory: Path, memory: int | None) -> None:
 
 @contextmanager
 def dividing_group(place: Path | None) -> Iterator[None]:
-    """Gives each task that starts in the block a control group in one.
-
-    Args:
-        place: this process's own group, as ``own_group`` finds it; None for no groups.
+    """Give each task that starts in the block a control group in the pilot's own, if any.
 
     Memory is limited if the process is alone in its group: it moves to a group below, because a
     group with its own processes does not pass memory on (``cgroups(7)``, "no internal processes").
@@ -357,7 +342,7 @@ def dividing_group(place: Path | None) -> Iterator[None]:
 
 
 def own_group() -> Path | None:
-    """The control group of this process, if this process may divide it; else None."""
+    """Return the control group of this process if it may divide it; else None."""
     try:
         said = Path("/proc/self/cgroup").read_text("utf-8")
         place = group_of(said, Path("/proc/self/mountinfo").read_text("utf-8"))
@@ -376,11 +361,9 @@ def own_group() -> Path | None:
 
 
 def group_of(said: str, mounts: str) -> Path | None:
-    """The directory of a process's group of version 2.
+    """Return the directory of a process's group of version 2.
 
-    Args:
-        said: ``/proc/PID/cgroup``.
-        mounts: ``/proc/PID/mountinfo``.
+    The arguments are the texts of ``/proc/PID/cgroup`` and ``/proc/PID/mountinfo``.
 
     >>> mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
     >>> str(group_of("0::/user.slice/a", mounts))
@@ -401,7 +384,7 @@ def group_of(said: str, mounts: str) -> Path | None:
 
 
 def _move_to_leaf(place: Path, leaf: Path) -> bool:
-    """Whether the process has moved below its group, so that this passes memory on."""
+    """Move the process below its group, which then passes memory on; False if that fails."""
     try:
         if "memory" not in (place / "cgroup.controllers").read_text().split():
             return False
@@ -433,7 +416,7 @@ _SECONDS: Final = 2.0
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Makes this process the parent of what killed keepers leave behind."""
+    """Make this process the parent of the processes of killed keepers."""
     adopt_orphans(yes=True)
     try:
         yield
@@ -443,7 +426,7 @@ def adopting_orphans() -> Iterator[None]:
 
 
 def end_orphans(keeper: int) -> None:
-    """Kills what a killed keeper left to this process, and all that those have started.
+    """Kill the processes of a killed keeper, which are this process's now, and all below them.
 
     This process may have no other children but keepers. A child is only killed if it stays unknown
     for a while, because it may be a keeper that is just being started.
@@ -475,14 +458,10 @@ def end_orphans(keeper: int) -> None:
 
 @contextmanager
 def own_directory(given: str | None, *, passable: bool = False) -> Iterator[Path]:
-    """A new directory for a pilot, for as long as the block lasts.
+    """Make a new directory for a pilot, for as long as the block lasts. Raises OSError.
 
-    Args:
-        given: where it is made; by default in ``TMPDIR``, as the batch system sets it, or ``/tmp``.
-        passable: whether other accounts may pass through it, to directories of their own. They
-            cannot list it.
-
-    Raises OSError.
+    It is in ``given``; by default in ``TMPDIR``, as the batch system sets it, or ``/tmp``. If it is
+    ``passable``, other accounts may pass through it to directories of their own, but not list it.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as place:

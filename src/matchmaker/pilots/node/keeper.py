@@ -1,10 +1,10 @@
-"""The process between a pilot and a task's program: the parent of all that the program starts.
+"""The process between a pilot and a task's program: the parent of all processes of the program.
 
 It runs as a separate program, from this module's text, with the standard library alone. As a
-subreaper (``prctl(2)``) it becomes the parent of processes that the program's processes leave, so
-none escapes by forks or new sessions. It ends them all in three cases: the program has ended; the
-pilot asks for it; the pilot is gone, so that its end of a pipe closes. If no pilot is left, it also
-removes the directories. If the task has a control group (``families``), the keeper is outside of
+subreaper (``prctl(2)``) it becomes the parent of processes whose parents have ended, so none
+escapes by forks or new sessions. It ends them all in three cases: the program has ended; the pilot
+asks for it; the pilot is gone, so that its end of a pipe closes. If no pilot is left, it also
+removes the directories. If the task has a control group (``isolation``), the keeper is outside of
 it, and kills it too. The pilot enforces the limits. Code that both need to look at processes,
 groups and directories is here, because the keeper can import nothing else.
 """
@@ -38,13 +38,12 @@ _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> None:
-    """Runs the program that a file says in JSON: argv, env, a control group, and two numbers.
+    """Run a program that an open file describes in JSON: argv, env, a control group, two pipes.
 
-    The first argument is the number of the open file.
-    ``control`` is the pipe from the pilot: ``end SECONDS`` asks for the end, with so long a grace;
-    ``allow TIME`` lets the program run until then, as ``time.monotonic`` counts, and no longer
-    unless it is said again. ``until`` is the first such time; where it is over, nothing begins.
-    ``status`` takes the result.
+    The first argument is the number of the open file. ``control`` is the pipe from the pilot: ``end
+    SECONDS`` asks for the end, with so long a grace; ``allow TIME`` lets the program run until
+    then, as ``time.monotonic`` counts, and no longer unless it is repeated. ``until`` is the first
+    such time; after it, nothing begins. ``status`` receives the result.
     """
     with os.fdopen(int(sys.argv[1]), "rb") as file:
         said = json.load(file)
@@ -101,9 +100,9 @@ def main() -> None:
 
 
 def lock(directory: Path, how: int) -> int | None:
-    """Locks a directory of this user (``flock(2)``), until what is given is closed.
+    """Lock a directory of this user (``flock(2)``), until the returned file is closed.
 
-    None where it cannot be locked, or is a link, or another user's.
+    None if it cannot be locked, or is a link, or another user's.
     """
     with contextlib.suppress(OSError):
         opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -118,9 +117,9 @@ def lock(directory: Path, how: int) -> int | None:
 
 
 def remove_dead(home: Path) -> None:
-    """Removes a pilot's own directory, where the pilot and all keepers of its jobs have ended.
+    """Remove a pilot's own directory after the end of the pilot and all keepers of its jobs.
 
-    Each of them holds a lock on it. Where there are no locks, nothing is removed.
+    Each of them holds a lock on it. On a file system without locks, nothing is removed.
     """
     held = lock(home, fcntl.LOCK_EX)
     if held is not None:
@@ -129,7 +128,7 @@ def remove_dead(home: Path) -> None:
 
 
 def write_group(group: Path | None, name: str, text: str) -> bool:
-    """Writes a word to a file of a control group, if there is one; whether the kernel took it."""
+    """Write a word to a file of a control group, if there is one; whether the kernel took it."""
     if group is None:
         return False
     try:
@@ -144,9 +143,9 @@ def write_group(group: Path | None, name: str, text: str) -> bool:
 
 
 def group_usage(group: Path) -> dict[str, Any]:
-    """What the processes of a control group took, as far as the kernel counts it there.
+    """Return the usage of a control group, as far as the kernel counts it there.
 
-    Seconds of a processor, bytes of memory at most, and whether they were killed for memory.
+    Seconds of a processor, bytes of memory at most, and whether processes were killed for memory.
     """
     found: dict[str, Any] = {}
     for name, word, key in (
@@ -163,7 +162,7 @@ def group_usage(group: Path) -> dict[str, Any]:
 
 
 def remove_group(group: Path) -> None:
-    """Kills what is left in a control group, and removes it with the groups in it."""
+    """Kill the rest of a control group, and remove it with the groups in it."""
     until = time.monotonic() + _UNGROUP
     while group.is_dir() and time.monotonic() < until:
         write_group(group, "cgroup.kill", "1")
@@ -177,7 +176,7 @@ def remove_group(group: Path) -> None:
 def _start_program(
     argv: list[str], env: dict[str, str], group: Path | None, account: Mapping[str, Any] | None
 ) -> tuple[int, str]:
-    """Starts the program; its number, or 0 and why it could not be started."""
+    """Start the program; return its number, or 0 and why it could not be started."""
     heard, say = os.pipe2(os.O_CLOEXEC)
     if account is not None:
         for number in range(3):
@@ -208,7 +207,7 @@ def _start_program(
 
 
 def _change_account(account: Mapping[str, Any]) -> None:
-    """Gives up all rights for those of an account, for good. Raises OSError."""
+    """Give up all rights for those of an account, for good. Raises OSError."""
     os.setgroups(account["groups"])
     os.setresgid(*3 * (account["group"],))
     os.setresuid(*3 * (account["user"],))
@@ -218,7 +217,7 @@ def _change_account(account: Mapping[str, Any]) -> None:
 
 
 def as_account(user: int, group: int, script: str, *words: str, at: str = "/") -> int:
-    """Runs a script of the shell as an account, by root, in a directory; gives its status."""
+    """Run a shell script as an account, by root, in a directory; return its status."""
     import subprocess
 
     made = subprocess.Popen(  # noqa: S603 - scripts of ours, and paths
@@ -230,7 +229,7 @@ def as_account(user: int, group: int, script: str, *words: str, at: str = "/") -
 
 
 def processes_of(user: int) -> list[int]:
-    """The processes of an account by its number, without those that have ended."""
+    """Return the processes of an account by its number, without those that have ended."""
     found = []
     for place in Path("/proc").glob("[0-9]*/status"):
         # Its owner in the file system is root's where a program is not dumpable.
@@ -242,7 +241,7 @@ def processes_of(user: int) -> list[int]:
 
 
 def end_processes_of(user: int, group: int) -> str:
-    """Kills all processes of an account, by root; why some are left, or an empty text.
+    """Kill all processes of an account, by root; return why some are left, or "".
 
     The account kills them all at once, also those that are being started (``kill(2)``, -1).
     """
@@ -260,10 +259,10 @@ def end_processes_of(user: int, group: int) -> str:
 def _wait_for_all(
     program: int, control: int, awake: int, group: Path | None, allowed: float | None
 ) -> tuple[int, bool, bool]:
-    """Waits for the end of the program and of all others.
+    """Wait for the end of the program and of all others.
 
-    Gives the status of the program, whether the pilot has gone meanwhile, and whether they were
-    ended since nobody allowed them longer.
+    Returns the status of the program, whether the pilot has gone meanwhile, and whether they were
+    ended because their permission had run out.
     """
     code, left, kill, lapsed = 0, True, False, False
     deadline: float | None = None
@@ -321,7 +320,7 @@ def _signal_all(number: int) -> None:
 
 
 class Process(NamedTuple):
-    """One process: its parent, its state (a letter, as ``ps`` has it), its memory in bytes."""
+    """A process: its parent, its state (a letter, as in ``ps``), its memory in bytes."""
 
     pid: int
     parent: int
@@ -330,7 +329,7 @@ class Process(NamedTuple):
 
 
 def processes() -> dict[int, Process]:
-    """The processes of this machine by ``proc(5)``; none where the system has no such files.
+    """Return the processes of this machine by ``proc(5)``; none without such files.
 
     >>> os.getpid() in processes() or not Path("/proc/self").exists()
     True
@@ -346,7 +345,7 @@ def processes() -> dict[int, Process]:
 
 
 def below(root: int, among: Mapping[int, Process]) -> list[Process]:
-    """The processes that one has started, and those that these have, and so on.
+    """Return the descendants of a process.
 
     >>> family = {n: Process(n, n - 1, "S", 0) for n in (2, 3, 4)}
     >>> [each.pid for each in below(2, family)]
@@ -365,22 +364,22 @@ def below(root: int, among: Mapping[int, Process]) -> list[Process]:
 
 
 def send_signal(pid: int, number: int) -> None:
-    """Sends a signal to a process that may have ended."""
+    """Send a signal to a process that may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def adopt_orphans(*, yes: bool) -> None:
-    """Makes this process the parent of what its descendants leave behind, or no more."""
+    """Make this process the parent of its descendants' orphans, or no more."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, int(yes), 0, 0, 0)
 
 
 def remove(directory: Path) -> None:
-    """Removes a directory with all that is in it, whatever rights its parts were given.
+    """Remove a directory with all its contents, whatever rights its parts were given.
 
-    What is in the folders is moved up first, so that none lies too deep. Nothing outside of the
-    directory changes, where a link stands in its place, too.
+    Folders are moved up first, so that none lies too deep. Nothing outside of the directory
+    changes, even if a link stands in its place.
     """
     if directory.is_symlink() or not directory.is_dir():
         with contextlib.suppress(OSError):
@@ -399,9 +398,9 @@ def remove(directory: Path) -> None:
 
 
 def _removed_as_owner(directory: Path, found: os.stat_result) -> bool:
-    """Whether root found another account's directory, which is removed with the rights of that.
+    """Whether root found another account's directory, and removed it with the rights of that.
 
-    Its processes could put links in the place of what root is about to change.
+    Its processes could replace files by links while root changes them.
     """
     if os.geteuid() != 0 or found.st_uid == 0:
         return False
@@ -420,7 +419,7 @@ def _removed_as_owner(directory: Path, found: os.stat_result) -> bool:
 
 
 def _emptied(folder: Path, top: Path) -> list[Path]:
-    """Removes a folder's files; gives its folders, which are moved to the top."""
+    """Remove a folder's files; return its folders, which are moved to the top."""
     found: list[Path] = []
     with contextlib.suppress(OSError):
         folder.chmod(stat.S_IRWXU)

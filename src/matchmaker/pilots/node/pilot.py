@@ -1,6 +1,6 @@
 """A pilot: keeps its connection to a binder, offers the slots of its node, and ends in time.
 
-``works`` runs its jobs. A pilot promises three things to the binder (``binder.moves``): it ends its
+``works`` runs its jobs. A pilot promises three things to the binder (``binder.state``): it ends its
 jobs one lease after the last heartbeat that was answered; it closes the connections of its slots
 before it registers again; and it then names each job whose end was not acknowledged.
 """
@@ -36,16 +36,16 @@ _DUMPABLE: Final = 4
 
 
 def hide_process() -> None:
-    """Keeps this process's memory and environment from others of its account, such as its jobs.
+    """Keep this process's memory and environment from others of its account, such as its jobs.
 
-    Linux then lets nobody but root trace it or read what ``/proc`` has of it (``prctl(2)``).
+    Linux then lets only root trace it or read its files in ``/proc`` (``prctl(2)``).
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
 class PilotAgent:
-    """A pilot. ``live`` runs it."""
+    """A pilot on this node. ``live`` runs it."""
 
     def __init__(self, settings: PilotSettings, say: Callable[[str], None]) -> None:
         """``say`` gets messages for people, one line each."""
@@ -72,14 +72,10 @@ class PilotAgent:
         return sorted(each.get_name() for each in self._works.stuck)
 
     async def live(self, stop: asyncio.Event) -> str:
-        """Works until there is a reason to end, and gives the reason.
+        """Work until there is a reason to end, and return the reason; ``stop`` is one.
 
-        Args:
-            stop: set to end it; its jobs are given back.
-
-        Raises:
-            RefusedError: the binder refuses it at its first greeting.
-            OSError, ValueError: the binder cannot be reached at first, or its address is not valid.
+        Raises PeerRefusedError if the binder refuses its first greeting, and OSError or ValueError
+        if the binder cannot be reached at first.
         """
         with adopting_orphans(), dividing_group(own_group()):
             return await self._lived(stop)
@@ -115,7 +111,7 @@ class PilotAgent:
         return await dial(place.address, self._token, role, place.tls)
 
     async def _greet(self, control: Connection) -> Connection:
-        """Begins the session, or continues it."""
+        """Begin the session, or continue it."""
         while True:
             if self._works.stuck:
                 # It must not say that it has none of the jobs of a session.
@@ -152,9 +148,9 @@ class PilotAgent:
         return control
 
     async def _stay(self) -> None:
-        """Keeps the connection to the binder, and connects again when it breaks.
+        """Keep the connection to the binder, and connect again when it breaks.
 
-        Raises RefusedError and OSError if the first connection fails; RefusedError at once.
+        Raises PeerRefusedError and OSError if the first connection fails; PeerRefusedError at once.
         """
         patience = time.monotonic() + (self._settings.idle or _PATIENCE)
         wait, said = _FIRST_WAIT, ""
@@ -176,7 +172,7 @@ class PilotAgent:
             wait = min(2 * wait, _LONGEST_WAIT, self._lease / 4)
 
     async def _session_with(self, control: Connection) -> None:
-        """Listens, beats and offers, until the connection ends."""
+        """Listen, beat and offer, until the connection ends."""
         tasks = [
             asyncio.create_task(each)
             for each in (self._listen(control), self._beat(control), self._offer_all())
@@ -205,12 +201,12 @@ class PilotAgent:
                 raise ClosedError("its token is old: it registers for a new one")
 
     def _allowed(self, sent: float) -> None:
-        """A frame that was sent at a time was answered: jobs may run for a lease from then."""
+        """Let jobs run for a lease after the sending of a frame that was answered."""
         self._good_until = max(self._good_until, sent + self._lease)
         self._works.allow(self._good_until)
 
     async def _keep_lease(self) -> None:
-        """Ends all jobs if no frame was answered for a lease."""
+        """End all jobs if no frame was answered for a lease."""
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
             if time.monotonic() > self._good_until and self._works:
@@ -239,7 +235,7 @@ class PilotAgent:
                     raise ClosedError(frame["reason"])
 
     async def _over(self) -> None:
-        """The session is: the binder may have given its jobs to others."""
+        """End all jobs of a session that is over: the binder may have given them to others."""
         _LOG.warning("session over", extra={"session": self._session})
         await self._works.end_all("the binder ended its session", 0.0)
         self._works.forget()
@@ -252,7 +248,7 @@ class PilotAgent:
     # --- slots
 
     async def _offer_all(self) -> None:
-        """Keeps an offer open for each slot that may be taken."""
+        """Keep an offer open for each slot that may be taken."""
         open_: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
@@ -270,7 +266,7 @@ class PilotAgent:
             await asyncio.gather(*open_.values(), return_exceptions=True)
 
     async def _offer(self, name: str, ad: ClassAd) -> None:
-        """Waits on a slot's connection for jobs, one after another, with the newest ad."""
+        """Wait on a slot's connection for jobs, one after another, with the newest ad."""
         door, doors = None, self._settings.doors
         try:
             connection = await self._dial(Role.SLOT)
@@ -320,7 +316,7 @@ class PilotAgent:
             self._works.changed.set()
 
     async def _tell_factory(self) -> None:
-        """Writes the report for a factory, and ends the pilot when the factory asks for it."""
+        """Write the report for a factory, and end the pilot when the factory asks for it."""
         file = self._settings.report
         if file is None:
             await asyncio.Event().wait()
@@ -343,7 +339,7 @@ class PilotAgent:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _machine(self) -> ClassAd:
-        """The ad of its machine for a factory: whose jobs alone it takes is in its requirements."""
+        """Return the machine's ad for a factory, with the pilot's owners in its requirements."""
         ad, served = self._settings.machine.copy(), self._works.served
         owners = protocol.read_token(protocol.split_token(self._token)[0]).owners
         if not owners and served and not self._settings.mixed:
@@ -363,7 +359,7 @@ class PilotAgent:
         return bool(self._works.refusing) or (left is not None and left < self._settings.least)
 
     async def _until_end(self, stop: asyncio.Event) -> None:
-        """Waits for a reason to end, gives the running jobs back, and signs off."""
+        """Wait for a reason to end, give the running jobs back, and sign off."""
         idle = self._settings.idle
         while True:
             with suppress(TimeoutError):

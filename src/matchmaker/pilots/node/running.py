@@ -80,14 +80,7 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 class RunningTask:
     """A task that was started. Its output is read by whoever started it.
 
-    Attributes:
-        task: what runs.
-        directory: where it runs; it is removed at the end.
-        stdin: the program's standard input.
-        stdout: its standard output.
-        stderr: its standard error.
-        suspended: whether it is suspended.
-        asked: whether its end was requested.
+    ``asked`` is set when its end was requested.
     """
 
     def __init__(
@@ -119,27 +112,22 @@ class RunningTask:
 
     @property
     def seconds(self) -> float:
-        """How long it has run; the time while it was suspended does not count."""
+        """Its time so far; the time while it was suspended does not count."""
         return self._seconds + (0.0 if self.suspended else time.monotonic() - self._since)
 
     async def result(self) -> TaskResult:
-        """The result, once no process of the task is left and its directory is removed."""
+        """Return the result, once all its processes have ended and its directory is removed."""
         return await asyncio.shield(self._result)
 
     def release(self) -> None:
-        """Closes the pipes of a task that has ended; output that nobody has read by now is lost."""
+        """Close the pipes of a task that has ended; unread output is lost."""
         keeper: Any = self._keeper
         if keeper.returncode is not None:
             # Nothing else closes a pipe that was not read to its end, until it is collected.
             keeper._transport.close()  # noqa: SLF001
 
     def end(self, reason: str, grace: float = GRACE) -> None:
-        """Ends the task; the first reason is the one that is reported.
-
-        Args:
-            reason: why, in words.
-            grace: seconds from SIGTERM to SIGKILL.
-        """
+        """End the task, ``grace`` seconds after SIGTERM; the first reason is reported."""
         self._reason = self._reason or reason
         self.asked.set()
         self._tell(f"end {grace:.3f}")
@@ -155,7 +143,7 @@ class RunningTask:
             self._forced.cancel()
 
     def allow(self, until: float) -> None:
-        """Lets it run until then, and no longer unless it is allowed again.
+        """Let it run until then, and no longer unless it is allowed again.
 
         The time is that of ``time.monotonic``, which all processes share. So a keeper that gets it
         late ends the task at the same moment, also while this process is suspended.
@@ -168,7 +156,7 @@ class RunningTask:
                 os.write(self._control, f"{line}\n".encode())
 
     def suspend(self) -> None:
-        """Suspends all its processes, also those that are started meanwhile."""
+        """Suspend all its processes, also those that are started meanwhile."""
         if self.suspended or self._result.done():
             return
         self._seconds = self.seconds
@@ -176,7 +164,7 @@ class RunningTask:
         self._family.stop()
 
     def resume(self) -> None:
-        """Continues its processes."""
+        """Continue its processes."""
         if self.suspended:
             self._family.go_on()
             self.suspended = False
@@ -226,7 +214,7 @@ class RunningTask:
         )  # fmt: skip
 
     async def _watch(self) -> None:
-        """Keeps the limits."""
+        """Enforce the limits."""
         limits = self.task.limits
         while True:
             left = _LOOK_SECONDS
@@ -246,15 +234,10 @@ class RunningTask:
 
 
 async def start(task: Task, root: Path) -> RunningTask:
-    """Starts a task in a new directory.
+    """Start a task in a new directory below ``root``.
 
-    Args:
-        task: what to run.
-        root: where its directory is made.
-
-    Raises:
-        OSError: it cannot be started: the disk is full, a file is missing, there are too many
-            processes. Nothing is left behind. A program that cannot be run gives a Result.
+    Raises OSError if it cannot be started: the disk is full, a file is missing, there are too many
+    processes. Nothing is left behind. A program that cannot be run gives a TaskResult.
     """
     directory = root / f"{task.id}.{secrets.token_hex(4)}"
     opened: list[int] = []
@@ -311,15 +294,15 @@ async def run(
     started: Callable[[RunningTask], object] = id,
     output: Path | None = None,
 ) -> TaskResult:
-    """Runs a task without input, to its end, and keeps its output.
+    """Run a task without input, to its end, and keep its output.
+
+    Never raises because of the task: the result has the reason.
 
     Args:
-        task: what to run.
-        root: where its directory is made.
+        task: the program.
+        root: the parent of its directory.
         started: called with it as soon as it runs, so that it may be suspended or ended.
-        output: a file for its whole standard output, of which the result has nothing then.
-
-    Never raises because of the task: the result says what happened.
+        output: a file for its whole standard output, which is then not in the result.
     """
     try:
         running = await start(task, root)
@@ -341,7 +324,7 @@ async def run(
 
 
 async def with_output(result: TaskResult, *printed: CapturedOutput) -> TaskResult:
-    """A result with what the program printed: the ends in it, the whole in parts."""
+    """Add the captured output to a result: the ends in it, the whole in parts."""
     parts, notes = [], []
     for each in printed:
         try:
@@ -362,7 +345,7 @@ async def with_output(result: TaskResult, *printed: CapturedOutput) -> TaskResul
 
 
 async def _save(running: RunningTask, target: Path) -> None:
-    """Writes the output to a file; where that cannot be, ends the task."""
+    """Write the output to a file; end the task if that fails."""
     try:
         with target.open("wb") as file:
             while data := await running.stdout.read(_PIECE):
@@ -374,7 +357,7 @@ async def _save(running: RunningTask, target: Path) -> None:
 
 
 def disk_usage(directory: Path, most: int) -> int:
-    """How many bytes of disk a directory takes; the count stops beyond the limit.
+    """Return the disk usage of a directory in bytes; the count stops beyond the limit.
 
     A directory that is too deep to be counted counts as beyond the limit.
     """
@@ -392,7 +375,7 @@ def disk_usage(directory: Path, most: int) -> int:
 
 
 async def _read_pipe(pipe: int) -> bytes:
-    """All that comes through a pipe until nobody can write to it any more; closes it."""
+    """Read a pipe until its last writer has closed it; close it."""
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     loop = asyncio.get_running_loop()
@@ -421,7 +404,7 @@ def _make_directory(directory: Path, task: Task) -> None:
 
 
 def _json_file(said: object) -> int:
-    """A file without a name that holds something as JSON, at its beginning. Raises OSError."""
+    """Return a file without a name that holds an object as JSON. Raises OSError."""
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(said).encode())
         file.seek(0)
@@ -429,7 +412,7 @@ def _json_file(said: object) -> int:
 
 
 def _keep_files(directory: Path, task: Task) -> None:
-    """Moves the kept files out. Follows no link, which could lead to other people's files."""
+    """Move the kept files out. Follow no link, which could lead to other people's files."""
     for name, target in task.keep.items():
         path = directory / name
         with suppress(OSError):
@@ -438,7 +421,7 @@ def _keep_files(directory: Path, task: Task) -> None:
 
 
 def _keeper_words() -> tuple[str, ...]:
-    """What runs the keeper: its file, or its text where this is a zip application."""
+    """Return the command of the keeper: its file, or its text in a zip application."""
     file = Path(__file__).with_name("keeper.py")
     if file.is_file():
         return (str(file),)
@@ -453,10 +436,8 @@ SECONDS = 30.0
 class DoorSettings:
     """The address and the certificate of a node's doors.
 
-    Attributes:
-        host: the address at which clients reach this node.
-        certificate: the text of the certificate, in PEM; empty on this machine alone.
-        tls: with the certificate's key; None on this machine alone.
+    ``certificate`` is a text in PEM, ``tls`` has its key too; both are empty if only this machine
+    is served.
     """
 
     host: str
@@ -465,7 +446,9 @@ class DoorSettings:
 
 
 def door_settings(host: str, certificate: str | None, key: str | None) -> DoorSettings:
-    """The wall of a node. Raises ValueError beyond this machine without a certificate, and OSError.
+    """Return the settings of a node's doors.
+
+    Raises ValueError beyond this machine without a certificate, and OSError.
 
     >>> door_settings("127.0.0.1", None, None).tls is None
     True
@@ -493,7 +476,7 @@ class Door:
 
     @classmethod
     async def open(cls, where: DoorSettings) -> Door:
-        """A new door. Raises OSError."""
+        """Open a new door. Raises OSError."""
         door, loop = cls(), asyncio.get_running_loop()
         door._server = await loop.create_server(door._accept, where.host, 0, ssl=where.tls)
         port = door._server.sockets[0].getsockname()[1]
@@ -502,7 +485,7 @@ class Door:
         return door
 
     async def client(self, job: str, key: bytes) -> Connection:
-        """The client of a job. Raises TimeoutError if it does not come."""
+        """Return the client of a job. Raises TimeoutError if it does not come."""
         if not self._expected.done():
             self._expected.set_result((job, key))
         try:
@@ -512,7 +495,7 @@ class Door:
             self.close()
 
     def close(self) -> None:
-        """Accepts no more clients."""
+        """Accept no more clients."""
         if self._server is not None:
             self._server.close()
 
@@ -552,11 +535,11 @@ async def run_with_client(
     *,
     started: Callable[[RunningTask], object],
 ) -> TaskResult:
-    """Runs a task whose input and output are a client's, until either side has ended.
+    """Run a task with a client's bytes as input and output, until either side has ended.
 
     Args:
         task: the program or the handler.
-        root: where the task's directory is made.
+        root: the parent of the task's directory.
         stream: the client.
         ad: the job's ad.
         started: called with the program as soon as it runs.
@@ -577,7 +560,7 @@ async def run_with_direct_client(
     task: Task, root: Path, came: Awaitable[Connection], ad: ClassAd, *,
     started: Callable[[RunningTask], object],
 ) -> TaskResult:  # fmt: skip
-    """The same for a client that comes by itself."""
+    """Run a task, as ``run_with_client`` does, with a client that comes to a door."""
     try:
         connection = await came
         stream = PairStream()
@@ -601,7 +584,7 @@ async def _run_handler(task: Task, stream: PairStream, ad: ClassAd) -> TaskResul
 
 
 def _handler(word: str) -> Handler:
-    """The function of ``handler:MODULE:FUNCTION``; only the site's list names handlers."""
+    """Return the function of ``handler:MODULE:FUNCTION``; only the site's list names handlers."""
     module, _, name = word.removeprefix(HANDLER).partition(":")
     found: Handler = getattr(import_module(module), name)
     return found
@@ -621,7 +604,7 @@ async def _run_piped(
 async def _run_connecting(
     task: Task, root: Path, stream: PairStream, started: Callable[[RunningTask], object]
 ) -> TaskResult:
-    """Starts a program that connects to a port of this machine."""
+    """Start a program that connects to a port of this machine."""
     called: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
     called = asyncio.get_running_loop().create_future()
 
@@ -666,7 +649,7 @@ async def _discard(reader: asyncio.StreamReader) -> None:
 
 
 async def _wait_for_client(going: asyncio.Task[None], running: RunningTask) -> None:
-    """Waits until a client has read all output, for a limited time.
+    """Wait until a client has read all output, for a limited time.
 
     A client that does not read cannot keep a slot beyond the job's time, or long after the program.
     """
@@ -689,7 +672,7 @@ async def _relay(
     running: RunningTask, root: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
     stream: PairStream,
 ) -> TaskResult:  # fmt: skip
-    """Passes bytes on in both directions. If the client has gone, the program is ended."""
+    """Pass bytes on in both directions. If the client has gone, end the program."""
 
     async def inwards() -> None:
         try:

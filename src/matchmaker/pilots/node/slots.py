@@ -1,8 +1,8 @@
-"""The slots of a worker node: which are offered, what jobs take, and which jobs are suspended.
+"""The slots of a worker node: which are offered, which resources jobs take, which are suspended.
 
-A node is one partitionable slot: each job takes what it requests from the rest. Some places are for
-the foreground: if a foreground job comes and no processors are free, background jobs are suspended
-until it has ended. All functions here are pure; ``pilot`` carries out what they decide.
+A node is one partitionable slot: each job takes its request from the rest. Some places are for the
+foreground: if a foreground job comes and no processors are free, background jobs are suspended
+until it has ended. All functions here are pure; ``pilot`` carries out their decisions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NodeResources:
 
 @attrs.frozen(slots=True, kw_only=True)
 class SitePolicy:
-    """The site's wishes, as expressions of a slot's ad with the job's as ``TARGET``.
+    """The site's policy, as expressions of a slot's ad with the job's as ``TARGET``.
 
     Attributes:
         start: whether a job may begin here.
@@ -63,8 +63,8 @@ class SitePolicy:
         preempt: whether a job is ended and given back.
         rank: background jobs with the lowest rank are suspended first.
 
-    ``JobSeconds`` and ``JobSuspended`` of the slot's ad say how long a job has run, and whether it
-    is suspended; an expression that is not true counts as false.
+    ``JobSeconds`` and ``JobSuspended`` of the slot's ad describe the running job; an expression
+    that is not true counts as false.
     """
 
     start: Expr = attrs.field(factory=lambda: parse_expr("true"))
@@ -76,15 +76,12 @@ class SitePolicy:
 
 @attrs.frozen(slots=True, kw_only=True)
 class SlotClaim:
-    """A job on the node.
+    """A job on the node, with the resources that it takes.
 
     Attributes:
-        job: its id.
-        ad: its ad.
-        takes: what it takes; while it is suspended, other jobs may have its processors.
         foreground: whether others are suspended for it.
         for_others: whether it is suspended because the foreground needs its processors.
-        by_policy: whether it is suspended because the site's policy says so.
+        by_policy: whether it is suspended because of the site's policy.
         preempted: whether it is to be ended and given back.
     """
 
@@ -103,20 +100,16 @@ class SlotClaim:
 
     @property
     def held(self) -> NodeResources:
-        """What no other job can have: all that it takes; if suspended, not its processors."""
+        """The resources that no other job can have: if suspended, without its processors."""
         return attrs.evolve(self.takes, cpus=0) if self.suspended else self.takes
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class NodeState:
-    """A node and its jobs.
+    """A node and its jobs, the oldest first.
 
-    Attributes:
-        total: all that its jobs share.
-        most: how many jobs of each class it runs at once.
-        reserved: how many foreground jobs find a place at any time; 0 for no such class.
-        policy: the site's wishes.
-        claims: the jobs, the oldest first.
+    ``most`` jobs of each class run at once; ``reserved`` foreground jobs find a place at any time
+    (0 disables the class).
     """
 
     total: NodeResources
@@ -127,16 +120,14 @@ class NodeState:
 
     @property
     def free(self) -> NodeResources:
-        """What no job holds."""
+        """The resources that no job holds."""
         return reduce(sub, (each.held for each in self.claims), self.total)
 
 
 def offers(node: NodeState, machine: ClassAd) -> dict[str, ClassAd]:
-    """The ads of the resources that are offered now, by slot: ``any``, and ``foreground``.
+    """Return the ads of the resources that are offered now, by slot: ``any``, and ``foreground``.
 
-    Args:
-        node: the node.
-        machine: the machine's ad, which each slot's ad repeats.
+    Each slot's ad repeats the machine's.
 
     >>> node = NodeState(total=NodeResources(cpus=2, memory=1000), most=2, reserved=1)
     >>> sorted(offers(node, ClassAd()))
@@ -158,7 +149,7 @@ def offers(node: NodeState, machine: ClassAd) -> dict[str, ClassAd]:
 
 
 def take(node: NodeState, job: str, ad: ClassAd) -> NodeState | None:
-    """The node with one more job, and others suspended for it; None if there is no room.
+    """Return the node with one more job, and others suspended for it; None without room.
 
     >>> node = NodeState(total=NodeResources(cpus=1, memory=1000), most=1, reserved=1)
     >>> node = take(node, "slow", ClassAd(RequestMemory=400))
@@ -194,7 +185,7 @@ def take(node: NodeState, job: str, ad: ClassAd) -> NodeState | None:
 
 
 def leave(node: NodeState, job: str) -> NodeState:
-    """The node without a job; jobs that were suspended for it continue, the oldest first.
+    """Return the node without a job; jobs that were suspended for it continue, the oldest first.
 
     >>> node = NodeState(total=NodeResources(cpus=1, memory=9), most=1, reserved=1)
     >>> node = take(take(node, "slow", ClassAd()), "fast", ClassAd(JobClass="foreground"))
@@ -211,12 +202,9 @@ def leave(node: NodeState, job: str) -> NodeState:
 
 
 def apply_policy(node: NodeState, machine: ClassAd, seconds: dict[str, float]) -> NodeState:
-    """The node after the site's policy was applied.
+    """Return the node after the site's policy was applied.
 
-    Args:
-        node: the node.
-        machine: the machine's ad.
-        seconds: how long each job has run, by its id.
+    ``seconds`` has how long each job has run, by its id.
     """
     claims = list(node.claims)
     for place, each in enumerate(claims):
@@ -238,13 +226,10 @@ def apply_policy(node: NodeState, machine: ClassAd, seconds: dict[str, float]) -
 
 
 def request(ad: ClassAd, slot: ClassAd | None = None) -> NodeResources:
-    """What a job takes: what it requests; by default one processor, and nothing else.
+    """Return the requested resources of a job; by default one processor, and nothing else.
 
-    Args:
-        ad: the job's ad.
-        slot: the slot's ad, on which a request may depend.
-
-    A request that is not a number above 0 counts as more than any node has.
+    A request may depend on the slot's ad. One that is not a number above 0 counts as more than any
+    node has.
 
     >>> request(ClassAd(RequestMemory=1.5, RequestDisk="much")).memory
     2
@@ -261,7 +246,7 @@ def request(ad: ClassAd, slot: ClassAd | None = None) -> NodeResources:
 
 
 def for_owners(ad: ClassAd, owners: Iterable[str]) -> Expr:
-    """The requirements of an ad, and that a job is of one of some owners, by their exact names.
+    """Return the requirements of an ad, limited to jobs of some owners, by their exact names.
 
     >>> str(for_owners(ClassAd(Requirements=True), ["ana", "ben"]))
     '(TARGET.Owner =?= "ana" || TARGET.Owner =?= "ben") && true'
@@ -277,7 +262,7 @@ def _any_suspended(node: NodeState) -> bool:
 
 
 def _movable(node: NodeState) -> int:
-    """Processors that are free, or would be if all background jobs were suspended."""
+    """Return the processors that are free if all background jobs are suspended."""
     return node.total.cpus - sum(each.held.cpus for each in node.claims if each.foreground)
 
 

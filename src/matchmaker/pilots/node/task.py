@@ -45,11 +45,9 @@ _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 
 @attrs.frozen(slots=True, eq=False)
 class ResultPart:
-    """Bytes that come back in pieces.
+    """Bytes that come back in pieces: ``out``, ``err``, or ``file:`` and the file's name.
 
     Attributes:
-        name: ``out``, ``err``, or ``file:`` and the file's name.
-        size: how many bytes it has.
         data: the bytes, if there is no file.
         file: an open file that has them; -1 for none.
         large: whether it is a file that is too large for the binder, and goes to another store.
@@ -62,27 +60,27 @@ class ResultPart:
     large: bool = False
 
     def piece(self, offset: int) -> bytes:
-        """The bytes from an offset, at most as many as a frame carries."""
+        """Return the bytes from an offset, at most as many as a frame carries."""
         most = min(MOST_PIECE, self.size - offset)
         if self.file < 0:
             return self.data[offset : offset + most]
         return os.pread(self.file, most, offset)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         if self.file >= 0:
             with suppress(OSError):
                 os.close(self.file)
 
 
 class CapturedOutput:
-    """Reads a stream, and keeps it whole up to a limit, beyond it its beginning and its end.
+    """Reads a stream, and keeps it whole up to a limit; beyond it its beginning and its end.
 
     A short text stays in memory; a long one is in a file without a name, which goes with the pilot.
     """
 
     def __init__(self, name: str, most: int, folder: Path) -> None:
-        """Args: the part's name, how many bytes are kept at most, and where its file is made."""
+        """Args: the part's name, its limit in bytes, and the folder of its file."""
         self.name = name
         self.length = 0
         self._folder = folder
@@ -96,7 +94,7 @@ class CapturedOutput:
         self._problem = ""
 
     async def read(self, reader: asyncio.StreamReader) -> None:
-        """Reads a stream to its end."""
+        """Read a stream to its end."""
         while data := await reader.read(_READ):
             if self._room > 0 and self.length + len(data) > self._half + self._rest:
                 # A disk may not answer, and other jobs have their own.
@@ -127,18 +125,18 @@ class CapturedOutput:
             self._problem = error.strerror or str(error)
 
     def shown(self) -> bytes:
-        """The beginning and the end, for the ad."""
+        """Return the beginning and the end, for the ad."""
         missing = self.length - len(self._first) - len(self._last)
         return bytes(self._first) + (omission_mark(missing) if missing else b"") + bytes(self._last)
 
     def close(self) -> None:
-        """Closes the file, if no part has it."""
+        """Close the file, if no part has it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def part(self) -> tuple[ResultPart | None, str]:
-        """What the ad cannot hold, and a note if it is not whole. Raises OSError."""
+        """Return the part that the ad cannot hold, and a note if it is cut. Raises OSError."""
         whole = self.length - len(self._first) - len(self._last)
         if self._problem:
             return None, f"{self.name}: only its ends are here: {self._problem}"
@@ -167,7 +165,7 @@ class CapturedOutput:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is a relative path that stays below the directory that it is in.
+    """Whether a name is a relative path that stays below its directory.
 
     >>> [is_path(name) for name in ("a/b.dat", "/etc/shadow", "a/../../b", "", "a//b", ".")]
     [True, False, False, False, False, False]
@@ -183,19 +181,19 @@ def _written(file: int, data: bytes, offset: int) -> None:
 
 
 def omission_mark(number: int) -> bytes:
-    """The words in the place of bytes."""
+    """Return the words in the place of bytes that were left out."""
     return f"\n[{number} bytes are left out]\n".encode()
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as a text that an ad can hold."""
+    """Return bytes as a text that an ad can hold."""
     return data.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
 def collect_files(
     directory: Path, names: Iterable[str], most: int, owner: int, *, large: bool = False
 ) -> tuple[list[ResultPart], list[str]]:
-    """The files of a job that has ended, open, and why others do not come back.
+    """Open the files of a job that has ended; return them, and why others do not come back.
 
     No link is followed, and a file of another account does not come: a job can make a hard link to
     one.
@@ -205,7 +203,7 @@ def collect_files(
         names: relative paths in it.
         most: how many bytes they may have together.
         owner: the number of the account that the job ran under.
-        large: whether there is a store for those that have more.
+        large: whether a store takes those that have more.
     """
     parts: list[ResultPart] = []
     notes: list[str] = []
@@ -237,7 +235,7 @@ _WORDS: Final = {
 
 
 def _opened(directory: Path, name: str, owner: int) -> tuple[int, int]:
-    """A file below a directory, and its size. Raises OSError."""
+    """Open a file below a directory; return it and its size. Raises OSError."""
     *folders, last = name.split("/")
     at = os.open(directory, _FOLDER)
     try:
@@ -267,18 +265,17 @@ _MOST_WORDS: Final = 10_000
 
 
 class TaskError(ValueError):
-    """A job's ad does not describe a task; the message says what was expected."""
+    """A job's ad does not describe a task; the message has the expected form."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class TaskLimits:
-    """What a task may use; None where there is no limit.
+    """The limits of a task; None for none. Memory, disk and output are in bytes.
 
     Attributes:
-        seconds: how long it may run; the time while it is suspended does not count.
-        memory: bytes of all its processes together.
-        disk: bytes of all files in its directory.
-        output: how many bytes come back of its output, of its errors, and of its files together.
+        seconds: its time, without the time while it is suspended.
+        memory: all its processes together.
+        output: of its output, of its errors, and of its files together.
     """
 
     seconds: float | None = None
@@ -289,23 +286,21 @@ class TaskLimits:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Task:
-    """Something to run.
+    """A program to run.
 
     Attributes:
         id: names its directory; letters, digits, ``-``, ``_`` and dots.
-        argv: the program and its arguments.
-        env: its environment, beside what every task has (``PATH``, ``HOME``, ``TMPDIR``).
-        limits: what it may use.
+        env: its environment, beside the variables of every task (``PATH``, ``HOME``, ``TMPDIR``).
         files: names in its directory, and the files that are copied there.
-        keep: names in its directory, and where such a file is moved at the end; a missing file, or
+        keep: names in its directory, and the place of such a file at the end; a missing file, or
             one that is not a plain file, is left out.
         outputs: the names of files in its directory that come back with its result.
-        token: with which the task is a client of the binder; it is in a file of its directory,
-            which ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
+        token: makes the task a client of the binder; it is in a file of its directory, which
+            ``CLASSAD_BINDER_TOKEN`` names. Empty for none.
         large: whether files beyond its limit of output go to a store of the site.
         account: the account that it runs under; None for the pilot's own.
-        until: when it is ended, or may no longer begin, unless it is allowed longer; the time of
-            ``time.monotonic``. None for never.
+        until: the time of ``time.monotonic`` at which it is ended, or may no longer begin, unless
+            it is allowed longer. None for never.
     """
 
     id: str
@@ -323,20 +318,19 @@ class Task:
 
 @attrs.frozen(slots=True, kw_only=True)
 class TaskResult:
-    """What became of a task.
+    """The result of a task.
 
     Attributes:
-        exit: the status with which its program ended; None if it did not end by itself.
-        signal: the signal that ended it, or None.
+        exit: the status of its program; None if it did not end by itself.
         reason: why it was ended, or could not begin; empty if it ended by itself.
-        seconds: how long it ran; without the time while it was suspended.
-        cpu: seconds of a processor that its processes took.
-        memory: the most bytes that its processes had together, measured each second.
+        seconds: its time, without the time while it was suspended.
+        cpu: seconds of a processor.
+        memory: the most bytes of its processes together, measured twice a second.
         output: its standard output; if it was long, the beginning and the end.
         errors: its standard error, likewise.
-        parts: what comes back in pieces, beside the ad; whoever gets the result closes them.
-        notes: what does not come back, or not whole, and why.
-        urls: where the files are that were too large for the binder.
+        parts: the parts beside the ad; the owner of the result closes them.
+        notes: which output does not come back, or was cut, and why.
+        urls: the places of files that were too large for the binder.
         lapsed: whether it did not begin, or was ended, because it was not allowed longer.
     """
 
@@ -354,7 +348,7 @@ class TaskResult:
     lapsed: bool = False
 
     def ad(self) -> ClassAd:
-        """The result as an ad, as pilots report it; its texts are cut if they are too long."""
+        """Return the result as an ad, as pilots report it; long texts are cut."""
         sizes = {part.name: part.size for part in self.parts}
         files = {name.removeprefix(FILE): sizes[name] for name in sizes if name.startswith(FILE)}
         said: dict[str, Any] = {
@@ -382,17 +376,12 @@ def _text(data: bytes, most: int) -> str:
 
 
 def task_of_ad(id_: str, ad: ClassAd, applications: Mapping[str, tuple[str, ...]]) -> Task:
-    """The task of a job's ad.
+    """Return the task of a job's ad. Raises TaskError for a missing or bad attribute.
 
-    Args:
-        id_: names it.
-        ad: ``Cmd``, or ``Application`` with a name that the pilot knows; ``Arguments``, a list of
-            strings; ``Env``, a nested ad of strings; ``MaxSeconds``, ``MaxMemory``, ``MaxDisk``
-            and ``MaxOutput`` in MiB; ``OutputFiles``, a list of relative paths.
-        applications: the pilot's applications, and the program with its first arguments of each.
-
-    Raises:
-        TaskError: an attribute is missing, or has another value than it must have.
+    The ad has ``Cmd``, or ``Application`` with a name that the pilot knows; ``Arguments``, a list
+    of strings; ``Env``, a nested ad of strings; ``MaxSeconds``; ``MaxMemory``, ``MaxDisk`` and
+    ``MaxOutput`` in MiB; ``OutputFiles``, a list of relative paths. ``applications`` has the
+    program with its first arguments of each application.
 
     >>> from matchmaker.classad import parse_ad
     >>> job = parse_ad('[ Application = "Echo"; Arguments = {"a b"}; MaxMemory = 2 ]')
@@ -433,7 +422,7 @@ def _bytes(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def output_bytes(value: Value | None) -> int:
-    """How many bytes of each kind of output come back by ``MaxOutput``, without a site's limit.
+    """Return the bytes of each kind of output by ``MaxOutput``, without a site's limit.
 
     >>> output_bytes(2), output_bytes(None)
     (2097152, 1048576)
@@ -442,15 +431,10 @@ def output_bytes(value: Value | None) -> int:
 
 
 def check_job(ad: ClassAd, value: Callable[[ClassAd, str], Value] = ClassAd.eval) -> dict[str, Any]:
-    """The values of the attributes of a job's ad that a binder and a pilot use.
+    """Return the values of the attributes of a job's ad that a binder and a pilot use.
 
-    Args:
-        ad: the job's ad.
-        value: gives the value of an attribute; it is called once for each, since an expression may
-            have another value each time.
-
-    Raises:
-        TaskError: one has the wrong type.
+    Raises TaskError for a wrong type. ``value`` evaluates an attribute; it is called once for each,
+    since an expression may have another value each time.
 
     >>> check_job(ClassAd(Cmd="/bin/env", Env=ClassAd(A="1"), Other=7))
     {'Cmd': '/bin/env', 'Env': {'A': '1'}}

@@ -48,11 +48,11 @@ from matchmaker.pilots.wire.protocol import Frame, FrameKind
 
 @attrs.frozen(slots=True, kw_only=True)
 class PilotSettings:
-    """A pilot's settings.
+    """The settings of a pilot.
 
     Attributes:
         place: the binder, with a pilot's token.
-        directory: where its tasks run.
+        directory: the parent of its tasks' directories.
         node: the resources for jobs, and the site's policy.
         machine: the ad of its machine.
         applications: names, and the program with its first words of each.
@@ -60,13 +60,13 @@ class PilotSettings:
         wall: how many seconds it may run; None for no limit.
         least: how many seconds must be left for it to offer a slot.
         report: the file in which a factory looks for its state; None for no factory.
-        doors: where clients may talk to it directly; None for nowhere.
+        doors: the address for direct clients; None without them.
         token_file: the file with its token, which it removes when the token is used.
-        accounts: those that jobs run under, each under its own; None for the pilot's account.
+        accounts: the accounts of jobs, one each; None for the pilot's account.
         output: a store for output files that are too large for the binder; None for none.
         mixed: whether it takes jobs of several owners though its token names none; its jobs then
             share its account, or run under accounts of their own.
-        ca: the authority that signed the binder's certificate, in PEM; None without one.
+        ca: the authority of the binder's certificate, in PEM; None without one.
     """
 
     place: BinderAddress
@@ -86,7 +86,7 @@ class PilotSettings:
     output: SharedStore | None = None
 
     def granted(self, task: Task, token: str) -> Task:
-        """A task that gets the binder's address, and a token for it."""
+        """Return a task with the binder's address, and a token for it."""
         there = {"CLASSAD_BINDER": self.place.address}
         if self.ca is not None:
             there["CLASSAD_BINDER_CA"] = str(self.ca.absolute())
@@ -94,7 +94,7 @@ class PilotSettings:
 
 
 def write_report(file: Path, state: str, ad: ClassAd) -> None:
-    """Writes what a pilot reports, whole: its state, and its ad. Raises OSError."""
+    """Write a pilot's report, whole: its state, and its ad. Raises OSError."""
     new = file.with_name(f".{file.name}.new")
     new.unlink(missing_ok=True)
     opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -117,10 +117,9 @@ class HeldJob:
     """A job that the pilot was given, until its end is acknowledged.
 
     Attributes:
-        epoch: how often the binder has given the job out, this time included.
+        epoch: the number of the assignment.
         doer: the asyncio task that runs it; cancelling it ends a handler, which has no process.
         handled: whether a handler runs it.
-        running: its process.
         ends: why it is being ended; empty if it is not.
         returned: whether it is given back and not reported as ended.
         report: the frame that reports its end, until it is acknowledged.
@@ -143,7 +142,6 @@ class PilotJobs:
     """The jobs of a pilot that run, and those whose end is not acknowledged.
 
     Attributes:
-        node: the node with its jobs.
         busy: when a job ran last, as ``time.monotonic`` counts.
         refusing: why no more jobs are accepted; empty if they are.
         served: the owner of the first job that was accepted; empty before.
@@ -170,19 +168,19 @@ class PilotJobs:
         self._sent: tuple[tuple[str, int, str], asyncio.Future[Frame | None]] | None = None
 
     def __len__(self) -> int:
-        """How many jobs run, or have ended without an acknowledgement."""
+        """Return how many jobs run, or have ended without an acknowledgement."""
         return len(self._works)
 
     def offers(self) -> dict[str, ClassAd]:
-        """The slots that may be taken, and their ads."""
+        """Return the slots that may be taken, and their ads."""
         return slots.offers(self.node, self._settings.machine)
 
     def epochs(self) -> dict[str, int]:
-        """The jobs with their epochs."""
+        """Return the jobs with their epochs."""
         return {id_: work.epoch for id_, work in self._works.items()}
 
     def allow(self, until: float) -> None:
-        """Lets all run until then, as ``time.monotonic`` counts.
+        """Let all run until then, as ``time.monotonic`` counts.
 
         Their keepers get the time too, and end the jobs themselves if this process hangs.
         """
@@ -192,36 +190,33 @@ class PilotJobs:
                 work.running.allow(until)
 
     def report(self) -> None:
-        """Reports each job whose end was not acknowledged, on a new connection."""
+        """Report each job whose end was not acknowledged, on a new connection."""
         for work in self._works.values():
             self._report(work)
         if self._sent is not None and not self._sent[1].done():
             self._sent[1].set_result(None)
 
     def stored(self, frame: Frame) -> None:
-        """Takes the answer to a piece of a job's output."""
+        """Handle the answer to a piece of a job's output."""
         if self._sent is not None and not self._sent[1].done():
             piece, answer = self._sent
             if piece == (frame["job"], frame["epoch"], frame["name"]):
                 answer.set_result(frame)
 
     def acknowledged(self, id_: str, epoch: int) -> None:
-        """Forgets a job whose end was acknowledged."""
+        """Forget a job whose end was acknowledged."""
         work = self._works.get(id_)
         if work is not None and work.epoch == epoch and work.report:
             del self._works[id_]
 
     def forget(self) -> None:
-        """Forgets all jobs: the binder does not know them any more."""
+        """Forget all jobs: the binder does not know them any more."""
         self._works.clear()
 
     def accept(self, frame: Frame, connection: Connection, door: Door | None) -> bool:
-        """Takes a job, or declines it with the reason.
+        """Take or decline a job; return whether its connection serves for the next offer.
 
-        Answers on the slot's connection, which is the job's then if its client is to use it.
-
-        Returns:
-            Whether the connection serves for the next offer.
+        The answer goes to the slot's connection, which is the job's then if its client uses it.
         """
         id_, epoch = frame["job"], frame["epoch"]
         fields = {"job": id_, "epoch": epoch}
@@ -277,7 +272,7 @@ class PilotJobs:
         self, made: Task, ad: ClassAd, frame: Frame, connection: Connection, door: Door | None, *,
         started: Callable[[RunningTask], object],
     ) -> Awaitable[TaskResult]:  # fmt: skip
-        """A job's run: alone, or with a client who comes to its door or through the binder."""
+        """Start a job's run: alone, or with a client through a door or the binder."""
         root = self._settings.directory
         doing: Awaitable[TaskResult]
         if "key" in frame.fields and door is not None:
@@ -323,7 +318,7 @@ class PilotJobs:
         self._over(id_, work, result)
 
     async def _clear(self, account: Account) -> None:
-        """Clears the account of a job that has ended; one that stays unclear gets no other job."""
+        """Clear the account of a job that has ended; one that stays unclear gets no other job."""
         accounts = self._settings.accounts
         if accounts is None or not (
             problem := await asyncio.to_thread(accounts.leave, account, self._settings.directory)
@@ -335,7 +330,7 @@ class PilotJobs:
             self.refuse(f"no account is left for jobs: {problem}")
 
     async def _send_parts(self, id_: str, work: HeldJob, result: TaskResult) -> TaskResult:
-        """Sends a result's parts to the binder, which must have them before it hears of the end.
+        """Send a result's parts to the binder, which must have them before it hears of the end.
 
         The slot is free when they are there: so no more wait than jobs run.
         """
@@ -366,7 +361,7 @@ class PilotJobs:
         )  # fmt: skip
 
     async def _published(self, run: str, part: ResultPart) -> tuple[str, str]:
-        """Puts a large file into the site's store; gives its URL, if it is there, and a note."""
+        """Put a large file into the site's store; return its URL or "", and a note."""
         store, name = self._settings.output, part.name.removeprefix(FILE)
         at = f"{run}.{name.replace('/', '.')}"
         why = "no store takes it"
@@ -387,7 +382,7 @@ class PilotJobs:
         return "", f"{name}: its {part.size} bytes were not stored: {why}"
 
     async def _send(self, id_: str, epoch: int, part: ResultPart) -> str:
-        """Sends a part in pieces, each when the one before is stored; why it was refused, or ""."""
+        """Send a part in pieces, each after the one before is stored; return why not, or ""."""
         offset = 0
         while offset < part.size:
             data = await asyncio.to_thread(part.piece, offset)
@@ -415,7 +410,7 @@ class PilotJobs:
         return ""
 
     def _over(self, id_: str, work: HeldJob, result: TaskResult) -> None:
-        """Reports the end of a job, or that it is given back."""
+        """Report the end of a job, or that it is given back."""
         self.busy = time.monotonic()
         work.running = None
         fields: dict[str, Any] = {"job": id_, "epoch": work.epoch}
@@ -438,7 +433,7 @@ class PilotJobs:
         self.changed.set()
 
     def apply_node_state(self, node: NodeState) -> None:
-        """The node as it is now: some stand still, some go on, some are given back."""
+        """Suspend, resume or return jobs as the new node state says."""
         self.node = node
         self._follow_claims()
         self.changed.set()
@@ -458,7 +453,7 @@ class PilotJobs:
                 work.running.resume()
 
     def kill(self, id_: str, epoch: int) -> None:
-        """Ends a job that the binder wants to end."""
+        """End a job that the binder wants to end."""
         work = self._works.get(id_)
         if work is not None and work.epoch == epoch:
             if work.report is None:
@@ -473,7 +468,7 @@ class PilotJobs:
         self._tell(FrameKind.DECLINED, job=id_, epoch=epoch, reason="it is not here")
 
     async def judge(self) -> None:
-        """Applies the site's policy, again and again."""
+        """Apply the site's policy every second."""
         while True:
             await asyncio.sleep(_JUDGE_SECONDS)
             seconds = {
@@ -485,7 +480,7 @@ class PilotJobs:
                 self.apply_node_state(now)
 
     def _give_back(self, work: HeldJob, reason: str, grace: float) -> None:
-        """Ends a job that another pilot may then have."""
+        """End a job that another pilot may then have."""
         work.returned = True
         work.ends = work.ends or reason
         if work.running is not None:
@@ -504,10 +499,10 @@ class PilotJobs:
             work.doer.cancel()
 
     async def end_all(self, reason: str, grace: float) -> None:
-        """Ends all jobs, and waits until nothing of them is left, or half a minute more.
+        """End all jobs, and wait until none is left, or half a minute more.
 
-        What is left then is ``stuck``: killed, and still there. The binder may give nothing of it
-        to others, and hears nothing.
+        The rest is ``stuck``: killed, and still there. The binder may give none of these jobs to
+        others, and hears nothing.
         """
         for work in list(self._works.values()):
             if work.report is None:
@@ -522,7 +517,7 @@ class PilotJobs:
                 self.refuse("jobs cannot be ended")
 
     def refuse(self, reason: str) -> None:
-        """Takes no more jobs; the first reason is kept."""
+        """Take no more jobs; the first reason is kept."""
         if not self.refusing:
             _LOG.info("no more jobs are taken", extra={"reason": reason})
         self.refusing = self.refusing or reason
@@ -534,7 +529,7 @@ class PilotJobs:
 
 
 def _entries(directory: Path) -> list[Path]:
-    """What is in a directory, and not where a link leads."""
+    """Return the entries of a directory, but follow no link."""
     try:
         return [] if directory.is_symlink() else list(directory.iterdir())
     except OSError:

@@ -1,6 +1,6 @@
 """Work claimed on storage, without any server: pilots share a directory or a bucket.
 
-``plan`` says what is to be run, ``standing`` what a listing says of it, ``protocol`` how a pilot
-claims, runs and hands in, as a generator of operations; ``directory`` and ``objects`` carry them
-out on storage, ``worker`` runs the programs, ``status`` shows how far all is.
+``plan`` defines the runs, and reads a listing; ``protocol`` is a pilot's claims and runs, as a
+generator of operations; ``backends`` and ``remote`` carry them out on storage, ``worker`` runs the
+programs, ``status`` shows the progress.
 """

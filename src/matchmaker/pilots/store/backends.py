@@ -35,7 +35,7 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 @contextmanager
 def _system_errors(path: Path) -> Iterator[None]:
-    """Errors of the system as the protocol's."""
+    """Translate errors of the system into the protocol's."""
     try:
         yield
     except OSError as error:
@@ -51,7 +51,7 @@ class Directory:
     root: Path
 
     def now(self, nonce: str) -> float:
-        """The time that the server gives a file that is written now."""
+        """Return the time that the server gives a file that is written now."""
         path = self.root / PILOTS / nonce
         with _system_errors(path):
             path.parent.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ class Directory:
 
     @staticmethod
     def _entries(folder: Path) -> list[StoreEntry] | None:
-        """What is in a folder, in one pass; what goes meanwhile is left out.
+        """List a folder in one pass, without files that vanish meanwhile.
 
         Only claims are asked for their time: on NFS each is a request.
         """
@@ -118,11 +118,11 @@ class Directory:
             return True
 
     def needed(self, input_: str, path: str) -> bool:
-        """Whether a result is not there yet; its folder is never made again once it was moved."""
+        """Whether a result does not exist yet; a moved folder is never created again."""
         return not self.exists(path) and self.exists(f"{WORK}/{input_}")
 
     def create(self, path: str, data: bytes) -> bool:
-        """Makes a small file where there is none; False too where the folder was moved aside."""
+        """Create a small file if there is none; False also if the folder was moved aside."""
         at = self.root / path
         with _system_errors(at):
             try:
@@ -143,7 +143,7 @@ class Directory:
             return True
 
     def publish(self, path: str, source: Path) -> bool:
-        """Copies beside the place, syncs, and links; False where there is one, or no folder."""
+        """Copy, sync, and link a file; False if there is one, or no folder."""
         at = self.root / path
         beside = at.with_name(f".{at.name}.{secrets.token_hex(6)}")
         with _system_errors(at):
@@ -162,7 +162,7 @@ class Directory:
                     beside.unlink()
 
     def renew(self, path: str, data: bytes) -> None:
-        """Sets the time of a claim, by the server's clock."""
+        """Set the time of a claim, by the server's clock."""
         at = self.root / path
         with _system_errors(at), suppress(FileNotFoundError):
             os.utime(at)
@@ -173,7 +173,7 @@ class Directory:
             at.unlink()
 
     def fetch(self, path: str, target: Path) -> bool:
-        """Copies a file to the node, with its rights."""
+        """Copy a file to the node, with its rights."""
         at = self.root / path
         with _system_errors(at):
             try:
@@ -183,7 +183,7 @@ class Directory:
             return True
 
     def finish(self, input_: str) -> None:
-        """Moves an input's folder aside; where another did, nothing is left to do."""
+        """Move an input's folder aside, unless another pilot did."""
         source, target = self.root / WORK / input_, self.root / FINISHED / input_
         with _system_errors(source):
             target.parent.mkdir(exist_ok=True)
@@ -208,7 +208,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 
 def _link(beside: Path, at: Path) -> bool:
-    """Gives a file its name where there is none."""
+    """Give a file its name if there is none."""
     try:
         os.link(beside, at)
     except FileExistsError:
@@ -236,10 +236,9 @@ _EXTRAS: Final = {
 
 
 def open_store(url: str) -> SharedStore:
-    """The storage of a URL: a path, ``file:///…``, ``s3://bucket/…``, gs, az, sftp, davs.
+    """Return the storage of a URL: a path, ``file:///…``, ``s3://bucket/…``, gs, az, sftp, davs.
 
-    Raises:
-        StoreError: the URL names none, or what it needs is not installed.
+    Raises StoreError if it is unknown, or needs a package that is not installed.
     """
     scheme = re.match(r"([a-z][a-z0-9+.-]*)://", url)
     if scheme is None or scheme[1] == "file":

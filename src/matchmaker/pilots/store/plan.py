@@ -52,7 +52,7 @@ _QUOTED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*\Z""")
 
 
 class PlanError(ValueError):
-    """A plan cannot be used; the message names the key, what was found and what was expected."""
+    """A plan cannot be used; the message names the key, the value and the expected form."""
 
 
 @attrs.frozen(slots=False, kw_only=True)
@@ -62,9 +62,9 @@ class StorePlan:
     Attributes:
         command: the words; ``{input}`` and ``{parameter}`` stand for the folder's name and the
             parameter, and ``{column}`` for a task's value. Empty if each task is a command line.
-        parameters: in the plan's order, each once; the names of the tasks, where there are some.
+        parameters: in the plan's order, each once; the names of the tasks, if there are some.
         result: the name of the result, with ``{parameter}``.
-        stdout: whether the result is what the program prints, and no file that it leaves.
+        stdout: whether the result is the program's standard output, and not a file.
         shell: whether ``/bin/sh`` reads a task's command line.
         executable: the path in the store of a program that is fetched first; it is put beside the
             input's files under its last name. None if the command is on the node.
@@ -96,11 +96,11 @@ class StorePlan:
         return {self.result_of(each): each for each in self.parameters}
 
     def result_of(self, parameter: str) -> str:
-        """The name of a parameter's result."""
+        """Return the name of a parameter's result."""
         return self.result.replace("{parameter}", parameter)
 
     def words(self, input_: str, parameter: str) -> tuple[str, ...]:
-        """The command's words for one run.
+        """Return the command's words for one run.
 
         >>> plan = StorePlan(command=("./f", "-c{parameter}", "{input}"), parameters=("7",))
         >>> plan.words("a.arff", "7")
@@ -115,12 +115,12 @@ class StorePlan:
 
 
 def note_of(parameter: str, node: str, random: Random) -> str:
-    """A new name for the note of a failure: pilots that fail at once do not share one."""
+    """Make a name for the note of a failure: pilots that fail at once do not share one."""
     return f"{FAILURE}{parameter}.{node}.{random.getrandbits(32):08x}"
 
 
 def failure_of(name: str) -> tuple[str, str] | None:
-    """The parameter and the node of a note of a failure; None for another name.
+    """Return the parameter and the node of a note of a failure; None for another name.
 
     >>> failure_of("failed407.5ae1.0c3d"), failure_of("votes407.txt")
     (('407', '5ae1'), None)
@@ -130,7 +130,7 @@ def failure_of(name: str) -> tuple[str, str] | None:
 
 
 def claim_of(parameter: str, epoch: int) -> str:
-    """The name of a claim; the first is as the seed's pilots name it.
+    """Return the name of a claim.
 
     >>> claim_of("407", 1), claim_of("407", 2)
     ('active407', 'active407.2')
@@ -154,16 +154,15 @@ _KEYS: Final = (
 
 
 def read_plan(text: str, tasks: str | None = None) -> StorePlan:
-    r"""The plan of ``plan.toml`` and ``tasks.csv``.
+    r"""Parse ``plan.toml`` and ``tasks.csv``.
+
+    Raises PlanError for a syntax error, a missing or unknown key, or a bad value.
 
     Args:
         text: TOML with ``command`` (a list of strings), ``parameters`` (``"63-1063"``,
-            ``"1,5,10-20"``, or a list), and what else a Plan has, by the same names.
+            ``"1,5,10-20"``, or a list), and the other fields of a StorePlan, by the same names.
         tasks: the list of tasks, in place of parameters: CSV with a header if there is a command,
-            else one command line each. None if there is none.
-
-    Raises:
-        PlanError: it is not TOML, a key is missing or unknown, or a value is not allowed.
+            else one command line each. None without a list.
 
     >>> read_plan('command = ["echo", "{parameter}"]\nparameters = "1-3,7"').parameters
     ('1', '2', '3', '7')
@@ -238,7 +237,7 @@ def _command(given: Any, columns: tuple[str, ...]) -> tuple[str, ...]:
 def _tasks(
     text: str, *, by_columns: bool
 ) -> tuple[tuple[str, ...], Mapping[str, str | tuple[str, ...]]]:
-    """The columns and the tasks of a list; a task without a name has the number of its line."""
+    """Return the columns and the tasks of a list; a task without a name has its line's number."""
     if "\0" in text:
         raise PlanError(f"{LIST} holds a null byte")
     columns: tuple[str, ...] = ()
@@ -276,7 +275,7 @@ def _tasks(
 
 
 def _records(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The records of CSV that are not empty, and in which line each begins."""
+    """Yield the records of CSV that are not empty, with the number of their first line."""
     reader, number = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for record in reader:
@@ -348,13 +347,9 @@ _KINDS: Final = {"file": "a file", "folder": "a folder", "link": "a symbolic lin
 
 @attrs.frozen(slots=True)
 class StoreEntry:
-    """A file of a listing.
+    """A file of a listing; links are not followed.
 
-    Attributes:
-        name: in its folder.
-        modified: when it was written last, in seconds since 1970 by the storage's clock; of a file
-            that is no claim it may be 0.
-        kind: what it is; links are not followed.
+    ``modified`` is in seconds since 1970 by the storage's clock, and may be 0 except for a claim.
     """
 
     name: str
@@ -363,7 +358,7 @@ class StoreEntry:
 
 
 def inputs_of(plan: StorePlan, entries: Iterable[StoreEntry]) -> tuple[list[str], list[str]]:
-    """The names of the inputs among what is in ``work/``, and sentences about the rest.
+    """Return the names of the inputs in ``work/``, and sentences about the other entries.
 
     >>> plan = StorePlan(command=("./f",), parameters=("1",))
     >>> found = ("a", "folder"), ("b", "link"), ("d e", "folder")
@@ -398,16 +393,15 @@ def inputs_of(plan: StorePlan, entries: Iterable[StoreEntry]) -> tuple[list[str]
 
 @attrs.frozen(slots=True)
 class InputState:
-    """How far an input is.
+    """The progress of an input.
 
     Attributes:
         free: parameters without result, claim or too many failures, in the plan's order.
-        done: parameters with a result.
         claims: of each parameter that is neither, its epochs and when each was renewed.
         failures: of each parameter that failed, how often on each node.
         given_up: parameters without a result that failed on too many nodes.
         files: the input's own files.
-        odd: why the input cannot be run: sentences about what is no plain file.
+        odd: why the input cannot be run: sentences about entries that are not plain files.
     """
 
     free: tuple[str, ...]
@@ -424,19 +418,19 @@ class InputState:
         return not (self.free or self.claims or self.given_up)
 
     def living(self, parameter: str, now: float, ttl: float) -> int:
-        """How many claims of a parameter were renewed lately.
+        """Return how many claims of a parameter were renewed lately.
 
         A time far in the future was set by a wrong clock, and would never pass.
         """
         return sum(abs(now - at) <= ttl for at in self.claims.get(parameter, {}).values())
 
     def next_epoch(self, parameter: str) -> int:
-        """The number of the next claim."""
+        """Return the number of the next claim."""
         return max(self.claims.get(parameter, {}), default=0) + 1
 
 
 def input_state(plan: StorePlan, listing: Iterable[StoreEntry]) -> InputState:
-    """Reads a listing.
+    """Read a listing.
 
     >>> plan = StorePlan(command=("./f",), parameters=("1", "2", "3"))
     >>> names = "votes1.txt", "active1", "active2", "active2.2", "data.gz"
@@ -474,13 +468,7 @@ def input_state(plan: StorePlan, listing: Iterable[StoreEntry]) -> InputState:
 
 @attrs.frozen(slots=True)
 class StoreClaim:
-    """A claim that may be tried.
-
-    Attributes:
-        input: the name of its folder.
-        parameter: what is claimed.
-        epoch: 1 for a free parameter; one more than the last where a claim is taken over.
-    """
+    """A claim that may be tried; its ``epoch`` is above 1 if it takes over another one."""
 
     input: str
     parameter: str
@@ -488,5 +476,5 @@ class StoreClaim:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return claim_of(self.parameter, self.epoch)

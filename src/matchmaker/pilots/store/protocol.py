@@ -1,13 +1,13 @@
-"""How a pilot works on a store: a pure generator of operations, which others carry out.
+"""A pilot's work on a store: a pure generator of operations, and the storage that performs them.
 
 The generator yields each operation, and gets its answer. If an operation may or may not have been
-done, Unsure is thrown into the generator. So a simulator can interleave pilots at every step, end
-them, repeat or lose operations; ``worker`` carries the operations out on real storage.
+done, UnsureError is thrown into the generator. So a simulator can interleave pilots at every step,
+end them, repeat or lose operations; ``worker`` carries the operations out on real storage.
 
 These rules always hold. A result is stored only whole and only once. A claim is created only if it
 does not exist, and only its creator removes it. Nobody waits for a pilot that has died, only for
 the end of its claim's time to live. Each failure is a file of its own, whose name has the node; so
-none is lost where pilots fail at once, and one bad node counts as one, however often it fails.
+none is lost if pilots fail at once, and one bad node counts as one, however often it fails.
 """
 
 from __future__ import annotations
@@ -40,57 +40,55 @@ MOST_SMALL: Final = 1 << 20
 
 
 class SharedStore(Protocol):
-    """A place that pilots share. Paths are relative to it, with ``/``.
+    """A storage that pilots share. Paths are relative to it, with ``/``.
 
-    Each method may raise Unsure if it was interrupted, and StoreError if it was refused.
+    Each method may raise UnsureError if it was interrupted, and StoreError if it was refused.
     """
 
     @property
     def url(self) -> str:
-        """As it was given."""
+        """The URL of the storage."""
 
     def now(self, nonce: str) -> float:
-        """The storage's time, in seconds since 1970."""
+        """Return the storage's time, in seconds since 1970."""
 
     def inputs(self, *, finished: bool = False) -> Iterable[StoreEntry] | None:
-        """What is in ``work/`` and not finished, or what is; None if there is no such folder."""
+        """Return the unfinished or the finished entries of ``work/``; None without the folder."""
 
     def prepare(self, input_: str) -> None:
-        """Makes an input's folder, unless it exists."""
+        """Make an input's folder, unless it exists."""
 
     def listing(self, input_: str, *, finished: bool = False) -> Iterable[StoreEntry] | None:
-        """The files of an input; None if it does not exist."""
+        """Return the files of an input; None if it does not exist."""
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None if it does not exist."""
+        """Return a small file; None if it does not exist."""
 
     def needed(self, input_: str, path: str) -> bool:
         """Whether a result does not exist yet, and its input was not moved."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Creates a small file, if there is none."""
+        """Create a small file, if there is none."""
 
     def publish(self, path: str, source: Path) -> bool:
-        """Stores a file whole, if there is none."""
+        """Store a file whole, if there is none."""
 
     def renew(self, path: str, data: bytes) -> None:
-        """Sets the time of a claim that this pilot has made."""
+        """Set the time of a claim that this pilot has made."""
 
     def remove(self, path: str) -> None:
-        """Removes a file."""
+        """Remove a file."""
 
     def fetch(self, path: str, target: Path) -> bool:
-        """Copies a file from the storage to the node; whether it was there."""
+        """Copy a file from the storage to the node; whether it was there."""
 
     def finish(self, input_: str) -> None:
-        """Moves an input to ``finished/``, or marks it as finished."""
+        """Move an input to ``finished/``, or mark it as finished."""
 
     def leave(self, nonce: str, age: float = ABANDONED) -> None:
-        """Removes the file that ``now`` has made, and those of pilots that were killed.
+        """Remove this pilot's file of ``now``, and those of pilots that were killed.
 
-        Args:
-            nonce: the pilot that leaves.
-            age: how many seconds other pilots' files must be older, by the storage's clock.
+        These must be ``age`` seconds older, by the storage's clock.
         """
 
 
@@ -103,7 +101,7 @@ as a listing costs a request for a thousand."""
 
 
 class StoreError(Exception):
-    """The storage refuses an operation, or gave no answer; the message says which."""
+    """The storage refuses an operation, or gave no answer; the message has the operation."""
 
 
 class UnsureError(StoreError):
@@ -112,7 +110,7 @@ class UnsureError(StoreError):
 
 @attrs.frozen(slots=True)
 class OwnTime:
-    """This pilot's own time in seconds, for its own intervals; does not ask the storage."""
+    """Returns this pilot's own time in seconds, for its own intervals; does not ask the storage."""
 
 
 @attrs.frozen(slots=True)
@@ -124,14 +122,14 @@ class Pause:
 
 @attrs.frozen(slots=True)
 class Notify:
-    """Tells people something; once, however often it is said."""
+    """Shows people a message, once."""
 
     text: str
 
 
 @attrs.frozen(slots=True)
 class RunCommand:
-    """Runs the command while it renews the claim; answers an Outcome."""
+    """Runs the command while it renews the claim; answers a RunOutcome."""
 
     claim: StoreClaim
     path: str
@@ -152,7 +150,7 @@ class RunOutcome:
     Attributes:
         result: the file to store, or None.
         problem: why there is none; empty if the pilot is to end and gives the work back.
-        fault: what failed: the run; the start of the program; or the node, before that.
+        fault: the part that failed: the run; the start of the program; or the node, before that.
     """
 
     result: Any = None
@@ -162,13 +160,13 @@ class RunOutcome:
 
 @attrs.define(slots=True)
 class WorkerTally:
-    """What a pilot has done.
+    """The counts of a pilot.
 
     Attributes:
         others_first: parameters that another pilot claimed or stored first, which costs nothing.
         given_up: parameters that failed on too many nodes.
         failed_here: others that failed too often on this node, and wait for another.
-        refused: what in the store cannot be run, and was said.
+        refused: entries of the store that cannot be run, and were reported.
         ended: why the pilot ended.
     """
 
@@ -187,7 +185,7 @@ class WorkerTally:
 
 @attrs.define(slots=True)
 class NodeHistory:
-    """What the slots of a pilot learn about their node.
+    """The experience of a pilot's slots on their node.
 
     Attributes:
         worked: whether any run had a result.
@@ -211,8 +209,8 @@ class StorePilot:
         idle: after how many seconds without anything to do it ends; None for never.
         pause: seconds between two looks when there is nothing to do.
         fresh: after how many seconds a listing is too old to claim from.
-        failures: how many parameters that failed here in a row, and nowhere else, make it leave;
-            0 for never.
+        failures: how many parameters that failed here in a row, and nowhere else, make it leave; 0
+            for never.
         history: shared by the slots of a pilot.
     """
 
@@ -228,13 +226,9 @@ class StorePilot:
 
 @attrs.frozen(slots=True)
 class _View:
-    """An input as a pilot sees it.
+    """An input for a pilot: parameters that never failed on its node, and those to be tried again.
 
-    Attributes:
-        found: how far it is.
-        fresh: free parameters that never failed on this node.
-        tried: free parameters that may be tried here again.
-        claims: those of parameters that may be tried here.
+    ``claims`` are those of parameters that may be tried here.
     """
 
     found: InputState
@@ -254,23 +248,17 @@ class _View:
 
 
 def pilot(plan: StorePlan, me: StorePilot, random: Random, tally: WorkerTally) -> Steps:
-    """Works until every input is finished, nothing can be done for a time, or it is to end.
+    """Work until every input is finished, nothing can be done for a time, or the pilot is to end.
 
-    Args:
-        plan: what is run.
-        me: who claims.
-        random: decides among what is free.
-        tally: counts what was done, also where the pilot is broken off.
-
-    Raises:
-        StoreError: the storage gave no answer, often.
+    ``random`` decides among free parameters; ``tally`` counts even if the pilot is broken off.
+    Raises StoreError if the storage gave no answer, often.
     """
     return _Session(plan, me, random, tally).live()
 
 
 @attrs.define(slots=True)
 class _Session:
-    """The life of a pilot, and what it remembers."""
+    """The life of a pilot, and its memory."""
 
     plan: StorePlan
     me: StorePilot
@@ -315,7 +303,7 @@ class _Session:
                 return
 
     def over(self, views: Mapping[str, _View]) -> None:
-        """Says why nothing is left for this pilot."""
+        """Record why nothing is left for this pilot."""
         tally = self.tally
         tally.given_up = sum(len(each.found.given_up) for each in views.values())
         tally.failed_here = sum(
@@ -331,7 +319,7 @@ class _Session:
             tally.ended = "all else is done" if self.refused else "all is done"
 
     def look(self) -> Steps:
-        """Lists inputs until one has something new; those that are done are moved aside."""
+        """List inputs until one has a new parameter; move those that are done aside."""
         entries = yield from _retried(lambda store: store.inputs())
         if entries is None:
             raise StoreError(f"there is no folder {WORK}; each folder in it is an input")
@@ -357,7 +345,7 @@ class _Session:
         return None if entries is None else input_state(self.plan, entries)
 
     def stands(self, name: str) -> Steps:
-        """How far an input is; None where it is moved aside, by this pilot perhaps, or refused."""
+        """Return an input's state; None if it is moved aside, or refused."""
         found: InputState | None = yield from self.listed(name)
         if found is not None and found.all_done:
             # The one input of a list of tasks is made by pilots: none would know that it was moved.
@@ -379,7 +367,7 @@ class _Session:
         self.tally.refused = len(self.refused)
 
     def choose(self, views: Mapping[str, _View], now: float) -> list[StoreClaim]:
-        """What to try: what is new, nobody renews, failed here, or others run for long."""
+        """Choose claims: new, not renewed, failed here before, or run for long by others."""
         ttl, random, seen = self.plan.ttl, self.random, self.seen
         # In random order, so that pilots seldom try the same.
         current = [
@@ -406,9 +394,9 @@ class _Session:
         ][:1]  # fmt: skip
 
     def batch(self, views: Mapping[str, _View], claims: list[StoreClaim], now: float) -> Steps:
-        """Claims and runs one after the other, as long as the listing is good for it.
+        """Claim and run one after the other, as long as the listing is good for it.
 
-        Gives False where the pilot is to end.
+        Returns False if the pilot is to end.
         """
         misses, most = 0, max(_MISSES, len(self.plan.parameters) // _WORTH)
         began: float = yield OwnTime()
@@ -426,7 +414,7 @@ class _Session:
         return True
 
     def one(self, claim: StoreClaim, found: InputState, now: float) -> Steps:
-        """Claims, runs, hands in. True where it ran, False where another has it, None to end."""
+        """Claim, run, store. True if it ran, False if another has it, None to end."""
         tally, parameter = self.tally, claim.parameter
         path = f"{WORK}/{claim.input}/{claim.name}"
         data = f"{self.me.label} {self.me.nonce}\n".encode()
@@ -467,7 +455,7 @@ class _Session:
         return True if outcome.result is not None or outcome.problem else None
 
     def failed(self, claim: StoreClaim, outcome: RunOutcome, others: AbstractSet[str]) -> Steps:
-        """Notes a failure. False where it is the node's, as nothing ever started here."""
+        """Note a failure. False if it is the node's, as nothing ever started here."""
         me, history = self.me, self.me.history
         if outcome.fault == "node" or (outcome.fault == "start" and not history.worked):
             history.leaving = "it could not start a program"
@@ -495,7 +483,7 @@ class _Session:
         return True
 
     def compare(self) -> Steps:
-        """Forgets, of the failures in a row, those that other nodes have had since."""
+        """Forget, of the failures in a row, those that other nodes have had since."""
         row = self.me.history.row
         for name in dict.fromkeys(name for name, _ in row):
             found: InputState | None = yield from self.listed(name)
@@ -505,7 +493,7 @@ class _Session:
 
 
 def _create_claim(path: str, data: bytes) -> Steps:
-    """Whether this pilot has the claim. What was broken off is tried again, and then read back."""
+    """Whether this pilot has the claim. After an interruption, try again and read back."""
     problem = ""
     for attempt in range(TRIES):
         try:
@@ -525,7 +513,7 @@ def _create_claim(path: str, data: bytes) -> Steps:
 
 
 def _remove_claim(path: str, data: bytes) -> Steps:
-    """Removes this pilot's claim. After an error it may be gone, and the name another's by now."""
+    """Remove this pilot's claim. After an error it may be gone, and the name another's by now."""
     problem = ""
     for attempt in range(TRIES):
         if problem and (yield from _retried(lambda store: store.read(path))) != data:
@@ -541,7 +529,7 @@ def _remove_claim(path: str, data: bytes) -> Steps:
 
 
 def _retried(operation: StoreCall) -> Steps:
-    """The answer to an operation that may be done twice; it is tried again where it broke off."""
+    """Perform an operation that may be done twice; repeat it after an interruption."""
     problem = ""
     for attempt in range(TRIES):
         try:

@@ -66,7 +66,7 @@ _LISTED_AT_ONCE: Final = 5000
 
 @contextmanager
 def _objects_errors(path: str) -> Iterator[None]:
-    """Errors of obstore as the protocol's; what is not there passes through."""
+    """Translate errors of obstore into the protocol's; a missing object passes through."""
     from obstore import exceptions
 
     try:
@@ -85,7 +85,7 @@ def _objects_errors(path: str) -> Iterator[None]:
 
 
 def _beginning(error: Exception) -> str:
-    """The beginning of an error's text; the rest is its making."""
+    """Return the beginning of an error's text; the rest is its traceback."""
     return " ".join(str(error).split("\n\nDebug source")[0].split())[:300]
 
 
@@ -113,7 +113,7 @@ class Bucket:
                     self.remove(path)
 
     def inputs(self, *, finished: bool = False) -> list[StoreEntry]:
-        """What is below ``work`` without a marker, or with one."""
+        """List ``work``: the entries without a marker, or with one."""
         with _objects_errors(self.url):
             marked = {
                 str(each["path"]).rpartition("/")[2]
@@ -133,7 +133,7 @@ class Bucket:
         ]
 
     def prepare(self, input_: str) -> None:
-        """Does nothing: a bucket has no folders."""
+        """Do nothing: a bucket has no folders."""
 
     def listing(self, input_: str, *, finished: bool = False) -> list[StoreEntry] | None:
         prefix = f"{WORK}/{input_}/"
@@ -171,7 +171,7 @@ class Bucket:
         return not self.exists(path)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Puts a small object, if there is none.
+        """Put a small object, if there is none.
 
         A conflict of two puts at once is reported as an object that exists, although neither may
         have been stored. So is the pilot's own object, if the answer to its put was lost.
@@ -201,7 +201,7 @@ class Bucket:
             return True
 
     def renew(self, path: str, data: bytes) -> None:
-        """Puts a claim again, so that the storage gives it a new time."""
+        """Put a claim again, so that the storage gives it a new time."""
         with _objects_errors(path):
             self.objects.put(path, data, use_multipart=False)
 
@@ -227,9 +227,9 @@ class Bucket:
 
 
 def bucket(url: str) -> Bucket:
-    """The store of a URL such as ``s3://bucket/prefix``; keys are in the environment.
+    """Return the store of a URL such as ``s3://bucket/prefix``; keys are in the environment.
 
-    Raises StoreError where obstore cannot use the URL.
+    Raises StoreError if obstore cannot use the URL.
     """
     from obstore import exceptions
     from obstore.store import from_url
@@ -246,7 +246,7 @@ def bucket(url: str) -> Bucket:
 
 @attrs.frozen(slots=True)
 class RemoteFile:
-    """What a server says of a file or a folder: its name, and its time in seconds since 1970."""
+    """A file or a folder of a server, with its time in seconds since 1970."""
 
     name: str
     kind: Kind
@@ -256,33 +256,33 @@ class RemoteFile:
 class FileServer(Protocol):
     """A server of files. Paths are relative to the store, with ``/``.
 
-    Each method may raise Unsure if it was interrupted, StoreError if it was refused, and
+    Each method may raise UnsureError if it was interrupted, StoreError if it was refused, and
     FileNotFoundError if a file does not exist, or the folder of a file to be written.
     """
 
     def about(self, path: str) -> RemoteFile:
-        """A file or a folder."""
+        """Return a file or a folder."""
 
     def folder(self, path: str) -> Iterable[RemoteFile]:
-        """What is in a folder."""
+        """List a folder."""
 
     def get(self, path: str, most: int) -> bytes:
-        """The first bytes of a file."""
+        """Return the first bytes of a file."""
 
     def download(self, path: str, target: Path) -> None:
-        """Copies a file to the node."""
+        """Copy a file to the node."""
 
     def put(self, path: str, data: bytes | Path) -> None:
-        """Writes a file, new or over another; never creates a folder."""
+        """Write a file, new or over another; never create a folder."""
 
     def rename(self, path: str, target: str) -> None:
-        """Moves a file or a folder. Raises FileExistsError where something is there."""
+        """Move a file or a folder. Raises FileExistsError if the target exists."""
 
     def remove(self, path: str) -> None:
-        """Removes a file."""
+        """Remove a file."""
 
     def make(self, path: str) -> None:
-        """Creates a folder, unless it exists."""
+        """Create a folder, unless it exists."""
 
 
 @attrs.frozen(slots=True)
@@ -342,14 +342,14 @@ class RemoteStore:
         return True
 
     def needed(self, input_: str, path: str) -> bool:
-        """Whether a result does not exist yet; a folder that was moved is never created again."""
+        """Whether a result does not exist yet; a moved folder is never created again."""
         return not self.exists(path) and self.exists(f"{WORK}/{input_}")
 
     def publish(self, path: str, source: Path) -> bool:
         return self.create(path, source)
 
     def create(self, path: str, data: bytes | Path) -> bool:
-        """Creates a file, whole, if there is none; False also if the folder was moved."""
+        """Create a file, whole, if there is none; False also if the folder was moved."""
         folder, slash, name = path.rpartition("/")
         beside = f"{folder}{slash}.{name}.{secrets.token_hex(6)}"
         try:
@@ -364,7 +364,7 @@ class RemoteStore:
         return True
 
     def renew(self, path: str, data: bytes) -> None:
-        """Writes a claim again, so that the server gives it a new time."""
+        """Write a claim again, so that the server gives it a new time."""
         with suppress(FileNotFoundError):
             self.files.put(path, data)
 
@@ -380,7 +380,7 @@ class RemoteStore:
         return True
 
     def finish(self, input_: str) -> None:
-        """Moves an input's folder aside; where another did, nothing is left to do."""
+        """Move an input's folder aside, unless another pilot did."""
         source, target = f"{WORK}/{input_}", f"{FINISHED}/{input_}"
         self.files.make(FINISHED)
         try:
@@ -395,7 +395,7 @@ class RemoteStore:
 
 @attrs.define(slots=True, eq=False)
 class Sftp:
-    """A folder of a server. Each of two requests at once has its own connection."""
+    """A folder of a server of SFTP. Each of two requests at once has its own connection."""
 
     host: str
     port: int
@@ -460,7 +460,7 @@ class Sftp:
 
     @contextmanager
     def _said(self, path: str) -> Iterator[SFTPClient]:
-        """A connection; its errors as the protocol's. One that broke is not used again."""
+        """Open a connection, and translate its errors. One that broke is not used again."""
         from paramiko import AuthenticationException, BadHostKeyException, SSHException
 
         at = f"sftp://{self.host}{self._at(path)}"
@@ -527,12 +527,12 @@ def _sftp_file(name: str, about: SFTPAttributes) -> RemoteFile:
 
 
 def sftp(url: str) -> RemoteStore:
-    """The store of a URL such as ``sftp://user@server:22/folder``; the path begins at the root.
+    """Return the store of a URL such as ``sftp://user@server:22/folder``, with an absolute path.
 
     The server's key is in ``~/.ssh/known_hosts``, or in the file that ``SFTP_KNOWN_HOSTS`` names;
     the own key is an agent's, in ``~/.ssh``, or in the file that ``SFTP_KEY`` names.
 
-    Raises StoreError where the URL names no server.
+    Raises StoreError if the URL names no server.
     """
     import paramiko  # noqa: F401 - without it the URL cannot be used, which is said at once
 
@@ -550,7 +550,7 @@ def sftp(url: str) -> RemoteStore:
 
 @attrs.frozen(slots=True)
 class WebDav:
-    """A folder of a server."""
+    """A folder of a server of WebDAV."""
 
     url: str
     session: Session
@@ -575,7 +575,7 @@ class WebDav:
                 file.write(piece)
 
     def put(self, path: str, data: bytes | Path) -> None:
-        """Writes a file. A server answers 409 if its folder does not exist (9.7.1)."""
+        """Write a file. A server answers 409 if its folder does not exist (9.7.1)."""
         if isinstance(data, bytes):
             with self._asked("PUT", path, data=data):
                 return
@@ -583,7 +583,7 @@ class WebDav:
             pass
 
     def rename(self, path: str, target: str) -> None:
-        """Moves a file or a folder to a name that does not exist (9.9.3)."""
+        """Move a file or a folder to a name that does not exist (9.9.3)."""
         where = {"Destination": self._at(target), "Overwrite": "F"}
         with self._alone(target), self._asked("MOVE", path, headers=where):
             pass
@@ -593,7 +593,7 @@ class WebDav:
             pass
 
     def make(self, path: str) -> None:
-        """Creates a folder; a server answers 405 if it exists (9.3.1)."""
+        """Create a folder; a server answers 405 if it exists (9.3.1)."""
         try:
             with self._asked("MKCOL", path, fine=(HTTPStatus.METHOD_NOT_ALLOWED,)):
                 pass
@@ -602,7 +602,7 @@ class WebDav:
 
     @contextmanager
     def _alone(self, target: str) -> Iterator[None]:
-        """Keeps other pilots from moving anything there. Raises Unsure if one already does."""
+        """Keep other pilots from moving anything there. Raises UnsureError if one already does."""
         folder, slash, name = target.rpartition("/")
         guard, status = f"{folder}{slash}.{name}.moving", 0
         for pause in _PAUSES:
@@ -634,7 +634,7 @@ class WebDav:
     def _asked(
         self, method: str, path: str, *, fine: Collection[int] = (), **more: Any
     ) -> Iterator[Response]:
-        """The server's answer, if the request succeeded."""
+        """Send a request, and yield the answer if it succeeded."""
         from requests import RequestException
 
         at = self._at(path)
@@ -656,7 +656,7 @@ class WebDav:
             raise UnsureError(f"{at}: {error}") from None
 
     def _properties(self, path: str, depth: str) -> list[tuple[str, RemoteFile]]:
-        """What the server says of a path, with depth 1 of what is in it too; each with its path."""
+        """Return the properties of a path, with depth 1 also of its entries, each with its path."""
         headers = {"Depth": depth, "Content-Type": "application/xml"}
         with self._asked("PROPFIND", path, data=_ASKED, headers=headers, stream=True) as answer:
             data = _first_bytes(answer, _MOST_LISTED + 1)
@@ -690,12 +690,12 @@ def _first_bytes(answer: Response, most: int) -> bytes:
 
 
 def webdav(url: str) -> RemoteStore:
-    """The store of a URL such as ``davs://server/folder``; ``dav`` is without TLS.
+    """Return the store of a URL such as ``davs://server/folder``; ``dav`` is without TLS.
 
     A token is in ``WEBDAV_TOKEN``, a certificate with its key in ``X509_USER_PROXY``, a password in
     ``~/.netrc``; ``REQUESTS_CA_BUNDLE`` names the authorities.
 
-    Raises StoreError where a token would go through the net in clear.
+    Raises StoreError if a token would go through the net in clear.
     """
     from requests import Session
 

@@ -1,4 +1,4 @@
-"""How far a store is: for each input what is free, claimed and by whom, done, and given up."""
+"""The progress of a store: for each input the free, claimed, done and given up parameters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FailedParameter:
 
 @attrs.frozen(slots=True)
 class Status:
-    """How far a store is. ``refused`` says what in it cannot be run."""
+    """The progress of a store. ``refused`` has the entries that cannot be run."""
 
     rows: Sequence[InputRow]
     claims: Sequence[ClaimRow]
@@ -87,16 +87,13 @@ class Status:
 
 
 def status(store: SharedStore, plan: StorePlan, *, wide: int = 60, read: bool = True) -> Status:
-    """Looks at a store: one listing for each input.
+    """Look at a store: one listing for each input. Raises StoreError.
 
     Args:
-        store: where to look.
+        store: the storage.
         plan: its plan.
         wide: the most letters of a picture.
-        read: whether to read who runs what and why runs failed, of 200 claims and 200 failures.
-
-    Raises:
-        StoreError: the storage refuses, or gives no answer.
+        read: whether to read the pilots and the errors of 200 claims and 200 failures.
     """
     rows: list[InputRow] = []
     claims: list[ClaimRow] = []
@@ -139,7 +136,7 @@ def status(store: SharedStore, plan: StorePlan, *, wide: int = 60, read: bool = 
 
 
 def _places(store: SharedStore, plan: StorePlan, refused: list[str]) -> Iterator[tuple[str, bool]]:
-    """The inputs, and whether they are finished; says what is none."""
+    """Yield the inputs, and whether they are finished; report the other entries."""
     ended = [each.name for each in store.inputs(finished=True) or () if is_safe_name(each.name)]
     entries = store.inputs()
     if entries is None and plan.tasks is None:
@@ -156,7 +153,7 @@ def _text(store: SharedStore, path: str) -> str:
 
 
 def _notes(listed: Iterable[StoreEntry]) -> dict[str, list[str]]:
-    """The notes of failures of each parameter, by their names."""
+    """Return the notes of failures of each parameter, by their names."""
     made: dict[str, list[str]] = {}
     for entry in listed:
         if (found := failure_of(entry.name)) is not None and entry.kind == "file":
@@ -167,12 +164,9 @@ def _notes(listed: Iterable[StoreEntry]) -> dict[str, list[str]]:
 def retry(
     store: SharedStore, plan: StorePlan, parameters: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Removes the notes of failures of parameters without a result; by default of all of them.
+    """Remove the notes of failures of parameters without a result; by default of all of them.
 
-    Gives each input and parameter that may be tried again.
-
-    Raises:
-        StoreError: the storage refuses, or gives no answer.
+    Returns each input and parameter that may be tried again. Raises StoreError.
     """
     made: list[tuple[str, str]] = []
     for name, finished in _places(store, plan, []):
@@ -187,7 +181,7 @@ def retry(
 
 
 def _now(store: SharedStore, listed: Sequence[StoreEntry]) -> float:
-    """The storage's time; who may not write there takes the youngest file's."""
+    """Return the storage's time; without the right to write, the youngest file's."""
     nonce = secrets.token_hex(16)
     try:
         now = store.now(nonce)
@@ -216,10 +210,9 @@ def _row(name: str, kinds: Mapping[str, str], *, finished: bool, wide: int) -> I
 
 
 def demand(store: SharedStore, plan: StorePlan) -> Iterator[ClassAd]:
-    """What is left to do as ads of jobs: ``JobStatus`` is 2 where a pilot runs it, else 1.
+    """Yield the remaining parameters as ads of jobs, with ``JobStatus`` 2 if it runs, else 1.
 
-    Raises:
-        StoreError: the storage refuses, or gives no answer.
+    Raises StoreError.
     """
     for name, finished in _places(store, plan, []):
         if finished:
@@ -237,7 +230,7 @@ def demand(store: SharedStore, plan: StorePlan) -> Iterator[ClassAd]:
 
 
 def picture(kinds: Sequence[str], wide: int) -> str:
-    """A letter for each part of the parameters: what most of the part is, but nothing unusual lost.
+    """Return a letter for each part of the parameters: the most frequent, but the rare ones first.
 
     >>> picture(["done"] * 4 + ["running", "free"], 3)
     '##>'

@@ -66,11 +66,9 @@ T = TypeVar("T")
 
 
 def plan_of(store: SharedStore) -> StorePlan:
-    """The plan of a store, with its list of tasks.
+    """Return the plan of a store, with its list of tasks.
 
-    Raises:
-        StoreError: there is none, or the storage gives no answer.
-        PlanError: it cannot be used.
+    Raises StoreError if there is none, or the storage gives no answer, and PlanError.
     """
     text, tasks = _again(lambda: store.read(PLAN)), _tasks_of(store)
     if text is None and tasks is None:
@@ -104,11 +102,9 @@ def _tasks_of(store: SharedStore) -> bytes | None:
 
 
 def send_tasks(store: SharedStore, tasks: bytes) -> None:
-    """Puts a list of tasks into a store that has none; all pilots work on the same one.
+    """Put a list of tasks into a store that has none; all pilots work on the same one.
 
-    Raises:
-        StoreError: it has another, or the storage refuses or gives no answer.
-        PlanError: the list cannot be used.
+    Raises StoreError if it has another one, and PlanError if the list cannot be used.
     """
     if len(tasks) > MOST_LIST:
         raise PlanError(f"the list of tasks is longer than {MOST_LIST} bytes")
@@ -140,10 +136,10 @@ class NodeName:
 
     @classmethod
     def of(cls, given: str | None) -> NodeName:
-        """The node of a name, or this one.
+        """Return the node of a name, or this one.
 
-        This one is told by the start of its system: containers on one node have different host
-        names, but share what makes runs fail there, and a new start may mend it.
+        This one is identified by the start of its system: containers on one node have different
+        host names, but share the cause of failures, which a new start may remove.
         """
         name, identity = given or socket.gethostname(), given or ""
         if not identity:
@@ -156,10 +152,7 @@ class NodeName:
 class Worker:
     """A pilot on this node.
 
-    Attributes:
-        tally: what it has done.
-        busy: whether it runs something now.
-        drain: set it, and the pilot claims nothing more and ends after its current runs.
+    After ``drain`` was set, it claims nothing more and ends after its current runs.
     """
 
     def __init__(
@@ -167,20 +160,20 @@ class Worker:
         pause: float = 5.0, fresh: float = 60.0, warn: Callable[[str], object] = id,
         node: NodeName | None = None, failures: int = 10, history: NodeHistory | None = None,
     ) -> None:  # fmt: skip
-        """Makes a pilot that has not begun.
+        """Make a pilot that has not begun.
 
         Args:
-            store: where the work is.
-            plan: what is run there.
-            folder: where files are fetched to, and programs run.
+            store: the storage.
+            plan: its plan.
+            folder: the place of fetched files and of programs.
             idle: seconds without anything to do after which it ends.
             pause: seconds between two looks when there is nothing to do.
             fresh: seconds after which a listing is too old to claim from.
-            warn: is called with what goes wrong, for people.
-            node: where it is; this node by default.
+            warn: called with problems, for people.
+            node: this node by default.
             failures: how many parameters that failed here in a row, and on no other node, make it
                 leave; 0 for never.
-            history: what it shares with the other slots of a pilot.
+            history: shared with the other slots of a pilot.
         """
         node = node or NodeName.of(None)
         self.me = StorePilot(
@@ -196,10 +189,9 @@ class Worker:
         self._fetched: dict[str, dict[str, Path]] = {}
 
     async def live(self, stop: asyncio.Event) -> WorkerTally:
-        """Works until the protocol ends, or until `stop` is set: then it gives its runs back.
+        """Work until the protocol ends, or until `stop` is set: then give the runs back.
 
-        Raises:
-            StoreError: the storage gave no answer, or has no executable.
+        Raises StoreError if the storage gave no answer, or has no executable.
         """
         self._stop = stop
         program = await self._executable()
@@ -238,7 +230,7 @@ class Worker:
         return await asyncio.to_thread(operation, self._store)
 
     async def _executable(self) -> dict[str, Path]:
-        """Fetches the program first; without it the pilot claims nothing."""
+        """Fetch the program first; without it the pilot claims nothing."""
         if self._plan.executable is None:
             return {}
         name = self._plan.executable.rpartition("/")[2]
@@ -260,7 +252,7 @@ class Worker:
         raise StoreError(problem)
 
     async def _files(self, work: RunCommand) -> dict[str, Path]:
-        """The input's files on this node. Raises StoreError if the store does not give them."""
+        """Return the input's files on this node. Raises StoreError if one cannot be fetched."""
         input_ = work.claim.input
         if input_ not in self._fetched:
             # The files of one input at a time: pilots stay with an input while it has work.

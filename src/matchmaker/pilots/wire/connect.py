@@ -1,6 +1,6 @@
-"""A client of a binder: ask for a pilot and talk to it, or hand in jobs that go on by themselves.
+"""A client of a binder: ask for a pilot and talk to it, or submit jobs that run without the client.
 
-What the frames are is in ``wire``; what a job's ad may say is in ``docs/binder.md``.
+``wire`` describes the frames, and ``docs/binder.md`` the ads of jobs.
 """
 
 from __future__ import annotations
@@ -37,12 +37,9 @@ class NoSlotError(PeerRefusedError):
 
 @attrs.frozen(slots=True, kw_only=True)
 class BinderAddress:
-    """Where a binder is, and what it knows its client by.
+    """The address of a binder as ``HOST:PORT``, with the text of a token.
 
-    Attributes:
-        address: ``HOST:PORT``.
-        token: the text of a token.
-        tls: how the binder's certificate is checked; needed beyond this machine.
+    ``tls`` checks the binder's certificate; needed beyond this machine.
     """
 
     address: str
@@ -51,13 +48,12 @@ class BinderAddress:
 
 
 def here(environment: Mapping[str, str] = os.environ) -> BinderAddress:
-    """The binder that the environment names, as a job that may connect finds it.
+    """Return the binder of the environment, as a job that may connect finds it.
 
-    Args:
-        environment: ``CLASSAD_BINDER`` is its address, ``CLASSAD_BINDER_TOKEN`` a file with a
-            token, ``CLASSAD_BINDER_CA``, where it is there, one with who signed its certificate.
+    ``CLASSAD_BINDER`` is its address, ``CLASSAD_BINDER_TOKEN`` a file with a token, and the
+    optional ``CLASSAD_BINDER_CA`` a file with the authority of its certificate.
 
-    Raises ValueError where the first two are not there, and OSError.
+    Raises ValueError if one of the first two is missing, and OSError.
     """
     address, file = (environment.get(f"CLASSAD_BINDER{more}", "") for more in ("", "_TOKEN"))
     if not (address and file):
@@ -69,18 +65,16 @@ def here(environment: Mapping[str, str] = os.environ) -> BinderAddress:
 
 @attrs.frozen(slots=True, kw_only=True)
 class JobFacts:
-    """What a binder says of a job.
+    """A job as a binder describes it.
 
     Attributes:
-        id: its name at the binder.
-        owner: the subject of the token that it was handed in with.
         key: the client's name of it.
         stage: queued, given, running, ended, cancelled or lost.
         given: how often it was given to a pilot.
         reason: why it was cancelled, lost or given again; empty otherwise.
-        result: what its pilot reported at its end; None before, and where many jobs were asked for.
-        ad: its ad, where that was asked for.
-        output: how many bytes of its parts the binder has, by their names; of one job alone.
+        result: its pilot's report of its end; None before, and if many jobs were requested.
+        ad: its ad, if requested.
+        output: the stored bytes of its parts, by their names; of one job alone.
     """
 
     id: str
@@ -101,13 +95,10 @@ class JobFacts:
 
 @attrs.frozen(slots=True, kw_only=True)
 class OutputPart:
-    """A part of what an ended job left: what it printed, its errors, or a file.
+    """A part of an ended job's output: standard output (``out``), errors (``err``), or a file.
 
-    Attributes:
-        name: ``out``, ``err``, or ``file:`` and the name of the file.
-        size: how many bytes its pilot had.
-        stored: how many of these there are to read.
-        data: its bytes, if the result's ad holds it.
+    ``size`` is its length at the pilot, ``stored`` at the binder; ``data`` has its bytes if the
+    result's ad holds them. The name of a file begins with ``file:``.
     """
 
     name: str
@@ -117,20 +108,20 @@ class OutputPart:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is there."""
+        """Whether all of it was stored."""
         return self.stored == self.size
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Where it belongs in a directory of its own: ``out``, ``err``, or below ``files``."""
+        """Its path in a directory of its own: ``out``, ``err``, or below ``files``."""
         before, _, name = self.name.rpartition(FILE)
         return ("files", *name.split("/")) if not before and name != self.name else (self.name,)
 
 
 def parts(job: JobFacts) -> list[OutputPart]:
-    """What there is of an ended job's output.
+    """Return the parts of an ended job's output.
 
-    Names of files that lead out of a directory are left out, whatever the pilot said.
+    Names of files that lead out of a directory are left out, whatever the pilot reported.
 
     >>> done = parse_ad('[ Out = "hello"; OutputFiles = {"a", "../b"}; OutputSizes = {7, 7} ]')
     >>> facts = JobFacts(id="1", owner="ana", key="1", stage="ended", given=1, reason="",
@@ -162,18 +153,15 @@ async def paired(
     place: BinderAddress, ad: ClassAd, *, seconds: float = 60.0,
     waiting: Callable[[str], None] | None = None,
 ) -> AsyncIterator[PairStream]:  # fmt: skip
-    """A pilot's bytes, for as long as the block lasts.
+    """Connect to a pilot, for as long as the block lasts.
 
     Args:
         place: the binder.
-        ad: the client's ad: what it wants of a slot, and what its job is.
+        ad: the client's ad: its requirements of a slot, and its job.
         seconds: how long to wait for a slot.
-        waiting: called with why there is none yet, in words.
+        waiting: called with the reason if there is none yet.
 
-    Raises:
-        NoSlotError: no slot came in time.
-        RefusedError: the binder refuses.
-        OSError, ValueError, TimeoutError: as ``wire.connection.dial`` does.
+    Raises NoSlotError, PeerRefusedError, and all that ``wire.connection.dial`` raises.
     """
     connection = await dial(place.address, place.token, Role.CLIENT, place.tls)
     stream = PairStream()
@@ -202,9 +190,9 @@ async def paired(
 
 
 async def _directly(frame: Frame) -> Connection:
-    """The pilot's own port, to which a binder sent the client.
+    """Connect to the pilot's own port, to which a binder sent the client.
 
-    Raises ClosedError for what is no such address, and OSError and RefusedError as ``dial`` does.
+    Raises ClosedError for a bad address, and OSError and PeerRefusedError as ``dial`` does.
     """
     said = [frame.fields.get(name) for name in ("direct", "token", "certificate")]
     address, token, certificate = (each if isinstance(each, str) else "" for each in said)
@@ -224,15 +212,10 @@ class BinderClient:
         self._connection = connection
 
     async def submit(self, ad: ClassAd, key: str) -> JobFacts:
-        """Hands in a job that goes on without its client.
+        """Submit a job that runs without its client; the same job with the same key is one job.
 
-        Args:
-            ad: the job.
-            key: the client's name of it: the same job under the same key is one job.
-
-        Raises:
-            RefusedError: it was not taken; the message says why.
-            ClosedError, TimeoutError: nobody knows whether it was; hand it in again.
+        Raises PeerRefusedError with the reason if it was refused. After ClosedError or TimeoutError
+        it may have been accepted: submit it again.
         """
         (job,) = await self._jobs(FrameKind.SUBMIT, key=key, ad=str(ad))
         return job
@@ -240,12 +223,9 @@ class BinderClient:
     async def submit_all(
         self, jobs: Iterable[tuple[str, ClassAd]]
     ) -> AsyncIterator[tuple[str, JobFacts | str]]:
-        """Hands in many jobs, a hundred by one request: each key, and its job or why there is none.
+        """Submit many jobs, a hundred in a request; yield each key, and its job or an error.
 
-        Args:
-            jobs: keys and ads, as ``submit`` takes them.
-
-        Raises ClosedError, TimeoutError and RefusedError as ``submit`` does, for what is left.
+        Raises ClosedError, TimeoutError and PeerRefusedError as ``submit`` does, for the jobs left.
         """
         some: list[tuple[str, str]] = []
         size = 0
@@ -270,10 +250,10 @@ class BinderClient:
             yield key, said["refused"] if "refused" in said else _job(said)
 
     async def ended(self, ids: Sequence[str], *, seconds: float) -> AsyncIterator[JobFacts]:
-        """Jobs, each with how it ended, when all have ended or the seconds are over.
+        """Yield jobs with how they ended, when all have ended or the seconds are over.
 
-        Of the results there are ``ExitCode``, ``ExitSignal``, ``Reason`` and ``WallSeconds``.
-        Raises RefusedError where one is not a job of this client.
+        A result has ``ExitCode``, ``ExitSignal``, ``Reason`` and ``WallSeconds``. Raises
+        PeerRefusedError if one is not a job of this client.
         """
         until = time.monotonic() + seconds
         for start in range(0, len(ids), _ASKED):
@@ -283,21 +263,18 @@ class BinderClient:
                 yield job
 
     async def job(self, id_: str, *, seconds: float = 0.0) -> JobFacts:
-        """One job, with its result. Waits for its end for some seconds, where these are given.
+        """Return a job with its result; wait for its end for some seconds, if given.
 
-        Raises RefusedError where there is no such job of this client.
+        Raises PeerRefusedError if it is not a job of this client.
         """
         (job,) = await self._jobs(FrameKind.ASK, seconds=seconds, jobs=[id_])
         return job
 
     async def read(self, job: JobFacts, part: OutputPart) -> AsyncIterator[bytes]:
-        """The bytes of a part of what a job left, in pieces, as far as the binder has them.
+        """Yield the stored bytes of a part of a job's output, in pieces.
 
-        Args:
-            job: with its result, as ``job`` gives it.
-            part: one of its ``parts``.
-
-        Raises RefusedError where the binder has deleted them meanwhile.
+        ``job`` has its result, as ``job`` returns it. Raises PeerRefusedError if the binder has
+        deleted them meanwhile.
         """
         if part.data:
             yield part.data
@@ -313,11 +290,7 @@ class BinderClient:
             offset += len(data)
 
     async def jobs(self, *, ads: bool = False) -> AsyncIterator[JobFacts]:
-        """All jobs that the client may see, the latest first, without results.
-
-        Args:
-            ads: whether their ads are wanted too.
-        """
+        """Yield all jobs that the client may see, the latest first, without results."""
         after: dict[str, str] = {}
         while some := await self._jobs(FrameKind.ASK, jobs=[], seconds=0, ads=ads, **after):
             for job in some:
@@ -325,29 +298,25 @@ class BinderClient:
             after = {"after": some[-1].id}
 
     async def cancel(self, id_: str, reason: str = "") -> JobFacts:
-        """Ends a job. Raises RefusedError where there is no such job of this client."""
+        """Cancel a job. Raises PeerRefusedError if it is not a job of this client."""
         (job,) = await self._jobs(FrameKind.CANCEL, job=id_, reason=reason)
         return job
 
     async def status(self) -> dict[str, Any]:
-        """Numbers of the binder; for admins."""
+        """Return numbers of the binder; for admins."""
         return dict(await self._ask(FrameKind.STATUS, FrameKind.DONE))
 
     async def revoke(self, token: str, ends: float) -> None:
-        """Refuses a token by its id until it ends, in seconds since 1970; for admins."""
+        """Refuse a token by its id until it ends, in seconds since 1970; for admins."""
         await self._ask(FrameKind.REVOKE, FrameKind.DONE, token=token, ends=ends)
 
     async def pilot_token(
         self, subject: str, *, owners: Sequence[str] = (), seconds: float
     ) -> str:  # fmt: skip
-        """The text of a new pilot's token; for factories.
+        """Return the text of a new pilot's token; for factories.
 
-        Args:
-            subject: who it is for.
-            owners: whose jobs alone the pilot gets; by default the owners of the factory's token.
-            seconds: how long the pilot has to register.
-
-        Raises RefusedError for owners that are not the factory's.
+        The pilot must register within some seconds. The pilot gets only jobs of ``owners``; by
+        default, those of the factory's token. Raises PeerRefusedError for other owners.
         """
         said = {"subject": subject, "owners": list(owners), "seconds": seconds}
         answer = await self._ask(FrameKind.TOKEN, FrameKind.DONE, 0.0, **said)
@@ -367,9 +336,9 @@ class BinderClient:
 
 @asynccontextmanager
 async def binder(place: BinderAddress, *, role: Role = Role.CLIENT) -> AsyncIterator[BinderClient]:
-    """A connection for requests, for as long as the block lasts.
+    """Open a connection for requests, for as long as the block lasts.
 
-    Raises RefusedError, OSError, ValueError and TimeoutError as ``wire.connection.dial`` does.
+    Raises all that ``wire.connection.dial`` raises.
     """
     connection = await dial(place.address, place.token, role, place.tls)
     try:
@@ -389,10 +358,7 @@ def factory(place: BinderAddress) -> AbstractAsyncContextManager[BinderClient]:
 
 
 def tls_context(files: Iterable[str]) -> ssl.SSLContext:
-    """A context that takes certificates of some authorities, from files in PEM, and no others.
-
-    Raises OSError.
-    """
+    """Return a context that accepts certificates of some authorities alone. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     for file in files:

@@ -36,11 +36,11 @@ _UNSENT: Final = 8 << 20
 
 
 class ClosedError(ConnectionError):
-    """The connection has ended, for the reason that this says."""
+    """The connection has ended; the message has the reason."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection of frames. ``receive`` is called by one task at a time."""
+    """A connection of frames. One task at a time calls ``receive``."""
 
     __slots__ = ("_decoder", "_paused", "_reason", "_taker", "_transport")
 
@@ -54,11 +54,11 @@ class Connection(asyncio.Protocol):
     # --- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Called by asyncio when the connection exists."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Keeps what came until it is taken."""
+        """Keep the bytes until they are read; pause the transport if there are many."""
         self._decoder.feed(data)
         if self._transport is not None and not self._paused:
             self._paused = len(self._decoder) > 2 * self._decoder.limit
@@ -67,30 +67,26 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Whoever waits for a frame hears of it, once the frames that came are taken."""
+        """Wake the reader, which gets the frames that came and then ClosedError."""
         self._ended(f"the connection broke: {error}" if error else "the other side has gone")
 
     # --- what the owner calls
 
     @property
     def open(self) -> bool:
-        """Whether more may be sent."""
+        """Whether frames can still be sent."""
         at = self._transport
         return not self._reason and at is not None and not at.is_closing()
 
     def proven(self) -> None:
-        """Takes longer frames from now on."""
+        """Accept longer frames from now on."""
         self._decoder.limit = MOST_BYTES
 
     async def receive(self, seconds: float | None = None) -> Frame:
-        """The next frame.
+        """Return the next frame.
 
-        Args:
-            seconds: how long to wait for it; None for as long as the connection lasts.
-
-        Raises:
-            ClosedError: the connection has ended.
-            TimeoutError: nothing came in time.
+        Raises ClosedError if the connection has ended, and TimeoutError if no frame comes within a
+        number of seconds; None is without limit.
         """
         while (frame := self._next()) is None:
             if self._reason:
@@ -104,19 +100,17 @@ class Connection(asyncio.Protocol):
         return frame
 
     async def expect(self, kind: FrameKind, seconds: float | None = None) -> Frame:
-        """The next frame, which must be of a kind.
+        """Return the next frame, which must be of a kind.
 
-        Raises:
-            RefusedError: the other side refuses.
-            ClosedError: the connection has ended, or another frame came.
-            TimeoutError: nothing came in time.
+        Raises PeerRefusedError if the other side refuses, ClosedError for another frame, and
+        TimeoutError.
         """
         frame = await self.receive(seconds)
         self.check(frame, kind)
         return frame
 
     def check(self, frame: Frame, kind: FrameKind) -> None:
-        """Raises RefusedError or ClosedError, as ``expect`` does, for a frame of another kind."""
+        """Raise what ``expect`` raises for a frame of another kind."""
         if frame.kind in {FrameKind.REFUSED, FrameKind.FAILED}:
             raise PeerRefusedError(frame["reason"])
         if frame.kind is not kind:
@@ -124,10 +118,7 @@ class Connection(asyncio.Protocol):
             raise ClosedError(self._reason)
 
     def send(self, kind: FrameKind, **fields: Any) -> None:
-        """Sends a frame, or nothing where the connection has ended.
-
-        Raises ValueError for one that is too long.
-        """
+        """Send a frame, or nothing after the end. Raises ValueError if it is too long."""
         data = encode(kind, **fields)
         if self._transport is None or self._reason:
             return
@@ -137,31 +128,31 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
 
     def close(self, reason: str) -> None:
-        """Ends the connection after what was sent; the reason is for this side."""
+        """End the connection after all that was sent; the reason is for this side."""
         if self._transport is not None:
             self._transport.close()
         self._ended(reason)
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once."""
+        """End the connection at once."""
         if self._transport is not None:
             self._transport.abort()
         self._ended(reason)
 
     def rest(self) -> bytes:
-        """The bytes that came and were not taken as frames, which are given away."""
+        """Return the bytes that were not read as frames, and remove them."""
         return self._decoder.rest()
 
     def finish(self, data: bytes) -> None:
-        """Sends the last bytes of a pair, and ends the connection."""
+        """Send the last bytes of a pair, and end the connection."""
         if self._transport is not None and self.open:
             self._transport.write(data)
         self.close("the pair has ended")
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
-        """Gives the connection to a protocol that carries bytes; returns those that came early.
+        """Give the transport to a protocol that carries bytes; return those that came early.
 
-        Raises ClosedError where it has ended.
+        Raises ClosedError if the connection has ended.
         """
         if self._transport is None or not self.open:
             raise ClosedError(self._reason or "the connection has ended")
@@ -200,18 +191,10 @@ class Connection(asyncio.Protocol):
 
 
 async def greet(connection: Connection, token: str, role: Role) -> None:
-    """The greeting, as a peer of the binder.
+    """Greet the binder as a peer with a token and its signature.
 
-    Args:
-        connection: a new one.
-        token: its text, with the signature.
-        role: what the connection is for.
-
-    Raises:
-        RefusedError: the binder refuses, or is not the one that made the token.
-        ClosedError: the connection has ended.
-        TimeoutError: it took too long.
-        TokenError: the token cannot be read.
+    Raises PeerRefusedError if the binder refuses, or did not make the token; ClosedError,
+    TimeoutError, and TokenError if the token cannot be read.
     """
     said = protocol.hello(token, role, _nonce())
     async with asyncio.timeout(GREETING_SECONDS):
@@ -231,12 +214,9 @@ async def welcome(
     connection: Connection, key: bytes, *, pool: str, now: Callable[[], float],
     revoked: Collection[str],
 ) -> Greeting:  # fmt: skip
-    """The greeting, as the binder. Who is refused hears why, and the connection ends.
+    """Greet a peer as the binder. A refused peer gets the reason, and the connection ends.
 
-    Raises:
-        RefusedError: the peer is refused.
-        ClosedError: the connection has ended.
-        TimeoutError: it took too long.
+    Raises PeerRefusedError, ClosedError and TimeoutError.
     """
     try:
         async with asyncio.timeout(GREETING_SECONDS):
@@ -258,18 +238,16 @@ async def welcome(
 async def dial(
     address: str, token: str, role: Role, tls: ssl.SSLContext | None = None
 ) -> Connection:
-    """A connection to a binder that is greeted.
+    """Open a connection to a binder, and greet it.
 
     Args:
         address: ``HOST:PORT``.
-        token: its text, with the signature.
-        role: what the connection is for.
-        tls: how the binder's certificate is checked; needed beyond this machine.
+        token: the token, with its signature.
+        role: the purpose of the connection.
+        tls: checks the binder's certificate; needed beyond this machine.
 
-    Raises:
-        ValueError: the address is none, or lies beyond this machine and there is no ``tls``.
-        OSError: no connection can be made.
-        RefusedError, ClosedError, TimeoutError, TokenError: as ``greet`` does.
+    Raises ValueError for a bad address, or one beyond this machine without ``tls``; OSError; and
+    all that ``greet`` raises.
     """
     host, port = parse_address(address)
     if tls is None and not is_loopback(host):
@@ -288,7 +266,7 @@ async def dial(
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """The host and the port of an address. Raises ValueError.
+    """Return the host and the port of an address. Raises ValueError.
 
     >>> parse_address("[::1]:9618"), parse_address("binder.example:9618")
     (('::1', 9618), ('binder.example', 9618))
@@ -325,7 +303,7 @@ _HIGH: Final = 1 << 20
 
 
 class PairStream(asyncio.Protocol):
-    """One end of a pair. A task may read while another one writes."""
+    """One end of a pair. One task may read while another writes."""
 
     __slots__ = (
         "_buffer",
@@ -354,11 +332,11 @@ class PairStream(asyncio.Protocol):
     # --- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Called by asyncio when the connection exists."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Keeps what came until it is read."""
+        """Keep the bytes until they are read; pause the transport if there are many."""
         self._buffer += data
         if len(self._buffer) > _HIGH and self._transport is not None:
             self._transport.pause_reading()
@@ -366,15 +344,15 @@ class PairStream(asyncio.Protocol):
         self._came.set()
 
     def pause_writing(self) -> None:
-        """The other end takes no more for now."""
+        """Called by asyncio when the peer is slow to accept data."""
         self._drained.clear()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Called by asyncio when the peer accepts data again."""
         self._drained.set()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Who reads gets what came, then the end or an error."""
+        """Wake the reader, which gets the bytes that came, then the end or an error."""
         self._why = self._why or (str(error) if error else "the other end has gone")
         self._drained.set()
         self._came.set()
@@ -387,13 +365,10 @@ class PairStream(asyncio.Protocol):
         return bool(self._why)
 
     async def read(self, most: int = 1 << 16) -> bytes:
-        """The next bytes; none where the other end has ended its direction.
+        """Return the next bytes, at most ``most``; none after the other end's last byte.
 
-        Args:
-            most: how many at most, at least 1.
-
-        Raises ConnectionError where the connection ended without that, or the other end speaks
-        otherwise.
+        Raises ConnectionError if the connection ended before that, or the other end breaks the
+        protocol.
         """
         while (found := self._next(most)) is None:
             if self._why:
@@ -403,7 +378,7 @@ class PairStream(asyncio.Protocol):
         return found
 
     async def write(self, data: bytes) -> None:
-        """Sends bytes. Raises ConnectionError where nobody can take them."""
+        """Send bytes. Raises ConnectionError if the connection has ended."""
         view = memoryview(data)
         for start in range(0, len(view), _MOST_PART):
             part = view[start : start + _MOST_PART]
@@ -413,7 +388,7 @@ class PairStream(asyncio.Protocol):
         await self._room()
 
     async def end(self) -> None:
-        """Says that this end sends nothing more. Raises ConnectionError as ``write`` does."""
+        """End this direction. Raises ConnectionError as ``write`` does."""
         if not self._sent_end:
             await self._room()
             self._sent_end = True
@@ -421,13 +396,10 @@ class PairStream(asyncio.Protocol):
                 self._transport.write(bytes(_HEAD))
 
     async def finish(self, seconds: float = 2.0) -> None:
-        """Ends this direction and then the connection, once the other end has nothing to say.
+        """End this direction, wait for the other one, and close the connection.
 
-        To close while bytes are unread would reset the connection, and what was written would be
-        lost on its way.
-
-        Args:
-            seconds: how long to wait for the other end at most.
+        To close while bytes are unread would reset the connection, and lose data that was written.
+        The other end has a number of seconds for its rest.
         """
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(seconds):
@@ -437,12 +409,12 @@ class PairStream(asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """End the connection after all that was written."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once."""
+        """End the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -454,7 +426,7 @@ class PairStream(asyncio.Protocol):
             raise ConnectionError(self._why or "the connection has ended")
 
     def _next(self, most: int) -> bytes | None:
-        """The next bytes, none where the direction has ended, or None where more must come."""
+        """Return the next bytes; none at the end of the direction, None if more must come."""
         if self._ended:
             return b""
         if self._left is None:

@@ -45,16 +45,16 @@ Fields = Mapping[str, type | tuple[type, ...]]
 
 
 class FrameError(ValueError):
-    """A peer sent what is no frame, or none that fits here."""
+    """A frame that cannot be read, or that does not fit here."""
 
 
 class FrameKind(StrEnum):
-    """What a frame says, and the fields that it must have, with the types of their values."""
+    """The kinds of frames, each with the fields that it must have and the types of their values."""
 
     fields: Fields
 
     def __new__(cls, name: str, fields: Fields = MappingProxyType({})) -> Self:
-        """A kind by its name."""
+        """Make a kind of a name and its fields."""
         kind = str.__new__(cls, name)
         kind._value_, kind.fields = name, fields
         return kind
@@ -104,13 +104,7 @@ class FrameKind(StrEnum):
 
 @attrs.frozen(slots=True)
 class Frame:
-    """One frame.
-
-    Attributes:
-        kind: what it says.
-        fields: all its fields but the kind; those that its kind must have are there.
-        size: how many bytes it came in.
-    """
+    """A frame; ``fields`` has all but the kind, and ``size`` is its length in bytes as it came."""
 
     kind: FrameKind
     fields: Mapping[str, Any] = attrs.field(factory=dict)
@@ -121,9 +115,9 @@ class Frame:
 
 
 def encode(kind: FrameKind, **fields: Any) -> bytes:
-    r"""The bytes of a frame.
+    r"""Return the bytes of a frame.
 
-    Raises ValueError where it is longer than a peer takes, or holds what JSON cannot.
+    Raises ValueError if it is longer than a peer accepts, or not representable in JSON.
 
     >>> encode(FrameKind.BEAT, number=7)
     b'\x00\x00\x00\x1a{"kind":"beat","number":7}'
@@ -137,12 +131,12 @@ def encode(kind: FrameKind, **fields: Any) -> bytes:
 
 
 def canonical(fields: Mapping[str, Any]) -> bytes:
-    """One text for equal objects: keys in order, no spaces, ASCII."""
+    """Return the same text for equal objects: keys in order, no spaces, ASCII."""
     return _WRITER.encode(fields).encode("ascii")
 
 
 def decode(body: bytes) -> Frame:
-    """The frame of a body, without its length. Raises FrameError, and nothing else.
+    """Return the frame of a body, without its length. Raises FrameError, and nothing else.
 
     >>> decode(b'{"kind": "beat", "number": 7, "later": true}')
     Frame(kind=<FrameKind.BEAT: 'beat'>, fields={'number': 7, 'later': True})
@@ -181,7 +175,7 @@ def _whole(text: str) -> int:
 
 
 def _storable(found: object) -> bool:
-    """Whether every text can be stored; only an escape brings one in that cannot."""
+    """Whether every text can be stored; only a text with an escape cannot."""
     at = [found]
     while at:
         value = at.pop()
@@ -203,9 +197,9 @@ _WRITER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_n
 
 
 class FrameDecoder:
-    """Cuts the bytes of one connection into frames.
+    """Splits the bytes of a connection into frames.
 
-    ``limit`` is the length of the longest frame that is taken, and may change between frames.
+    ``limit`` is the length of the longest frame that is accepted, and may change between frames.
     """
 
     __slots__ = ("_buffer", "limit")
@@ -215,11 +209,11 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes as they come."""
+        """Add bytes as they come."""
         self._buffer += data
 
     def next(self) -> Frame | None:
-        r"""The next frame, or None where it is not yet whole.
+        r"""Return the next frame, or None until it is complete.
 
         Raises FrameError; nothing more can be read then.
 
@@ -241,11 +235,11 @@ class FrameDecoder:
         return decode(body)
 
     def __len__(self) -> int:
-        """How many bytes wait."""
+        """Return how many bytes wait."""
         return len(self._buffer)
 
     def rest(self) -> bytes:
-        """What came and was not yet read, which is given away."""
+        """Return the bytes that were not yet read, and remove them."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return rest
@@ -260,11 +254,11 @@ _NAME: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
 class TokenError(ValueError):
-    """A token cannot be read, or is not good here."""
+    """A token cannot be read, or is refused."""
 
 
 class TokenScope(StrEnum):
-    """What the owner of a token may do."""
+    """The rights of a token's owner."""
 
     CLIENT = "client"
     PILOT = "pilot"
@@ -278,16 +272,11 @@ class TokenScope(StrEnum):
 
 @attrs.frozen(slots=True, kw_only=True)
 class Token:
-    """What a token says.
+    """The contents of a token; times are seconds since 1970.
 
-    Attributes:
-        subject: who it was given to: 1 to 128 visible characters of ASCII.
-        scope: what its owner may do.
-        pool: the name of the binder that takes it.
-        id: names it, so that it can be revoked.
-        ends: when it ends, in seconds since 1970.
-        owners: of a pilot's token, a session's or a factory's: whose jobs alone the pilot may get;
-            none for anybody's.
+    ``subject`` is its owner, and ``pool`` the name of the binder that accepts it: 1 to 128 visible
+    characters of ASCII each. ``id`` is used to revoke it. ``owners`` limits a pilot to the jobs of
+    these owners; none are anybody's.
     """
 
     subject: str
@@ -299,10 +288,9 @@ class Token:
 
 
 def sign(key: bytes, token: Token) -> str:
-    """The text of a token, which is to be kept as a password is.
+    """Return the text of a token, which must be kept like a password.
 
-    Raises TokenError for a subject, a pool, an id or an owner that is no name, and for a token that
-    is too long to be read.
+    Raises TokenError for a bad name, and for a token that would be too long to be read.
 
     >>> text = sign(b"k" * 32, Token(subject="ana", scope="client", pool="p", id="1", ends=9e9))
     >>> said, signature = split_token(text)
@@ -326,12 +314,12 @@ def sign(key: bytes, token: Token) -> str:
 
 
 def signature_of(key: bytes, said: str) -> bytes:
-    """The signature of a token's text without one."""
+    """Return the signature of a token's text without one."""
     return hmac.digest(key, said.encode("ascii"), "sha256")
 
 
 def split_token(text: str) -> tuple[str, bytes]:
-    """A token's text without its signature, and the signature. Raises TokenError."""
+    """Return a token's text without its signature, and the signature. Raises TokenError."""
     said, _, signature = text.strip().rpartition(".")
     if len(text) > _MOST_BYTES or not _TEXT.match(said):
         raise TokenError("this is no token: three parts with dots between them were expected")
@@ -339,10 +327,7 @@ def split_token(text: str) -> tuple[str, bytes]:
 
 
 def read_token(said: str) -> Token:
-    """What a token's text without its signature says; nothing of it is proven.
-
-    Raises TokenError for any other text.
-    """
+    """Return the contents of a token's text without its signature, unproven. Raises TokenError."""
     if len(said) > _MOST_BYTES or not _TEXT.match(said):
         raise TokenError("this is no token: two parts with a dot between them were expected")
     header, claims = map(_object, said.split("."))
@@ -376,10 +361,10 @@ def _name(claims: dict[str, Any], name: str) -> str:
 
 
 def token_refusal(token: Token, *, pool: str, now: float, revoked: Collection[str]) -> str:
-    """Why a token is not good here, in words; empty where it is.
+    """Return why a token is refused, in words; empty if it is good. The signature is not checked.
 
     Args:
-        token: what it says; its signature is checked elsewhere.
+        token: the contents of the token.
         pool: the name of the binder.
         now: the binder's clock, in seconds since 1970.
         revoked: ids of tokens that are refused.
@@ -427,7 +412,7 @@ _LEAST_NONCE: Final = 32
 
 
 class Role(StrEnum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     PILOT = "pilot"
     SLOT = "slot"
@@ -447,19 +432,12 @@ ROLES: Final[Mapping[TokenScope, Collection[Role]]] = {
 
 
 class PeerRefusedError(ValueError):
-    """The other side is refused, or refuses, for the reason that this says."""
+    """The other side is refused, or refuses; the message has the reason."""
 
 
 @attrs.frozen(slots=True)
 class Greeting:
-    """A greeting under way: who it is about, and what the peer's proof must be.
-
-    Attributes:
-        token: what the peer's token says.
-        role: what the connection is for.
-        version: the chosen version of the protocol.
-        proof: the peer's proof.
-    """
+    """A greeting under way: the peer's token and role, and the proof that it must send."""
 
     token: Token
     role: Role
@@ -468,14 +446,12 @@ class Greeting:
 
 
 def hello(text: str, role: Role, nonce: str) -> dict[str, Any]:
-    """The fields of a peer's hello.
+    """Return the fields of a peer's hello. Raises TokenError for another text than a token.
 
     Args:
         text: the token, with its signature.
-        role: what the connection is for.
+        role: the purpose of the connection.
         nonce: at least 32 characters that were never used before.
-
-    Raises TokenError for what is no token.
     """
     said, _ = split_token(text)
     return {"versions": list(VERSIONS), "role": str(role), "token": said, "nonce": nonce}
@@ -485,18 +461,17 @@ def challenge(
     said: Mapping[str, Any], key: bytes, nonce: str, *, pool: str, now: float,
     revoked: Collection[str],
 ) -> tuple[dict[str, Any], Greeting]:  # fmt: skip
-    """The binder's answer to a hello, and what it waits for.
+    """Return the binder's answer to a hello, and the greeting that it waits for.
+
+    Raises PeerRefusedError if the peer is refused.
 
     Args:
         said: the fields of the hello.
         key: the binder's key.
         nonce: at least 32 characters that were never used before.
-        pool: the binder's name.
-        now: its clock, in seconds since 1970.
+        pool: the name of the binder.
+        now: the binder's clock, in seconds since 1970.
         revoked: ids of tokens that are refused.
-
-    Raises:
-        RefusedError: the peer is refused.
     """
     version = _chosen(said["versions"])
     try:
@@ -519,15 +494,10 @@ def challenge(
 
 
 def answer_challenge(text: str, said: Mapping[str, Any], answer: Frame) -> str:
-    """The peer's proof, once the binder's was checked.
+    """Check the binder's proof, and return the peer's.
 
-    Args:
-        text: the token, with its signature.
-        said: the fields of the peer's hello.
-        answer: the binder's challenge.
-
-    Raises:
-        RefusedError: who answered does not know the token, or chose a version that was not offered.
+    Raises PeerRefusedError if the binder does not know the token, or chose a version that was not
+    offered. ``text`` is the token with its signature, ``said`` the fields of the hello.
     """
     _, signature = split_token(text)
     fields = {"version": answer["version"], "nonce": answer["nonce"]}
@@ -541,7 +511,7 @@ def answer_challenge(text: str, said: Mapping[str, Any], answer: Frame) -> str:
 
 
 def check_proof(greeting: Greeting, proof: str) -> None:
-    """Raises RefusedError where a peer's proof is wrong."""
+    """Raise PeerRefusedError if a peer's proof is wrong."""
     if not _equal(greeting.proof, proof):
         raise PeerRefusedError("the token's signature is wrong: it was made by another key")
 
