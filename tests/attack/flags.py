@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,15 +26,14 @@ from matchmaker.classad.nodes import Attr, Binary, Call, Literal
 from matchmaker.classad.operators import ascii_fold, truth
 from matchmaker.classad.walks import conjunction, conjuncts
 from tests.attack.run import Attack, main
+from tests.batch.systems import SYSTEMS as EXPECTED
 from tests.property import languages
 
 RAM, CPUS = "GlueHostMainMemoryRAMSize", "GlueHostArchitectureSMPSize"
 SI00, OS = "GlueHostBenchmarkSI00", "GlueHostOperatingSystemName"
 OUT, TAGS = "GlueHostNetworkAdapterOutboundIP", "GlueHostApplicationSoftwareRunTimeEnvironment"
 
-SYSTEMS: Final = (
-    "slurm", "slurm", "sge", "pbspro", "torque", "lsf", "htcondor", "blah", "flux", "kubernetes",
-)  # fmt: skip
+SYSTEMS: Final = ("slurm", *batch.known_lrms())
 
 # What means something to one batch system or to a shell.
 HOSTILE: Final = (
@@ -660,15 +659,6 @@ def blah(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bo
     return True
 
 
-def flux(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
-    every = set().union(*features.values()) if features else set()
-    assert argv[:1] == ["batch"]
-    words = [word.partition("=")[::2] for word in argv[1:]]
-    assert len(dict(words)) == len(words), "an option twice"
-    text = dict(words).get("--requires")
-    return text is None or languages.flux(text, str(node.eval("Name")), every)
-
-
 def kubernetes(lines: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
     """Features are keys of labels."""
     labels = {name: "x" for names in features.values() for name in names}
@@ -677,18 +667,22 @@ def kubernetes(lines: list[str], node: ClassAd, job: ClassAd, features: Carried)
     return all(languages.kubernetes(line, labels) for line in lines)
 
 
-SELECTS: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
-                   "htcondor": htcondor, "blah": blah, "flux": flux,
-                   "kubernetes": kubernetes}  # fmt: skip
+def by_entry(lrms: str) -> Callable[[list[str], ClassAd, ClassAd, Carried], bool]:
+    """The judge of a system's entry in the table of expectations."""
+    judges = EXPECTED[lrms].selects
+    assert judges is not None
 
-SAFE: Final = {
-    "slurm": r"--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
-    "flux": r"batch|--[a-z-]+=[A-Za-z0-9&|().,_:-]+",
-    "sge": r"-l|[a-z0-9_]+=[A-Za-z0-9()|!.*_=,-]+",
-    "pbspro": r"-l|(select|walltime)=[A-Za-z0-9:=_.-]+",
-    "torque": r"-l|[a-z]+=[A-Za-z0-9:=_.-]+",
-    "lsf": r"-[RmnWJ]|-gpu|(select|rusage|span)\[[A-Za-z0-9_=<>&|!()]+\]|[A-Za-z0-9_. =]+",
-}
+    def selects(argv: list[str], node: ClassAd, job: ClassAd, features: Carried) -> bool:
+        return judges(argv, node, set().union(*features.values()))
+
+    return selects
+
+
+OWN: Final = {"slurm": slurm, "sge": sge, "pbspro": pbspro, "torque": torque, "lsf": lsf,
+              "htcondor": htcondor, "blah": blah, "kubernetes": kubernetes}  # fmt: skip
+SELECTS: Final = OWN | {lrms: by_entry(lrms) for lrms in EXPECTED if EXPECTED[lrms].selects}
+
+SAFE: Final = {lrms: known.safe for lrms, known in EXPECTED.items() if known.safe}
 
 
 def unsafe(made: Submission, table: Mapping) -> str | None:

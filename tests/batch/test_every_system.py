@@ -14,8 +14,9 @@ import pytest
 from matchmaker.batch import Mapping, known_lrms, load_mapping
 from matchmaker.batch.description import describable
 from tests.attack import flags as attack
-from tests.batch import test_limits, test_policy, test_systems
+from tests.batch import test_policy, test_systems
 from tests.batch.description import shapes, test_description
+from tests.batch.systems import SYSTEMS
 from tests.property import test_systems as properties
 
 ROOT = Path(__file__).parents[2]
@@ -54,10 +55,9 @@ def test_the_property_holds_all_that_choose_nodes() -> None:
 @pytest.mark.parametrize("lrms", TABLES)
 def test_its_largest_amounts_and_its_flags_are_expected(lrms: str) -> None:
     numbers = {r.name for r in TABLES[lrms].requests.values() if r.kind == "number"}
-    assert {name for known, name in test_limits.LARGEST if known == lrms} == numbers
-    for module in (test_limits, test_systems):
-        text = Path(str(module.__file__)).read_text(encoding="utf-8")
-        assert f'"{lrms}"' in text or lrms == "blah", module.__name__
+    assert set(SYSTEMS[lrms].largest) == numbers
+    text = Path(str(test_systems.__file__)).read_text(encoding="utf-8")
+    assert SYSTEMS[lrms].flags or f'"{lrms}"' in text or lrms == "blah"
 
 
 @pytest.mark.parametrize("lrms", TABLES)

@@ -13,11 +13,13 @@ from matchmaker import ClassAd, Reduction, batch, parse_ad, parse_ads, parse_exp
 from matchmaker.batch import MappingError, NoFlagsError, Resources, load_mapping
 from matchmaker.batch.flags.render import directive
 from matchmaker.batch.policy import carry
+from tests.batch.systems import SYSTEMS
 from tests.reduction.test_limits import calls
 
 pytestmark = pytest.mark.slow
 
 FLAGS = [lrms for lrms in batch.known_lrms() if load_mapping(lrms).style == "flags"]
+SCRIPTED = [lrms for lrms in FLAGS if load_mapping(lrms).directive != "{flag}"]
 ASKED = ("memory", "cpus", "disk", "gpus", "wall")
 
 
@@ -35,36 +37,10 @@ def site(tmp_path: Path, text: str) -> Path:
 
 # --- numbers --------------------------------------------------------------------------------------
 
-# The largest amount in our units, and what it is written as.
 LARGEST = {
-    ("slurm", "memory"): (10**12, "--mem=1000000000000M"),
-    ("slurm", "cpus"): (65_000, "--cpus-per-task=65000"),
-    ("slurm", "disk"): (4 * 10**9, "--tmp=4000000000M"),
-    ("slurm", "gpus"): (65_000, "--gres=gpu:65000"),
-    ("slurm", "wall"): (35_000_000 * 60, "--time=35000000"),
-    ("pbspro", "memory"): (10**12, "-l select=1:mem=1000000000000mb"),
-    ("pbspro", "cpus"): (65_000, "-l select=1:ncpus=65000"),
-    ("pbspro", "gpus"): (65_000, "-l select=1:ngpus=65000"),
-    ("pbspro", "wall"): (2 * 10**9, "-l walltime=2000000000"),
-    ("torque", "memory"): (10**12, "-l mem=1000000000000mb"),
-    ("torque", "cpus"): (65_000, "-l nodes=1:ppn=65000"),
-    ("torque", "disk"): (10**12, "-l file=1000000000000mb"),
-    ("torque", "gpus"): (65_000, "-l nodes=1:gpus=65000"),
-    ("torque", "wall"): (2 * 10**9, "-l walltime=2000000000"),
-    ("lsf", "memory"): (10**12, "-R rusage[mem=1000000000000]"),
-    ("lsf", "cpus"): (65_000, "-R span[hosts=1] -n 65000"),
-    ("lsf", "disk"): (10**12, "-R rusage[tmp=1000000000000]"),
-    ("lsf", "gpus"): (65_000, "-gpu num=65000"),
-    ("lsf", "wall"): (35_000_000 * 60, "-W 35000000"),
-    ("sge", "memory"): (10**9, "-l h_vmem=1000000000M"),
-    ("sge", "wall"): (2 * 10**9, "-l h_rt=2000000000"),
-    ("flux", "cpus"): (65_000, "batch --nslots=1 --cores-per-slot=65000"),
-    ("flux", "gpus"): (65_000, "batch --nslots=1 --gpus-per-slot=65000"),
-    ("flux", "wall"): (2 * 10**9, "batch --time-limit=2000000000s"),
-    ("htcondor", "memory"): (10**12, "-append request_memory = 1000000000000"),
-    ("htcondor", "cpus"): (65_000, "-append request_cpus = 65000"),
-    ("htcondor", "disk"): (976_562_500_000, "-append request_disk = 1000000000000000"),
-    ("htcondor", "gpus"): (65_000, "-append request_gpus = 65000"),
+    (lrms, name): known
+    for lrms, expected in SYSTEMS.items()
+    for name, known in expected.largest.items()
 }
 
 
@@ -102,20 +78,12 @@ def test_nothing_is_ever_asked_for_as_zero(lrms: str, name: str) -> None:
         assert bool(found.directives) == (written and name in load_mapping(lrms).requests)
 
 
-_MEMORY_IN_GB = {
-    "lsf": 'term = "maxmem>={value}"', "sge": 'term = "mem_total={value}G"',
-    "slurm": 'flag = "--mem={value}G"', "torque": 'flag = ["-l", "mem={value}gb"]',
-    "pbspro": 'term = "mem={value}gb"',
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("lrms", _MEMORY_IN_GB)
+@pytest.mark.parametrize("lrms", [lrms for lrms in SYSTEMS if SYSTEMS[lrms].gigabytes])
 def test_conditions_that_round_to_zero_ask_for_nothing(tmp_path: Path, lrms: str) -> None:
-    words = _MEMORY_IN_GB[lrms]
-    table = f'[attributes.Ram]\nkind = "min"\nunit = 1024\n{words}\n'
-    if lrms == "lsf":
-        table = table.replace('"maxmem', '"own')
-    if lrms in ("slurm", "torque"):
+    words = SYSTEMS[lrms].gigabytes
+    # The table of the system may ask for memory in the same way.
+    table = f'[attributes.Ram]\nkind = "min"\nunit = 1024\n{words}\n'.replace('"maxmem', '"own')
+    if words.startswith("flag"):
         table += '[attributes.GlueHostMainMemoryRAMSize]\nkind = "shell"\n[requests]\n'
     made = batch.flags(reduction("other.Ram >= 1000"), lrms, site(tmp_path, table))
     assert (made.argv, str(made.verdict)) == ((), "necessary")
@@ -279,7 +247,9 @@ def test_a_name_that_means_something_else_is_no_feature(
 # --- words of a site's own code in job scripts ----------------------------------------------------
 
 
-@pytest.mark.parametrize("lrms", [lrms for lrms in FLAGS if lrms != "kubernetes"])
+@pytest.mark.parametrize(
+    "lrms", [lrms for lrms in FLAGS if load_mapping(lrms).directive != "{flag}"]
+)
 @pytest.mark.parametrize(
     "word", ['a"b', "a'b", "a\\b", "a#b", "$HOME", "`id`", "a\nb", "a\tb", "\x1b[2J", "\u2028"]
 )
@@ -290,7 +260,7 @@ def test_what_no_job_script_can_carry_is_refused(lrms: str, word: str) -> None:
 
 def test_blanks_are_quoted_where_the_reader_knows_quotes() -> None:
     for lrms in FLAGS:
-        if lrms in ("slurm", "lsf", "sge", "flux"):
+        if load_mapping(lrms).quotes:
             assert directive(("--x=a b",), load_mapping(lrms)).endswith(' "--x=a b"')
         else:
             with pytest.raises(MappingError, match="can carry"):

@@ -18,6 +18,7 @@ from matchmaker.batch.policy import (
 )
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
+from tests.batch.systems import SYSTEMS
 
 pytestmark = pytest.mark.slow
 
@@ -157,15 +158,7 @@ def test_what_is_no_policy_is_none_or_an_error() -> None:
         decoded("classad1:" + "_" * 5)
 
 
-CARRIED = {
-    "slurm": "--comment={word}",
-    "pbspro": "-v CLASSAD_POLICY={word}",
-    "torque": "-v CLASSAD_POLICY={word}",
-    "lsf": "-Jd {word}",
-    "sge": "-ac classad_policy={word}",
-    "flux": "--setattr=user.classad_policy={word}",
-    "htcondor": '+ClassAdPolicy = "{word}"',
-}
+CARRIED = {lrms: known.carried for lrms, known in SYSTEMS.items() if known.carried}
 """The directive that carries a policy."""
 
 
@@ -208,21 +201,16 @@ WORD = encoded(POLICY)
 
 
 ANSWERS = [
-    ("slurm", "scontrol", f"JobId=7 JobName=x Comment={WORD} StdErr=/dev/null"),
-    ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD[:9]}\n\t{WORD[9:]}"),
-    ("torque", "qstat", f"Job Id: 7\n    Variable_List = A=b,\n\tC={WORD}\n    etime = Mon"),
-    ("pbspro", "qstat", f"Job Id: 7\n    Variable_List = A={WORD}\n    comment = x"),
-    ("lsf", "bjobs", WORD),
-    ("sge", "qstat", f"job_number: 7\ncontext:     classad_policy={WORD}"),
-    ("htcondor", "condor_q", WORD),
-    ("flux", "flux", f'{{"attributes": {{"user": {{"classad_policy": "{WORD}"}}}}}}'),
-]  # fmt: skip
+    (lrms, command, answer) for lrms, known in SYSTEMS.items() for command, answer in known.answers
+]
 
 
 @pytest.mark.parametrize(("lrms", "command", "answer"), ANSWERS)
 def test_a_policy_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lrms: str, command: str, answer: str
 ) -> None:
+    for name, part in (("word", WORD), ("start", WORD[:9]), ("rest", WORD[9:])):
+        answer = answer.replace(f"{{{name}}}", part)
     (tmp_path / "answer").write_text(answer)
     program = tmp_path / command
     answer_of_7 = f'case "$*" in *7*) cat {tmp_path}/answer; exit;; esac'

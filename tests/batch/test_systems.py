@@ -21,6 +21,7 @@ from matchmaker.batch import (
 from matchmaker.batch.flags.expression import submit_text
 from matchmaker.classad.walks import conjuncts
 from tests.batch.farm import CPUS, OS, OUT, RAM, SI00, TAGS
+from tests.batch.systems import SYSTEMS
 
 FEATURES = """
 [attributes.GlueHostApplicationSoftwareRunTimeEnvironment]
@@ -143,6 +144,21 @@ def test_the_strongest_condition_that_a_system_can_be_told(  # noqa: PLR0917
     assert submission.verdict == verdict
     assert bool(submission.dropped) == (verdict != "exact")
     assert (submission.recheck is None) == (verdict == "exact")
+
+
+@pytest.mark.parametrize(
+    ("lrms", "requirement", "words"),
+    [
+        (lrms, requirement, words)
+        for lrms, known in SYSTEMS.items()
+        for requirement, words in known.flags.items()
+    ],
+)
+def test_the_flags_of_an_example(lrms: str, requirement: str, words: str) -> None:
+    example = f"examples/mappings/{lrms}-site.toml"
+    job = ClassAd(Requirements=parse_expr(requirement))
+    made = batch.flags(reduce(job, ClassAd(), glue.scope), lrms, mapping=example)
+    assert " ".join(made.argv) == words
 
 
 def test_kubernetes_is_given_one_list_of_terms_with_what_all_must_have(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from matchmaker.batch import Fit, Mapping, NoFlagsError, NoHostError, load_mappi
 from matchmaker.classad.nodes import Attr, Binary, Call, Literal, Ternary, Unary
 from matchmaker.classad.operators import truth
 from matchmaker.classad.walks import conjunction
+from tests.batch.systems import SYSTEMS as EXPECTED
 from tests.cases import cases
 from tests.property import languages
 
@@ -101,21 +102,20 @@ def htcondor(argv: tuple[str, ...], node: ClassAd) -> bool:
     )
 
 
-def flux(argv: tuple[str, ...], node: ClassAd) -> bool:
-    assert argv[0] == "batch"
-    texts = [word.removeprefix("--requires=") for word in argv[1:]]
-    assert len(texts) <= 1
-    return all(languages.flux(text, str(node.eval("Name")), carried(node)) for text in texts)
-
-
 def kubernetes(lines: tuple[str, ...], node: ClassAd) -> bool:
     labels = dict.fromkeys(carried(node), "x") | {"kubernetes.io/hostname": str(node.eval("Name"))}
     return all(languages.kubernetes(line, labels) for line in lines)
 
 
+def by_entry(lrms: str) -> Callable[[tuple[str, ...], ClassAd], bool]:
+    judges = EXPECTED[lrms].selects
+    assert judges is not None
+    return lambda argv, node: judges(list(argv), node, carried(node))
+
+
 SYSTEMS: dict[str, Callable[[tuple[str, ...], ClassAd], bool]] = {
-    "lsf": lsf, "pbspro": pbs, "torque": torque, "htcondor": htcondor,
-    "flux": flux, "kubernetes": kubernetes,
+    "lsf": lsf, "pbspro": pbs, "torque": torque, "htcondor": htcondor, "kubernetes": kubernetes,
+    **{lrms: by_entry(lrms) for lrms in EXPECTED if EXPECTED[lrms].selects},
 }  # fmt: skip
 
 
