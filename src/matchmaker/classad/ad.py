@@ -32,14 +32,14 @@ _VALUES: Final = {"Undefined": UNDEFINED, "Error": ErrorType()}
 
 
 def is_ad(given: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether something is an ad of the bindings."""
+    """Whether an object is an ad of the bindings."""
     return _is(given, "ClassAd")
 
 
 def ours(value: Any) -> Any:
     """A value of the bindings that Python has none for, as ours; anything else as it is.
 
-    An expression is read from what it prints: ParseError, if it is none here.
+    An expression is parsed from its ``str()``, which may raise ParseError.
     """
     if _is(value, "ExprTree"):
         return parse_expr(str(value))
@@ -61,7 +61,7 @@ FIRST: Final[dict[str, str]] = {}
 
 
 class _Spellings(BoundedCache[str, str | tuple[str, str]]):
-    """By name: the folded name, with the name where that is spelled otherwise than first."""
+    """Map names to their folded names, paired with spellings that differ from the first."""
 
     __slots__ = ()
 
@@ -149,7 +149,7 @@ class ClassAd(Ad[Value | Expr]):
         self.update(attributes, **more)
 
     def _fill(self, names: Sequence[str], held: Iterable[Any]) -> None:
-        """Takes names and what is held under each; of a name that comes twice the last is held."""
+        """Set all attributes; of a name that comes twice the last one counts."""
         known: list[Any] = list(map(spelling_of, names))
         usual = tuple not in set(map(type, known))
         folded = known if usual else [each if type(each) is str else each[0] for each in known]
@@ -158,7 +158,7 @@ class ClassAd(Ad[Value | Expr]):
 
     @classmethod
     def _of(cls, held: dict[str, Any], names: dict[str, str] | None = None) -> ClassAd:
-        """An ad around what it holds by folded names: values and expressions.
+        """Make an ad of values and expressions by folded names, without a copy.
 
         ``names`` are unusual spellings, as :func:`unusual_names` gives them.
         """
@@ -170,7 +170,7 @@ class ClassAd(Ad[Value | Expr]):
 
     @classmethod
     def _of_values(cls, names: Sequence[str], held: Iterable[Any]) -> ClassAd:
-        """An ad of the names and of what it is to hold under each, in order."""
+        """Make an ad of names and their values or expressions, in order."""
         ad = _new(cls)
         ad._fill(names, held)  # noqa: SLF001 - its own
         ad.parent = None
@@ -253,7 +253,7 @@ class ClassAd(Ad[Value | Expr]):
 
         With a type (bool, int, float, str, list, ClassAd, datetime, timedelta) the value is of it:
         a float may come from an integer, and no integer from a truth. Any other value, UNDEFINED
-        and ERROR too, gives ``default``, or raises TypeError where there is none.
+        and ERROR too, gives ``default``, or raises TypeError if there is none.
 
         >>> from matchmaker import parse_ad
         >>> ad = parse_ad("[Cpus = 4; Memory = Cpus * 2048]")
@@ -313,7 +313,7 @@ class ClassAd(Ad[Value | Expr]):
     __copy__ = copy
 
     def spelling(self, name: str) -> str:
-        """The name as the ad spells it. Raises KeyError where the attribute is missing."""
+        """The name as the ad spells it. Raises KeyError if the attribute is missing."""
         folded = ascii_fold(name)
         if folded not in self._held:
             raise KeyError(name)
@@ -409,7 +409,7 @@ def _folded(name: object) -> str:
 
 
 def _stored(value: Any) -> Any:
-    """What an ad holds for a value or an expression."""
+    """Convert a value or an expression to the form that an ad stores."""
     kind = type(value)
     if kind in _PLAIN or (kind is int and MIN_INT <= value <= MAX_INT):
         return value
@@ -441,7 +441,7 @@ def literal(value: object) -> Expr:
     """The expression that has a value: a literal, a list of them, or a nested ad.
 
     Takes the values of the language, None as UNDEFINED, tuples as lists and mappings as ads, and
-    what HTCondor's Python bindings give. Times are literals that print as ``relTime("…")`` and
+    the values of HTCondor's Python bindings. Times are literals that print as ``relTime("…")`` and
     ``absTime("…")``; ERROR loses its reason, which is not part of the language. Raises TypeError
     for another type and ValueError for an integer over 64 bits and for a time without a zone.
 
@@ -496,7 +496,7 @@ def _value_of(node: Any, within: ClassAd) -> Any:
 
 
 def _python(held: Any) -> Any:
-    """What an expression is in Python: a plain value, a list, a dict; itself if it is none."""
+    """Convert an expression to a plain value, a list or a dict; return others unchanged."""
     if isinstance(held, Literal):
         return None if held.value is UNDEFINED else held.value
     if isinstance(held, ListExpr):
@@ -507,7 +507,7 @@ def _python(held: Any) -> Any:
 
 
 def an_ad(given: object) -> ClassAd:
-    """What was given as an ad: ours, or one of HTCondor's Python bindings.
+    """Convert an argument to a ClassAd: ours, or one of HTCondor's Python bindings.
 
     Raises TypeError for anything else, such as an ad's text.
 
@@ -524,7 +524,7 @@ def an_ad(given: object) -> ClassAd:
 
 
 def some_ads(given: object) -> Iterator[ClassAd]:
-    """The ads that were given. Raises TypeError at once where they are not several things.
+    """Convert an argument to ads, one by one. Raises TypeError at once for a single thing.
 
     >>> some_ads("[ a = 1 ]")
     Traceback (most recent call last):
@@ -539,7 +539,7 @@ def some_ads(given: object) -> Iterator[ClassAd]:
 
 
 def an_expression(given: Expr | str) -> Expr:
-    """The expression that was given, perhaps as text. Raises ParseError, and TypeError for others.
+    """Convert an argument, an Expr or its text, to an Expr. Raises ParseError and TypeError.
 
     >>> an_expression(3)
     Traceback (most recent call last):

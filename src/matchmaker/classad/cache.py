@@ -71,7 +71,7 @@ class BoundedCache(dict[_K, _V]):
 def forget() -> None:
     """Empties every cache of the library, those of all pools too. Answers stay the same.
 
-    Useful where memory counts more than time, as in a long-lived service between two bursts. What
+    Useful if memory counts more than time, as in a long-lived service between two bursts. What
     the caller's own ads, expressions and pools hold stays.
 
     >>> import matchmaker as mm

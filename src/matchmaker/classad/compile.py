@@ -1,15 +1,15 @@
 """Expressions as Python functions: the fast form of ``evaluate``, equal to it by a property.
 
-A function is made of an expression when it pays, and kept on the interned node. What is generated
-is the shape of the expression only: names and constants are arguments, so that no text of an ad is
+A function is made of an expression when it pays, and kept on the interned node. The source has
+the shape of the expression only: names and constants are arguments, so that no text of an ad is
 ever part of generated source, and expressions of one shape share their code. Plain operands take a
 fast path (``ways``); the rest goes to the total operators of ``operators`` and, for the rarer
 kinds of nodes, to the reference evaluation.
 
 Its arguments are ``ad``, in which the expression stands and which is nested in no other, ``other``,
 with which that is matched, or None, the ``state`` of the evaluation, and ``inside``, the attribute
-with which it began. Where the state is None, one is begun when it is first needed; until then
-``steps`` adds up what calls cost.
+with which it began. If the state is None, one is begun when it is first needed; until then
+``steps`` adds up the cost of calls.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ ARITHMETIC: Final = frozenset({"+", "-", "*", "/"})
 
 @attrs.frozen(slots=True)
 class Operand:
-    """A result in generated code: its variable, and what is known of it.
+    """A result in generated code: its variable, and the facts known of it.
 
-    ``kind`` is ``raw`` for what an ad holds (not yet a value), ``value`` for any value, ``number``
+    ``kind`` is ``raw`` for a value or expression of an ad, ``value`` for any value, ``number``
     for a number, a time, undefined or error, ``logical`` for true, false, undefined or error,
-    ``constant`` for a literal whose value is ``value``. ``follow`` gives the value of what is raw.
-    ``perhaps`` is the name of its key, and what an ad held under that.
+    ``constant`` for a literal whose value is ``value``. ``follow`` evaluates a raw one.
+    ``perhaps`` is the name of its key, with the expression that an ad had there.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Operand:
 
     @property
     def type(self) -> str:
-        """The variable that has the class of what is no constant."""
+        """The variable that has the class of a result that is not constant."""
         return f"{self.name}_type"
 
 
@@ -186,10 +186,10 @@ _FEW: Final = 1000
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """What generated code calls: ways to an attribute's value, and the reference evaluation.
+    """Functions that generated code calls: for attributes, and the reference evaluation.
 
     ``begin`` makes a state; ``follow`` gives the value of an expression that an ad holds under a
-    name. ``special`` are the names that mean something where no ad has them.
+    name. ``special`` are the names that mean something if no ad has them.
     """
 
     begin: Callable[..., Any]
@@ -218,10 +218,10 @@ class Surroundings:
 def compile_expression(
     node: Expr, around: Surroundings, held: Mapping[str, Any] | None = None
 ) -> Callable[..., Value] | None:
-    """The function of an expression, or None where the reference evaluation serves it better.
+    """The function of an expression, or None if the reference evaluation serves it better.
 
-    `held` is what an ad holds in which the expression stands. What it refers to there becomes part
-    of the function if it is short, for ads that hold the same, as the machines of a pool do.
+    `held` is the content of an ad with the expression. The definitions that it refers to become
+    part of the function if it is short, for ads that hold the same, as the machines of a pool do.
     """
     if node.depth > MAX_DEPTH or isinstance(node, nodes.Literal) or weight(node) > MAX_NODES:
         return None
@@ -236,7 +236,7 @@ _SHAPES: Final[BoundedCache[str, Callable[..., Callable[..., Value]]]] = Bounded
 
 
 class _Coder:
-    """Writes the source of one function, and collects what it refers to."""
+    """Write the source of one function, and collect the objects that it refers to."""
 
     def __init__(self, around: Surroundings, node: Expr, held: Mapping[str, Any]) -> None:
         self._around = around
@@ -285,7 +285,7 @@ class _Coder:
 
     @contextmanager
     def _under(self, head: str) -> Iterator[None]:
-        """What is written meanwhile stands under a line."""
+        """Indent the lines that are written meanwhile below a line."""
         self._line(head)
         self._indent += 1
         yield
@@ -309,7 +309,7 @@ class _Coder:
         return name
 
     def _handler(self, node: Expr) -> tuple[str, str]:
-        """The names of what evaluates a node in the reference form, and of the node."""
+        """The names of the reference evaluation of a node, and of the node."""
         return self._constant(self._around.reference[type(node)]), self._constant(node)
 
     def _state(self) -> None:
@@ -330,7 +330,7 @@ class _Coder:
         self._line(f"if steps > {_FEW}: {self._begun}; state.spend(steps); steps = 0")
 
     def _value(self, operand: Operand, *, listed: bool = False) -> str:
-        """The name of an operand once it is a value; `listed` where that may well be a list."""
+        """The name of an operand once it is a value; `listed` if that may well be a list."""
         name = operand.name
         if operand.kind == "raw":
             with self._under(f"if type({name}) in SLOW:"):

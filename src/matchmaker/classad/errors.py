@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, width: int = 160) -> str:
-    """Text cut to a width for a message, with an ellipsis where something was cut.
+    """Text cut to a width for a message, with an ellipsis if something was cut.
 
     >>> shorten("abcdefgh", 6)
     'abc...'
@@ -54,7 +54,7 @@ class ParseError(ValueError):
     r"""Text that cannot be read as an expression or an ad.
 
     ``source`` names where the text came from (a file), ``line`` and ``column`` count from 1,
-    ``expected`` lists what could have stood there, ``hint`` says what is probably meant.
+    ``expected`` lists alternatives, ``hint`` suggests a remedy.
     ``str()`` gives all of it with the line and a caret.
 
     >>> print(ParseError("unexpected '*'", text="1 +\n  * 2", line=2, column=3,
@@ -98,7 +98,7 @@ class ParseError(ValueError):
         )
 
     def summary(self) -> str:
-        """The error in one line: place, what was found, what was expected, what to do."""
+        """The error in one line: place, found, expected, hint."""
         place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
         parts = [self.source, place if self.line else ""]
         head = ", ".join(part for part in parts if part)
@@ -129,7 +129,7 @@ def under(name: str, error: ParseError, line: int) -> ParseError:
 
 
 def wording(error: ParseError) -> str:
-    """What was found, what was expected and what to do, without the place."""
+    """Word an error without its place: found, expected, hint."""
     text = error.message
     if error.expected:
         text += f"; expected {' or '.join(error.expected)}"

@@ -1,11 +1,11 @@
 """The value of an expression: how an evaluation begins, and how it ends within its bounds.
 
-Depth and work are bounded (``limits``); past a bound the value is ERROR with its reason. Where the
+Depth and work are bounded (``limits``); past a bound the value is ERROR with its reason. If the
 caller's stack is too short for what the bounds allow, the evaluation is done once more with room
-for it (``_stack``). What each kind of node comes to is in ``reference``.
+for it (``_stack``). The value of each kind of node is in ``reference``.
 
 Every evaluation of the library begins here, so none escapes its bounds: those of one evaluation,
-those that its caller gives, or those of the question of which it is a part (``charged``).
+those that its caller gives, or those of its question (``charged``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Allowance:
     def value(
         self, node: Expr, my: ClassAd | None, target: ClassAd | None, inside: str = ""
     ) -> Value:
-        """The value of an expression; ERROR where it takes more than is left."""
+        """The value of an expression; ERROR if it takes more than is left."""
         question = _question.get()
         within = Budget()
         self.bound(within)
@@ -83,14 +83,14 @@ class Allowance:
         return ErrorType(too_many_steps(self.most)) if exhausted(value) else value
 
     def bound(self, budget: Budget) -> None:
-        """Lower the bounds of the next evaluation to what is left."""
+        """Lower the bounds of the next evaluation to the rest of the allowance."""
         budget.limit = min(budget.limit, max(self.each, self.left))
         # Patterns that take all they may are rarely alone: the next ones shall have some as well.
         seconds = self.seconds / 4 if self.least else self.seconds
         budget.seconds = min(budget.seconds, max(seconds, self.least))
 
     def note(self, used: Budget) -> None:
-        """Takes off what an evaluation has used up."""
+        """Subtract the steps and seconds of an evaluation."""
         self.left = max(0, self.left - used.steps)
         self.seconds = max(0.0, self.seconds - used.searched)
 
@@ -99,7 +99,7 @@ def charged(function: Callable[_P, _T], allowance: Allowance | None = None) -> C
     """Makes all evaluations of a call share one allowance, that of its caller if that has one.
 
     An evaluation is charged wherever it begins, so whoever answers a question about many ads need
-    not hand the allowance on. Calls share `allowance` where one is given. Not for generators, whose
+    not hand the allowance on. Calls share `allowance` if one is given. Not for generators, whose
     work is done after the call.
 
     >>> from matchmaker import parse_expr
@@ -154,7 +154,7 @@ def evaluate(
 def evaluate_attribute(
     ad: ClassAd, folded: str, target: ClassAd | None = None, missing: Value = UNDEFINED
 ) -> Value:
-    """The value of an attribute of `ad` matched with `target`; `missing` where there is none."""
+    """The value of an attribute of `ad` matched with `target`; `missing` if there is none."""
     held: Any = ad._held.get(folded, missing)
     if type(held) not in REFERENCE:
         return held  # type: ignore[no-any-return]
@@ -176,7 +176,7 @@ def evaluate_attribute(
 
 
 def _with_room(work: Callable[..., Value], *arguments: Any) -> Value:
-    """The value of an evaluation for which the stack was too short."""
+    """Repeat an evaluation with room on the stack."""
     with room():
         try:
             return work(*arguments)

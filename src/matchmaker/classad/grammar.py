@@ -47,7 +47,7 @@ _NEAR: Final = 40
 
 
 def parse(text: str, start: str) -> Any:
-    """What a text denotes by the rule `start`. Raises ParseError with its place."""
+    """Parse a text by the rule `start`. Raises ParseError with its place."""
     text = without_mark(text)
     try:
         return lark(NODES).parse(text, start=start)
@@ -58,13 +58,13 @@ def parse(text: str, start: str) -> Any:
 
 
 def without_mark(text: str) -> str:
-    """The same text with a space in place of a byte order mark: what follows stays in its place."""
+    """Replace a byte order mark by a space, so that columns stay."""
     return " " + text[1:] if text.startswith("\ufeff") else text
 
 
 @cache
 def lark(made: Transformer[Token, Any] | None = None) -> Lark:
-    """The parser: what it reads becomes what `made` makes of it, or a tree with positions."""
+    """Make the parser: of nodes by the transformer `made`, or of a tree with positions."""
     return Lark(
         data_text("grammars", "classad.lark"),
         parser="lalr",
@@ -158,7 +158,7 @@ class _Nodes(Transformer[Token, Any]):
 
 
 def _explained(error: UnexpectedInput, text: str, start: str) -> ParseError:
-    """Lark's report in words: what stands there, what could have, what is probably meant."""
+    """Word Lark's report: found, expected, hint."""
     line, column = error.line, error.column
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         line = text.count("\n") + 1

@@ -34,7 +34,7 @@ _UNDECIDED: Final = UNFOLDABLE | {Trait.CHANCE}
 def quote(text: str) -> str:
     r"""A string as it is written in an expression, in ASCII; ``unquote`` reads it back.
 
-    Raises ValueError for what no string of an ad holds: a NUL or half a surrogate pair.
+    Raises ValueError for a NUL and half a surrogate pair, which no string of an ad holds.
 
     >>> print(quote('say "é"'), unquote(quote('say "é"')))
     "say \"\303\251\"" say "é"
@@ -73,7 +73,7 @@ def flatten(node: Expr, my: ClassAd | None = None) -> Value | Expr:
 
 
 class _Flattening:
-    """Puts what an ad alone decides into an expression."""
+    """Replace the parts of an expression that one ad decides by their values."""
 
     def __init__(self, ad: ClassAd) -> None:
         self._ad = ad
@@ -86,7 +86,7 @@ class _Flattening:
         return node.value if isinstance(node, Literal) else node
 
     def _step(self, node: Expr, parts: tuple[Expr | None, ...]) -> Expr | None:
-        """What becomes of a node, by what became of its parts; None if the ad decides its value.
+        """Rewrite a node by its rewritten parts; None if the ad decides its value.
 
         So only the largest parts that the ad decides are evaluated, each once.
         """
@@ -108,7 +108,7 @@ class _Flattening:
         return _shorter(rebuild(node, tuple(new)))
 
     def _valued(self, node: Expr) -> Expr:
-        """The literal of an expression that the ad decides; itself, if its value is no scalar."""
+        """The literal of an expression that the ad decides; itself for a list or an ad."""
         value = evaluate(node, self._ad)
         return node if isinstance(value, (list, ClassAd)) else literal(value)
 
@@ -134,7 +134,7 @@ class _Flattening:
 
 
 def _shorter(node: Expr) -> Expr:
-    """The same without an operand that a constant makes idle, where that changes no value."""
+    """Drop an operand that a constant makes idle, if that changes no value."""
     if isinstance(node, nodes.Ternary) and isinstance(node.condition, Literal):
         chosen = {True: node.then, False: node.otherwise}
         value = node.condition.value

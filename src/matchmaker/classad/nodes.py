@@ -1,8 +1,8 @@
 """The tree of an expression: nine kinds of frozen, slotted, interned nodes.
 
 Equal nodes are one object, so that a million slots with one START expression hold one tree, a node
-is compared and hashed by identity, and whatever is derived from a node can be cached by it. What a
-node evaluates to is in ``evaluate``, how it prints in ``unparse``, how it is walked in ``walks``.
+is compared and hashed by identity, and whatever is derived from a node can be cached by it.
+Evaluation is in ``evaluate``, printing in ``printer``, traversal in ``walks``.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ one; ``methods`` enters them."""
 
 
 def no_ad(given: object) -> TypeError:
-    """The error that something is given as an ad and is none; it says what makes one of it."""
+    """Make the error for an argument that is not an ad; it names the function that makes one."""
     maker = "ClassAd() makes one of a mapping" if isinstance(given, Mapping) else ""
     maker = maker or "parse_ad() makes one of a text"
     return TypeError(f"an ad was expected, not {type(given).__name__}; {maker}")
@@ -175,7 +175,7 @@ class Expr:
     def eval(self, my: Ad[Any] | None = None, target: Ad[Any] | None = None) -> Value:
         """The value of the expression with ``MY`` the one ad and ``TARGET`` the other.
 
-        Never raises on any expression: what cannot be computed is ERROR, with its reason.
+        Never raises on any expression: a failure is ERROR, with its reason.
 
         >>> from matchmaker import parse_expr, parse_ad
         >>> parse_expr("TARGET.Memory >= 2 * MY.Want").eval(
@@ -203,10 +203,10 @@ class Expr:
         return node
 
     def flatten(self, my: Ad[Any] | None = None) -> Value | Expr:
-        """The expression with the values of `my` in it, or its value where `my` alone decides it.
+        """The expression with the values of `my` in it, or its value if `my` alone decides it.
 
-        What another ad or the moment may decide stays: names that `my` lacks, TARGET, ``time()``.
-        So the value is the same in every match of `my`.
+        Parts that another ad or the moment may decide stay: names that `my` lacks, TARGET,
+        ``time()``. So the value is the same in every match of `my`.
 
         >>> from matchmaker import parse_expr, parse_ad
         >>> job = parse_ad("[Cpus = 4; Twice = Cpus * 2]")
@@ -450,7 +450,7 @@ TARGET_SCOPES: Final = frozenset({"target", "other"})
 
 
 def scope_of(node: Attr) -> str | None:
-    """The folded scope word before a name, ``my`` in ``MY.x``, or None where there is none."""
+    """The folded scope word before a name, ``my`` in ``MY.x``, or None if there is none."""
     base = node.base
     if isinstance(base, Attr) and base.base is None and not base.absolute:
         return base.folded

@@ -1,4 +1,4 @@
-"""Every operator as a total function on values: the one definition of what operators mean.
+"""Every operator as a total function on values: the one definition of their meaning.
 
 Each function takes values and gives a value; none raises. ``&&``, ``||``, ``?:`` and the ternary
 are given here on values too; that their right side may stay unevaluated is the evaluator's affair
@@ -98,7 +98,7 @@ def logical_not(value: Value) -> Value:
 
 
 def elvis(left: Value, right: Value) -> Value:
-    """``left ?: right``: the right side where the left one is UNDEFINED. An error stays one."""
+    """``left ?: right``: the right side if the left one is UNDEFINED. An error stays one."""
     return right if left is UNDEFINED else left
 
 
@@ -138,7 +138,7 @@ def _kind(value: Value) -> type:
 
 
 def _exceptional(left: Value, right: Value) -> Value:
-    """What a strict operator gives when an operand is UNDEFINED or ERROR: an error wins."""
+    """The result of a strict operator with an UNDEFINED or ERROR operand: an error wins."""
     if is_error(left):
         return left
     if is_error(right):
@@ -280,7 +280,7 @@ def minus(value: Value) -> Value:
 
 
 def plus(value: Value) -> Value:
-    """``+value``: the same value where ``-value`` has one."""
+    """``+value``: the same value if ``-value`` has one."""
     if is_number(value) or isinstance(value, timedelta) or is_exceptional(value):
         return value
     return ErrorType(f"+{type_name(value)} has no meaning")

@@ -1,9 +1,9 @@
 """Text to expressions: tokens become nodes by the precedence of operators.
 
-This parser takes what it can, by the tokens of ``lexer``. The rest goes to the grammar,
-``classad.lark``, which defines the syntax, decides, and alone reports errors: with line, column,
-what was expected and a hint. A property and a fuzz target hold both equal. How assignments make an
-ad is in ``assignments``; whole files and streams are read in ``formats``.
+One compiled pattern cuts a text into tokens; text that it does not cover ends in an empty token.
+The rest goes to the grammar, ``classad.lark``, which defines the syntax, decides, and alone reports
+errors: line, column, alternatives and a hint. A property and a fuzz target hold both equal. How
+assignments make an ad is in ``formats.assignments``; files and streams are read in ``formats``.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ _LEADING: Final = re.compile(_GAP)
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, then an empty one, as also in place of what is no token.
+    """Cut a text into tokens, with an empty one at the end and for text that is not a token.
 
-    One token are: a minus sign and digits after it, also where the sign subtracts; two names with a
+    One token are: a minus sign and digits after it, also of a subtraction; two names with a
     dot between them; strings side by side; brackets that hold no others, and no comments or quoted
     names, which could hide a bracket.
 
@@ -139,7 +139,7 @@ def inside_of(text: str) -> str | None:
 
 
 def assignments_in(inside: str) -> list[str]:
-    """Cut what stands between the brackets of an ad at its semicolons.
+    """Cut the text between the brackets of an ad at its semicolons.
 
     Some of the texts may be empty, or no assignments.
 
@@ -167,8 +167,8 @@ _known: Final[BoundedCache[str, Expr]] = BoundedCache("expressions by text", 1 <
 def parse_expr(text: str) -> Expr:
     """Reads one expression.
 
-    The same text gives the same object. Raises ParseError with line, column, a caret, what was
-    expected and a hint. (HTCondor manual, "ClassAd Syntax"; the grammar is classad.lark.)
+    The same text gives the same object. Raises ParseError with line, column, a caret,
+    alternatives and a hint. (HTCondor manual, "ClassAd Syntax"; the grammar is classad.lark.)
 
     >>> str(parse_expr("Cpus*2 >= (Want)"))
     'Cpus * 2 >= Want'
@@ -188,7 +188,7 @@ def parse_ad_expr(text: str) -> AdExpr:
 
 
 def parse_value(text: str) -> Any:
-    """What an ad holds for the text of an expression. Raises ParseError.
+    """Parse an expression; return the value of a literal. Raises ParseError.
 
     >>> parse_value("a + 1"), parse_value("true")
     (Expr('a + 1'), True)
@@ -222,7 +222,7 @@ def parsed_ad(text: str) -> AdExpr | None:
 _SPAN: Final = re.compile(
     r"""//[^\n]*+|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|("(?:[^"\\]|\\.)*+")""", re.DOTALL
 )
-"""What a quote may stand in: comments, quoted names, and strings as group 1."""
+"""Spans that may have quotes: comments, quoted names, and strings as group 1."""
 
 
 def _outside(text: str) -> int:
@@ -233,7 +233,7 @@ def _outside(text: str) -> int:
 
 
 def by_grammar(text: str, start: str) -> Any:
-    """What a text denotes by a rule of the grammar, `expression` or `ad`. Raises ParseError."""
+    """Parse a text by a rule of the grammar, `expression` or `ad`. Raises ParseError."""
     if len(text) > LIMITS.text:
         raise ParseError(f"{len(text)} characters in one piece, at most {LIMITS.text} are allowed")
     outside = _outside(text)
@@ -276,17 +276,17 @@ _Tokens = Iterator[str]
 
 
 class MissError(Exception):
-    """Ends the reading of what only the grammar may take."""
+    """Ends the parsing of a text that is left to the grammar."""
 
 
 class DepthError(MissError):
-    """Ends the reading of what nests deeper than is allowed, without more of the stack."""
+    """Ends the parsing of a text that nests too deep."""
 
 
 def _whole(text: str, key: str = "") -> Expr:
     """The expression of a text. Raises MissError, and RecursionError for one that nests too deep.
 
-    What nests only a little deeper than is allowed may also be given: its depth shows that. It is
+    It may be a little deeper than the limit. It is
     kept by the text, or by `key`, which is the text in parentheses.
     """
     node = _within(text, _until)
@@ -386,7 +386,7 @@ def _chosen(condition: Expr, tokens: _Tokens) -> tuple[Expr, str]:
 
 
 def _selected(base: Expr, symbol: str, before: str, tokens: _Tokens) -> Expr:
-    """An attribute or an element of what stood before, or the call of it."""
+    """Parse a selection from `base`, an element of it, or a call."""
     if symbol == "[":
         return Subscript(base, _until("]", tokens))
     if symbol[0] == "[":

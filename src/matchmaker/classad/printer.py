@@ -43,7 +43,7 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "v": "\v", "t": "\t", "n": "\n", "f": "
 
 
 def unparse_name(name: str) -> str:
-    r"""An attribute name as it is written: in single quotes where it is no plain word.
+    r"""An attribute name as it is written: in single quotes if it is not a plain word.
 
     >>> unparse_name("Cpus"), unparse_name("true"), unparse_name("it's")
     ('Cpus', "'true'", "'it\\'s'")
@@ -67,10 +67,10 @@ def quote(text: str, mark: str) -> str:
 
 
 def unescape(body: str) -> str:
-    r"""A string's text from what stands between its quotes.
+    r"""Read back the text between the quotes of a string.
 
     An unknown escape stands for its character. Octal numbers above 127 are bytes of UTF-8, as
-    HTCondor writes them, and characters where they are no UTF-8. Raises ValueError for a NUL, which
+    HTCondor writes them, and characters if they are not UTF-8. Raises ValueError for a NUL, which
     no string holds.
 
     >>> unescape(r"a\tb\101\q caf\303\251 \351")
@@ -135,7 +135,7 @@ def unparse(root: Expr, most: int | None = None) -> str:
 
 
 def unparse_held(held: Any, text_of: Callable[[Expr], str] = unparse) -> str:
-    """The text of what an ad holds for an attribute: a plain value, or an expression."""
+    """Print an attribute's plain value or expression."""
     kind = held.__class__
     if kind is int:
         return str(held)
@@ -147,7 +147,7 @@ def unparse_held(held: Any, text_of: Callable[[Expr], str] = unparse) -> str:
 def unparse_ad(
     names: Iterable[str], held: Iterable[Any], text_of: Callable[[Expr], str] = unparse
 ) -> str:
-    r"""The text of an ad with these names, and what it holds for each.
+    r"""Print an ad with these names, and the values or expressions of each.
 
     >>> unparse_ad(["a", "is"], [1, "x"])
     '[ a = 1; \'is\' = "x" ]'
@@ -158,7 +158,7 @@ def unparse_ad(
 
 
 def brief(node: Expr, most: int = 160) -> str:
-    """The text of an expression for a message, with an ellipsis where it is longer than `most`.
+    """The text of an expression for a message, with an ellipsis if it is longer than `most`.
 
     >>> from matchmaker import parse_expr
     >>> brief(parse_expr("TARGET.Memory > 100 && TARGET.Cpus > 1"), 22)

@@ -1,11 +1,11 @@
 """The reference form of evaluation: the total operators applied to the tree of an expression.
 
-Here are scopes and laziness. What operators do is in ``operators``; an evaluation begins and ends
+Here are scopes and laziness. Operators are in ``operators``; an evaluation begins and ends
 in ``evaluate``. A reference to an attribute that is being evaluated is UNDEFINED, as in HTCondor
 25. An expression that is evaluated often gets a function, the fast form (``compile``).
 
-An evaluation can be watched: ``State.table`` says what evaluates each kind of node, and
-``trace`` has its own table, which notes what it hands on to this one.
+An evaluation can be watched: ``State.table`` has a function for each kind of node, and
+``trace`` has a table of its own, whose functions call these and note the values.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _attribute(node: nodes.Attr, state: State, ad: ClassAd | None) -> Value:
 
 
 def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
-    """An attribute of the root; in the root itself also what a name means without one."""
+    """The value of an attribute of the root, or of a special name in the root itself."""
     if ad is None:
         return UNDEFINED
     root = ad.root

@@ -1,10 +1,10 @@
-"""What one evaluation may use up: steps, seconds in patterns, characters. Ads come from strangers.
+"""The state of one evaluation: its two ads, and the steps and seconds that it has used.
 
-A step is about the work of one node of an expression. An attribute costs the nodes of what it
-holds, a call eight steps, and text a step for every four characters that go into a function or come
-out; what a function does beyond that it counts itself. So the bound holds for time and memory
-together, and does not depend on the machine. The time in regular expressions, which no count of
-characters foretells, is measured.
+A step is about the work of one node of an expression. An attribute costs the nodes of its
+expression, a call eight steps, and text a step for every four characters that go into a function or
+come out; a function counts further work itself. So the bound holds for time and memory together,
+and does not depend on the machine. The time in regular expressions, which no count of characters
+foretells, is measured.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def exhausted(value: Value) -> TypeGuard[ErrorType]:
 
 
 class Budget:
-    """What one evaluation may use up, and has used up so far.
+    """The bounds of one evaluation, and the steps and seconds used so far.
 
     A pool gives an evaluation less than ``match`` does, by setting ``limit`` and ``seconds``.
     """
@@ -72,7 +72,7 @@ class Budget:
 
 
 def bulk(value: Value) -> int:
-    """The steps that a string or a list costs where it is made; what is inside it counts once.
+    """The steps that a string or a list costs when it is made; nested lists count once.
 
     >>> bulk("x" * 40), bulk([1, 2, "x" * 40]), bulk(1.5)
     (10, 13, 0)
@@ -103,7 +103,7 @@ Table: TypeAlias = "Mapping[type, Callable[[Any, State, ClassAd | None], Value]]
 
 
 class State(Budget):
-    """One evaluation: the two ads of the match, and what has been used up."""
+    """One evaluation: the two ads of the match, and the steps used."""
 
     # What few evaluations need stays with the class until it is set: a state is made for each one.
     active: set[tuple[int, str]] | None = None
@@ -112,7 +112,7 @@ class State(Budget):
     context: ClassAd | None = None
     """The nested ad in which a function evaluates an expression of the match, if one does."""
     table: Table
-    """What evaluates each kind of node: ``REFERENCE``, or what watches it and hands on to that."""
+    """A function for each kind of node: ``REFERENCE``, or one that watches it."""
     watched = False
 
     def __init__(
@@ -143,7 +143,7 @@ class State(Budget):
 
 @attrs.frozen(slots=True, eq=False)
 class Scope:
-    """Where an expression stands: what functions that evaluate their own arguments are given."""
+    """The place of an expression, for functions that evaluate their own arguments."""
 
     budget: State
     ad: ClassAd | None

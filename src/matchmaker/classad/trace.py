@@ -1,9 +1,8 @@
 """How an expression came to its value: the value of each part, as a tree.
 
-Nothing is evaluated here. The reference evaluation asks a table what evaluates each kind of node;
-the table of this module hands on to the reference's own and notes what comes back. So what is seen
-is what happened: what short-circuiting left out has no value, and an attribute's definition stands
-below the attribute.
+Nothing is evaluated here. The reference evaluation looks up a function for each kind of node; those
+of this module call the reference's own and note the values. So a trace is a record: operands that
+short-circuiting skipped have no value, and an attribute's definition stands below the attribute.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Trace:
 
     ``children`` are the operands in their order, constants left out; below an attribute stands its
     definition; the clauses of a chain such as ``a && b && c`` stand side by side. ``value`` is None
-    for what was not needed and so not evaluated; ``note`` says that, and other remarks.
+    for parts that were not evaluated; ``note`` says that, and other remarks.
 
     ``str()`` gives one line for each part, indented.
     """
@@ -81,8 +80,8 @@ def trace(
 ) -> Trace:
     """Evaluates an expression and gives the value of each part. Text is read as an expression.
 
-    The value of the whole is that of ``expression.eval(my, target)``. Raises ParseError for text
-    that is no expression, and TypeError for what is neither.
+    The value of the whole is that of ``expression.eval(my, target)``. Raises ParseError for other
+    text, and TypeError for other objects.
 
     >>> from matchmaker import parse_ad
     >>> machine = parse_ad("[ START = Load < 0.5 && Idle > 900; Load = 0.7; Idle = 1000 ]")
@@ -171,7 +170,7 @@ class _Watched(State):
 
 
 def _in_order(part: _Open, missing: str) -> list[Trace]:
-    """The operands as they are written, those not evaluated too, and then what they led to."""
+    """Order parts as the operands are written, those not evaluated too; definitions last."""
     if isinstance(part.node, AdExpr):
         # A nested ad is a value whose attributes are evaluated when they are asked for.
         return part.parts
@@ -184,7 +183,7 @@ def _in_order(part: _Open, missing: str) -> list[Trace]:
 
 
 def _operands(node: Expr) -> list[Expr]:
-    """What stands directly inside; for a chain of one operator, all that it joins."""
+    """The parts of a node; for a chain of one operator, all operands."""
     return operands(node) if isinstance(node, Binary) else list(children(node))
 
 
@@ -213,7 +212,7 @@ def _binary(node: Binary, state: _Watched, ad: ClassAd | None) -> Value:
 
 
 def _watching(kind: type) -> Callable[..., Value]:
-    """What evaluates a kind of node and notes the value."""
+    """Make the function that evaluates a kind of node and notes the value."""
     unseen = REFERENCE[kind]
     seen: Callable[..., Value] = _binary if kind is Binary else unseen
 

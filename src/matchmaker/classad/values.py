@@ -68,7 +68,7 @@ class ErrorType:
 
 
 class Ad(MutableMapping[str, _T]):
-    """What an ad is among the values: a mapping from names. ``ClassAd`` is the only kind."""
+    """The type of an ad among the values. ``ClassAd`` is the only kind."""
 
     __slots__ = ()
 

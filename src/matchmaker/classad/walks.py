@@ -109,7 +109,7 @@ def replaced(root: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def weight(root: Expr) -> int:
-    """How many nodes the tree has, what occurs twice counted twice; kept on each node of it.
+    """Count the nodes of a tree, each as often as it occurs; kept on each node of it.
 
     >>> from matchmaker import parse_expr
     >>> weight(parse_expr("a + 1 > a + 1"))
@@ -255,7 +255,7 @@ class Path:
 class Names:
     """The names in an expression, and the traits of all functions that it calls.
 
-    ``parts`` are all but constants and the whole, each before what it is a part of; ``my`` the
+    ``parts`` are all but constants and the whole, inner ones first; ``my`` the
     folded names after MY or self, ``target`` those after TARGET or other, ``bare`` those at the
     beginning of a path, ``behind`` those behind any other name or expression, or of the root ad,
     ``defined`` those that nested ads define. ``whole`` says whether an ad as a whole is a value, as

@@ -1,8 +1,9 @@
 """Mistakes in ads and expressions that can be seen before anything is matched.
 
-A text is cut into pieces and placed (``pieces``, ``sites``), what can be known of each part is
-worked out (``kinds``), and each rule of the table in ``rules`` looks at each part. The text may be
-spoiled; what can be read of it is looked at. The rules know no schema: names are given.
+A text is cut into pieces and placed (``pieces``), the kinds of value of each part are worked out
+(``kinds``), and each rule of the table looks at each part. The text may be spoiled; its readable
+parts are checked. The rules know no schema: names are given. Codes are stable: CA0 is syntax, CA1
+names, CA2 operations, CA3 conditions.
 """
 
 from __future__ import annotations
@@ -66,16 +67,16 @@ def lint(
     format: str = "auto",  # noqa: A002 - the word for it, as elsewhere
     name: str = "",
 ) -> list[Diagnostic]:
-    """What is wrong in a text, or probably not meant, in the order of the text.
+    """Find mistakes and probable mistakes, in the order of the text.
 
     Args:
         source: the text of ads or of an expression; an ad or expression itself is printed first.
         schema: names of attributes that either side may have, or a function that gives them.
         targets: the ads that it is to be matched with: their names and kinds are known.
         format: ``new``, ``old``, ``expression``, or ``auto``, which detects it.
-        name: where the text came from, for the findings.
+        name: the source of the text, for the findings.
 
-    Never raises on any text: what cannot be read is a finding. TypeError for a source that is
+    Never raises on any text: a syntax error is a finding. TypeError for a source that is
     none of these, and for a schema that is a text; ValueError for an unknown format.
 
     >>> for found in lint('Requirements = size(Name) > "9" && Cpus = 2'):

@@ -1,4 +1,4 @@
-"""Rules about operations that can only fail, and comparisons that are not what they seem."""
+"""Rules about operations that can only fail, comparisons that mislead, and patterns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<":
 
 
 def _sides(site: Site, operators: frozenset[str]) -> tuple[Binary, Place, Place] | None:
-    """The operation and its two sides, where a site is one of these operations."""
+    """The operation and its two sides, if a site is one of these operations."""
     node = site.place.node
     if not isinstance(node, Binary) or node.operator not in operators:
         return None
@@ -222,9 +222,9 @@ _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 
 
 def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
-    """What cannot be done with what it is given: ``x % 0``, ``"a" && x``, ``size(5)``.
+    """Operations that fail with their operands: ``x % 0``, ``"a" && x``, ``size(5)``.
 
-    No function is known by name here: what is constant has been evaluated.
+    No function is known by name here: constant parts have been evaluated.
     """
     node = site.place.node
     if isinstance(node, Binary) and node.operator in RELATIONS:
@@ -258,7 +258,7 @@ def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 
 
 def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
-    """What stands for a condition and is a string, a list or an ad."""
+    """A string, a list or an ad in place of a condition."""
     parts: tuple[Place, ...] = ()
     if isinstance(node, (Binary, Unary)) and node.operator in ("&&", "||", "!"):
         parts = site.place.parts
@@ -329,7 +329,7 @@ def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 
 
 def _torn_comparison(site: Site, facts: Facts, left: Place, right: Place) -> str:
-    """``(flags & 4) == 4`` for ``flags & 4 == 4``: where one side is bits and no condition."""
+    """``(flags & 4) == 4`` for ``flags & 4 == 4``, if one side is bits."""
     text, place = site.piece.text, site.place
     for side, other in ((right, left), (left, right)):
         node = side.node

@@ -1,7 +1,7 @@
-"""What is known of an expression's value without any ad: its kind, and the value of constants.
+"""Facts of an expression without any ad: the kinds of its value, and the value of constants.
 
 An expression whose set of kinds is empty is undefined or an error wherever it is evaluated. The
-sets are never too small; what is not known has all kinds.
+sets are never too small; an unknown value has all kinds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CALCULABLE: Final = CONDITIONS | _TIMES
 
 
 class Unknown:
-    """The class of the value of what is not constant."""
+    """The class of the value of parts that are not constant."""
 
 
 UNKNOWN: Final = Unknown()
@@ -53,12 +53,12 @@ UNKNOWN: Final = Unknown()
 
 @attrs.frozen(slots=True)
 class Fact:
-    """What is known of a node at a place.
+    """Facts of a node at a place.
 
     Attributes:
-        kinds: what its value can be, besides undefined and error.
+        kinds: of its value, besides undefined and error.
         value: of a constant; else UNKNOWN.
-        by_target: whether this was concluded from what the given target ads hold.
+        by_target: whether this was concluded from the target ads.
     """
 
     kinds: frozenset[str]
@@ -92,7 +92,7 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
 
 
 def held_kinds(held: object) -> frozenset[str]:
-    """The kinds of what an ad holds: a value, or an expression of which nothing is known."""
+    """The kinds of a value, or of an unknown expression."""
     if isinstance(held, nodes.Literal):
         return kind_of(held.value)
     if isinstance(held, (nodes.ListExpr, nodes.AdExpr)):
@@ -101,7 +101,7 @@ def held_kinds(held: object) -> frozenset[str]:
 
 
 def facts_of(unit: Unit, targets: TargetKinds) -> Facts:
-    """What is known of every node; the parts of a node before itself."""
+    """Facts of every node; the parts of a node before itself."""
     facts: dict[Place, Fact] = {}
     for site in reversed(unit.sites):
         facts[site.place] = _fact(site, [facts[part] for part in _parts(site.place)], targets)
@@ -260,10 +260,10 @@ class Known:
 
     Attributes:
         targets: of each attribute of the targets, at any depth, its spelling.
-        kinds: of each attribute of the targets what it can be.
+        kinds: of each attribute of the targets.
         schema: of each name of the schema its spelling.
         has_targets: whether there are any targets.
-        asked: what was suggested before.
+        asked: suggestions made before.
     """
 
     targets: Mapping[str, str]
@@ -277,9 +277,9 @@ class Known:
         return folded in self.targets or folded in self.schema
 
     def suggestion(self, name: str, scope: Scope, role: str, words: Iterable[str] = ()) -> str:
-        """The known name, or the one of `words`, most like a name; empty where none is like it.
+        """The known name, or the one of `words`, most like a name; empty if none is like it.
 
-        What is known is, by the role of the name, what the ad has, what the targets have, or both.
+        By the role of the name, the names of the ad, of the targets, or both are compared.
         """
         key = (name.lower(), scope, role)
         if key not in self.asked:

@@ -22,7 +22,7 @@ from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
 
 @attrs.frozen(slots=True, eq=False)
 class Bound:
-    """A clause: the attribute, its relation to a constant, and where it stands."""
+    """A clause: the attribute, its relation to a constant, and its site."""
 
     attribute: Expr
     relation: str
@@ -46,7 +46,7 @@ class Bound:
         return TEXTS if split is None else split[0]
 
     def holds_of(self, value: Value) -> bool:
-        """Whether the clause is true where the attribute has a value."""
+        """Whether the clause is true if the attribute has a value."""
         return BINARY[self.relation](value, self.value) is True
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def contradictions(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
 
 
 def coverings(bounds: Iterable[Bound]) -> Iterator[tuple[Bound, Bound]]:
-    """Pairs of bounds, joined by ``||``, one of which every number (or every string) meets."""
+    """Pairs of bounds, joined by ``||``, that every number (or every string) meets."""
     return _pairs(bounds, covers)
 
 
@@ -275,7 +275,7 @@ def _with_other_ad(site: Site, what: str) -> Report:
 
 
 def _pair(site: Site, first: Place, second: Place, message: str, operator: str) -> Report:
-    """Two clauses of a chain, to be joined by another operator where nothing stands between."""
+    """Two clauses of a chain, to be joined by another operator if nothing stands between."""
     text = site.piece.text
     between = text[first.outer_end : second.outer_start]
     node = site.place.node

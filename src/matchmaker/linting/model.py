@@ -1,7 +1,7 @@
-"""What the rules of the linter work on and what they give.
+"""The data of the linter's rules: pieces, places, sites, scopes, reports and fixes.
 
 A text is cut into *pieces*, each read by the parser as one. Every node of every piece becomes a
-*site*: its place, what stands around it, and the ads whose attributes it can see, its *scopes*.
+*site*: its place, the sites around it, and the ads whose attributes it can see, its *scopes*.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _made(tree: Tree[Token], children: list[_Made]) -> _Made:
 
 
 def _argument(child: _Made) -> Any:
-    """What the function that makes a node is given for a child."""
+    """The argument that makes a child of a node."""
     if isinstance(child, Place):
         return child.node
     if isinstance(child, Name):
@@ -161,7 +161,7 @@ def _argument(child: _Made) -> Any:
 
 @attrs.frozen(slots=True, eq=False)
 class Piece:
-    """A text that is parsed as one, and where it came from.
+    """A text that is parsed as one, and its origin.
 
     Strings of the old format are rewritten before they are parsed. `marks` are offsets in the piece
     from which on its characters are those of the whole text again, each with the offset there.
@@ -180,7 +180,7 @@ class Piece:
 
 @attrs.frozen(slots=True)
 class Report:
-    """What a rule found: a span of a piece, what is wrong, and what to put there instead.
+    """A finding of a rule: a span of a piece, a message, and a replacement.
 
     An empty severity is the rule's own.
     """
@@ -245,7 +245,7 @@ class Site:
     Attributes:
         place: the node and its span.
         piece: the text in which it stands.
-        above: the site of which it is a part; None for a whole expression.
+        above: the site around it; None for a whole expression.
         scope: the ad around it.
         guards: the names, in lower case, that the expression around it tests for being there.
         elsewhere: whether it is evaluated in other ads than the one around it.
@@ -275,7 +275,7 @@ class Unit:
 
 
 def role_of(site: Site) -> str:
-    """Whose attribute a name is: ``bare``, ``my`` or ``target``, or empty where it is no matter.
+    """The role of a name: ``bare``, ``my`` or ``target``, or empty for other names.
 
     An attribute that is itself called ``target`` hides the word.
     """
@@ -292,7 +292,7 @@ def role_of(site: Site) -> str:
 
 @attrs.frozen(slots=True)
 class Rule:
-    """A rule: its stable code, how grave what it finds is, what it is about, and what finds it.
+    """A rule: its stable code, severity, subject, and check.
 
     A rule of the syntax has no function: its findings come from the parser.
     """
@@ -344,7 +344,7 @@ def with_doubled(site: Site) -> str:
 
 
 def whole(site: Site, fix: str) -> str:
-    """A fix for the whole of a site, in parentheses where it would be torn apart without."""
+    """A fix for the whole of a site, in parentheses if it would be torn apart without."""
     if site.place.bracketed:
         return fix
     wrapped = f"({fix})"
@@ -364,7 +364,7 @@ def whole(site: Site, fix: str) -> str:
 
 
 def commented_out(definition: Definition) -> tuple[int, int, str]:
-    """The span of a definition, and what makes a comment of it; empty where that cannot be."""
+    """The span of a definition, and its text as a comment; empty if that cannot be."""
     piece, start = definition.name_piece, definition.name.start
     if not piece.is_ad:
         # A line of the old format.

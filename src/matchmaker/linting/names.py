@@ -97,7 +97,7 @@ def _scope_words(site: Site) -> Iterable[str]:
 
 
 def _host_name(site: Site) -> str:
-    """The text ``a.b.c`` where a bare name begins one that is no selection from an ad."""
+    """The text ``a.b.c`` of a host name, if a bare name begins one."""
     names = [site.place.names[0].text]
     at = site.above
     while at is not None and isinstance(at.place.node, Attr):
@@ -139,7 +139,7 @@ def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 def shadowed(scope: Scope) -> Iterator[Report]:
     """An attribute that is set again further down: only the last one counts.
 
-    What the scheduler has written down of a job repeats attributes, and nobody mends that.
+    Ads of jobs that the scheduler has written repeat attributes, and nobody mends that.
     """
     if scope.last.keys() >= _OF_A_JOB:
         return
@@ -158,7 +158,7 @@ _OF_A_JOB: Final = frozenset({"clusterid", "procid"})
 
 
 def circular(scope: Scope) -> Iterator[Report]:
-    """An attribute that leads back to itself, where it is undefined."""
+    """An attribute that leads back to itself, which makes it undefined."""
     graph: dict[str, dict[str, Place]] = {}
     for folded, definition in scope.last.items():
         uses = _uses(definition, scope.last)
@@ -190,7 +190,7 @@ def circular(scope: Scope) -> Iterator[Report]:
 def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, Place]:
     """The attributes of the same ad that a definition evaluates, with the first place of each.
 
-    An ad within is not evaluated with what holds it.
+    An ad within is not evaluated with the one around it.
     """
     found: dict[str, Place] = {}
     stack = [definition.value]

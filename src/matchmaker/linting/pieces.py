@@ -1,6 +1,6 @@
 """A text cut into the pieces that are parsed as one: expressions, ads, lines of the old format.
 
-What cannot be read is reported and skipped, so that the rest is still checked.
+Text that cannot be read is reported and skipped, so that the rest is still checked.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Problem:
 
 @attrs.frozen(slots=True)
 class _Mend:
-    """What a span of a text would better be."""
+    """A span of a text and its replacement."""
 
     code: str
     start: int
@@ -186,7 +186,7 @@ _GROUP: Final = re.compile(
 
 
 def operand_end(text: str, start: int) -> int:
-    """Where an operand with its signs ends: ``-x.y``, ``!f(a)[0]``, ``-(a + b)``.
+    """End offset of an operand with its signs: ``-x.y``, ``!f(a)[0]``, ``-(a + b)``.
 
     >>> operand_end("-f(a, (b)) + 1", 0)
     10
@@ -238,7 +238,7 @@ FORMATS: Final = ("new", "old", "expression")
 
 
 def detect(text: str) -> str:
-    """What a text seems to be: ``new``, ``old``, ``expression``, ``json`` or ``xml``.
+    """Guess the format of a text: ``new``, ``old``, ``expression``, ``json`` or ``xml``.
 
     Formats of ads are detected as their readers do it.
 
@@ -264,7 +264,7 @@ def detect(text: str) -> str:
 
 
 def read(text: str, format: str) -> Iterator[Read]:  # noqa: A002 - the word for it, as elsewhere
-    """What a text holds, in order; `format` is one of FORMATS."""
+    """Cut a text into its ads or expression, in order; `format` is one of FORMATS."""
     if format == "expression":
         yield from _expression(text)
     elif format == "new":
@@ -280,7 +280,7 @@ def _expression(text: str) -> Iterator[Read]:
 
 
 def _mended(piece: Piece, place: Callable[[str], Place]) -> Iterator[Problem | tuple[Piece, Place]]:
-    """A piece that could be read; before it what is wrong, as long as that can be mended."""
+    """A piece that could be read, and before it the errors that could be mended."""
     for _ in range(LIMITS.mended):
         try:
             yield piece, place(piece.text)

@@ -5,7 +5,7 @@ value as before for every host. ``simplify`` then makes it shorter.
 
 A name is a constant of the job or the queue, a variable of the host, or absent, which is UNDEFINED.
 A requirement sees a queue and a host as one ad: the queue's attributes without those that describe
-hosts, and the host's own. A scope's word (``my``, ``target``) is a name where an ad defines it.
+hosts, and the host's own. A scope's word (``my``, ``target``) is a name if an ad defines it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReductionError(ValueError):
 
 @attrs.frozen(slots=True)
 class Binding:
-    """What a name stands for: ``host``, ``absent``, or ``constant`` with its value."""
+    """The meaning of a name: ``host``, ``absent``, or ``constant`` with its value."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class _Side:
 
 
 def host_of(job: ClassAd) -> Attr:
-    """What a host is called in conditions that are evaluated with a job as ``MY``.
+    """Name a host in conditions that are evaluated with a job as ``MY``.
 
     Raises ReductionError for a job whose attributes hide both words.
 
@@ -106,7 +106,7 @@ class Binder:
     def bind(self, node: Expr) -> Expr:
         """Turns an expression of the job into one on the host alone, with the same values.
 
-        Raises ReductionError for what cannot be bound without changing its meaning.
+        Raises ReductionError if that would change the meaning.
         """
         if self._is_of_host(node):
             return node

@@ -1,7 +1,7 @@
 """Bounds: a condition on hosts as alternative boxes, each with a domain for every attribute.
 
-A condition is true of a host exactly if one of its boxes contains it. What no domain expresses
-(two attributes compared, a function) stays in a box as an expression that must be true.
+A condition is true of a host exactly if one of its boxes contains it. A condition that no domain
+expresses (two attributes compared, a function) stays in a box as an expression that must be true.
 
 The truth tables of the connectives come from the operators themselves.
 """
@@ -90,8 +90,8 @@ Tested: TypeAlias = tuple[nodes.Attr, Mapping[str, Domain], Expr | None]
 def tested(node: Expr) -> Tested | None:
     """A condition on the value of one attribute: which values give which outcome.
 
-    The expression beside the domains must have the same outcome: it decides what domains cannot,
-    such as letter case for ``is``.
+    The expression beside the domains must have the same outcome: it decides the cases that domains
+    cannot, such as letter case for ``is``.
     """
     attribute = host_attribute(node)
     if attribute is not None:
@@ -137,7 +137,7 @@ def _compared(attribute: nodes.Attr, operator: str, value: Value, node: Expr) ->
 
 
 def divided(relation: str, value: Value) -> tuple[Domain, Domain] | None:
-    """The values for which a relation to a constant is true, and those for which it is false.
+    """Divide values by a relation to a constant: those that make it true, those that make it false.
 
     None for a constant or a relation that domains cannot say this of.
 
@@ -194,7 +194,7 @@ class Bounds:
 
 
 def everything(name: str) -> Domain:
-    """The domain of an attribute of which nothing is known."""
+    """The domain of an unknown attribute."""
     return ANY
 
 
@@ -278,7 +278,7 @@ class _Walk:
     ) -> tuple[list[Box], list[Box]]:
         """Intersects the alternatives of several clauses, and the box that is required anyway.
 
-        Also gives what must hold beside any alternative: hull and expression of the clauses that
+        Also gives the condition beside any alternative: hull and expression of the clauses that
         would lead to too many.
         """
         several = list(several)

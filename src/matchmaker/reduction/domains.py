@@ -30,7 +30,7 @@ class Domain:
     """A set of values of an attribute.
 
     The numbers in it begin at the first of ``cuts``, end at the second and so on; ``nan`` is apart.
-    ``texts`` are folded, and are all but these where ``but`` is set.
+    ``texts`` are folded, and are all but these if ``but`` is set.
 
     >>> numbers(">", 5) & numbers("<=", 9)
     Domain(numbers in (5, 9])
@@ -165,7 +165,7 @@ LISTS: Final = Domain(lists=True)
 
 
 def numbers(relation: str, bound: float) -> Domain:
-    """The numbers x for which ``x relation bound`` is true; NaN is one of them for ``!=``.
+    """The numbers x with ``x relation bound``; NaN is one of them for ``!=``.
 
     >>> numbers("!=", 5)
     Domain(numbers in [-inf, 5); numbers in (5, inf]; nan)

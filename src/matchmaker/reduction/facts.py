@@ -77,5 +77,5 @@ def may_fail(node: Expr) -> bool:
 
 
 def is_scalar(left: Expr, right: Expr) -> bool:
-    """Whether ``is`` between the two cannot meet two lists or two ads, for which it is an error."""
+    """Whether ``is`` between the two cannot meet two lists or two ads, an error."""
     return isinstance(left, nodes.Literal) or isinstance(right, nodes.Literal)

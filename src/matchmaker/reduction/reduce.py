@@ -40,7 +40,7 @@ def alike(
 ) -> list[list[int]]:
     """The indices of ads in classes that agree in the attributes of some folded names.
 
-    What their expressions name in turn counts too, also where it leads through the ``other`` ad of
+    Attributes named in turn count too, also through the ``other`` ad of
     a match and back.
 
     >>> from matchmaker import parse_ads

@@ -1,7 +1,7 @@
 """Simplification: a shorter expression with the same outcomes, as far as they matter.
 
 A *demand* says which outcomes must stay distinct, of T (true), F (false) and E (error); all others
-count as undefined. A match only needs to know where an expression is true, so its demand is {T};
+count as undefined. A match only needs the truth of an expression, so its demand is {T};
 under ``!``, or on the left of ``||``, the demand is larger. ``VALUE`` demands the value itself. The
 demands of the parts follow from these equations (T, F and E of the whole, by those of the parts):
 
@@ -10,7 +10,7 @@ demands of the parts follow from these equations (T, F and E of the whole, by th
     !a       T = Fa                 F = Ta                      E = Ea
     c?x:y    T = Tc Tx + Fc Ty      F = Tc Fx + Fc Fy           E = Ec + Tc Ex + Fc Ey
 
-The laws themselves are in ``laws``. Nothing here knows what a host is.
+Nothing here knows of hosts.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def join(operator: str, left: Expr, right: Expr, demand: Demand) -> Expr:
     """Laws of ``&&``, and of ``||`` with true and false exchanged.
 
     ``true && b = b``, ``false && b = false``, ``error && b = error``, ``a && true = a``,
-    ``a && a = a``; ``a && false = false`` unless a may be an error. Where only truth counts, a
-    constant that is not true makes the whole never true; where only falsehood counts,
+    ``a && a = a``; ``a && false = false`` unless a may be an error. If only truth counts, a
+    constant that is not true makes the whole never true; if only falsehood counts,
     ``undefined && b = b`` and ``a && c = a`` for any c but false.
     """
     idle = operator == "&&"
@@ -137,8 +137,8 @@ def not_(operand: Expr, demand: Demand) -> Expr:
 def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr:
     """Laws of the ternary: ``c ? true : false = c`` and ``c ? false : true = !c``.
 
-    Where only truth counts, with *never* for a constant that is not true:
-    ``c ? x : x`` is x where c is true or false, ``c ? x : never = c && x``,
+    If only truth counts, with *never* for a constant that is not true:
+    ``c ? x : x`` is x if c is true or false, ``c ? x : never = c && x``,
     ``c ? never : y = !c && y``.
     """
     if demand in (MATCH, REFUSAL):
@@ -156,7 +156,7 @@ def choose(condition: Expr, then: Expr, otherwise: Expr, demand: Demand) -> Expr
 def _choose_one_outcome(
     condition: Expr, then: Expr, otherwise: Expr, demand: Demand
 ) -> Expr | None:
-    """The ternary where only truth counts, or only falsehood, for which all is the other way round.
+    """The ternary if only truth counts, or only falsehood, with all the other way round.
 
     There *never* is a constant that is not false, ``c ? x : x`` is ``!(c is known) || x``,
     ``c ? x : never = !c || x``, and ``c ? never : y = c || y``.
@@ -184,8 +184,8 @@ def _never(node: Expr, outcome: bool) -> bool:
 def known(condition: Expr) -> Expr:
     """An expression that is true exactly if a condition is true or false.
 
-    A comparison of x with a number is known where x is a number (a boolean counts as one), with a
-    string where x is a string; any other condition c where ``c || !c`` is true.
+    A comparison of x with a number is known if x is a number (a boolean counts as one), with a
+    string if x is a string; any other condition c if ``c || !c`` is true.
 
     >>> from matchmaker import parse_expr
     >>> print(known(parse_expr("x > 500")))
@@ -206,7 +206,7 @@ def known(condition: Expr) -> Expr:
 
 
 def is_number(node: Expr) -> Expr:
-    """The expression that is true where `node` is an integer, a real or a boolean."""
+    """The expression that is true if `node` is an integer, a real or a boolean."""
     return disjunction([nodes.Call(test, (node,)) for test in ("isInteger", "isReal", "isBoolean")])
 
 
@@ -269,7 +269,7 @@ def constant_to_the_right(node: nodes.Binary, demand: Demand) -> Expr | None:
 def simplify(node: Expr, demand: Demand = MATCH) -> Expr:
     """A simpler expression with the same outcomes as `node` in every context, as far as demanded.
 
-    With ``MATCH`` (the default) it is true exactly where `node` is true.
+    With ``MATCH`` (the default) it is true exactly if `node` is true.
 
     >>> from matchmaker import parse_expr
     >>> for text in ("x > 5 ? true : false", "x > 5 ? 1 > 2 : y == 3", "(x > 5 || false) && 1 < 2"):
@@ -357,7 +357,7 @@ def _left_demand(operator: str, demand: Demand) -> Demand:
 
 
 def _without_repetitions(node: Expr) -> Expr:
-    """``a && b && a = a && b`` where only truth counts."""
+    """``a && b && a = a && b`` if only truth counts."""
     return conjunction(distinct(conjuncts(node)))
 
 

@@ -121,7 +121,7 @@ def _print_all(ad: ClassAd) -> None:
 
 
 def _of_queues(job: ClassAd) -> None:
-    """Chooses a queue and a node, reduces to what the queue leaves open, and decides on pilots."""
+    """Choose a queue and a node, reduce a requirement, and decide on pilots."""
     queue = parse_ad('[ CEid = "a"; LRMSType = "slurm"; GlueCEStateFreeCPUs = 1 ]')
     broker.choose(job, [queue], rules=broker.Rules(admission=()))
     node = parse_ad('[ Name = "a"; GlueHostMainMemoryRAMSize = 2 ]')

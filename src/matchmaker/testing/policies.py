@@ -1,4 +1,4 @@
-"""Strategies for what jobs and machines say of each other: requirements and ranks.
+"""Strategies for requirements and ranks of jobs and machines.
 
 They are made for given attributes: compared with values that they may hold, and true or false, or a
 number, for every ad whose attributes are of the kinds that are given.
@@ -44,7 +44,7 @@ def requirements(
     ``TARGET.Memory >= MY.RequestMemory``, ``member("el9", TARGET.Tags)``, ``!TARGET.Draining``, and
     of ``||``, ``!`` and ``? :`` between these. It is true or false for every ad whose attributes
     are there and of the kinds that their strategies give, and for most is sometimes the one and
-    sometimes the other, since what is compared with comes from the same strategies.
+    sometimes the other, since constants come from the same strategies.
 
     Args:
         attributes: those of the other ad. Each should be of one kind.
@@ -194,7 +194,7 @@ def _sums(
 
 
 def opposite(condition: Expr) -> Expr:
-    """The condition that is false where this one is true, and true where it is false.
+    """Negate a condition: true becomes false and false true; others stay.
 
     >>> from matchmaker import parse_expr
     >>> [str(opposite(parse_expr(text))) for text in ("a > 1", "!a", "a && b", "1 < real(x)")]

@@ -92,9 +92,9 @@ def ads(
     """Ads with given attributes, or any ads.
 
     Args:
-        attributes: names, each with a strategy for what it holds, or with the one value or
-            expression. Where the strategy gives None the attribute is left out.
-        names: of the attributes where none are given. They then hold small expressions of any
+        attributes: names, each with a strategy for its content, or with the one value or
+            expression. If the strategy gives None the attribute is left out.
+        names: of the attributes if none are given. They then hold small expressions of any
             kind, which may refer to each other, in circles too.
         max_size: how many attributes such an ad has at most.
 
@@ -247,7 +247,7 @@ def _spoiled(
 
 
 def _mistyped(held: Expr) -> tuple[Any, ...]:
-    """What may come by mistake instead of an expression, of other kinds than its own."""
+    """Mistakes in place of an expression, of other kinds than its own."""
     value = held.value if isinstance(held, Literal) else held
     if isinstance(value, str):
         return 1, [value]
@@ -283,7 +283,7 @@ def pairs(
     *,
     matching: float | None = 0.5,
 ) -> st.SearchStrategy[Pair]:
-    """Pairs of a job and a machine, of which a given share match.
+    """Pairs of a job and a machine; a given share of them match.
 
     Args:
         job: own attributes of the job, as for ``jobs()``, or a strategy for whole ads.
@@ -291,7 +291,7 @@ def pairs(
         matching: the share of pairs that match, from 0 to 1; None takes them as they come.
 
     An ad without Requirements gets some that fit. Those that are given, or that the ads of a
-    strategy have, are left alone: where they accept or refuse nearly everything, a share of the
+    strategy have, are left alone: if they accept or refuse nearly everything, a share of the
     other kind cannot be found, and Hypothesis says that too much is filtered out.
 
     Raises ValueError for a share below 0 or above 1.
@@ -343,7 +343,7 @@ def _pairs(
 
 
 def _chance(share: float) -> st.SearchStrategy[bool]:
-    """True in a share of cases, to a hundredth; the simplest is true where it can be."""
+    """True in a share of cases, to a hundredth; the simplest is true if it can be."""
     hundredths = round(share * 100)
     return st.integers(1, 100).map(lambda number: number <= hundredths)
 
@@ -387,7 +387,7 @@ def _turned(clause: Expr, ad: ClassAd, other: ClassAd, wanted: bool) -> Expr | N
 
 
 def _near(ad: ClassAd) -> dict[str, st.SearchStrategy[Any]]:
-    """What to compare the attributes of an ad with: their values, and others close to them."""
+    """Constants for comparisons with the attributes of an ad: their values, and close ones."""
     found: dict[str, st.SearchStrategy[Any]] = {}
     for name, held in ad.expressions().items():
         if isinstance(held, (Literal, ListExpr)):

@@ -175,7 +175,7 @@ _UNREPEATABLE: Final = frozenset({Trait.VOLATILE, Trait.LOCAL})
 
 
 def _arities(function: Function) -> range:
-    """The numbers of arguments to be tried; what takes any number gets up to two more."""
+    """The numbers of arguments to be tried; without a maximum, up to two more."""
     most = function.most if function.most is not None else function.least + 2
     return range(function.least, most + 1)
 
@@ -190,17 +190,17 @@ CALLS: Final = tuple(
 
 
 def strategy_of(held: object) -> st.SearchStrategy[Any]:
-    """What an attribute may hold, as a strategy."""
+    """Convert the content of an attribute to a strategy."""
     return held if isinstance(held, st.SearchStrategy) else st.just(held)
 
 
 def reference(scope: str, name: str) -> Expr:
-    """``TARGET.name``, or the bare name where the scope is empty."""
+    """``TARGET.name``, or the bare name if the scope is empty."""
     return nodes.Attr(nodes.Attr(None, scope, False) if scope else None, name, False)
 
 
 def as_written(held: Any) -> Expr:
-    """What an attribute holds as an expression; what is left out is undefined."""
+    """Convert an attribute's content to an expression; undefined for one left out."""
     if isinstance(held, Expr):
         return held
     return literal(UNDEFINED if held is None else held)
@@ -226,7 +226,7 @@ def grown(
 ) -> st.SearchStrategy[Expr]:
     """Trees of a depth: ``node(leaves, smaller)`` is a leaf, or something around smaller trees.
 
-    Each size is a separate strategy, named once in the next, so that what Hypothesis prints of it
+    Each size is a separate strategy, named once in the next, so that its print by Hypothesis
     when it shrinks does not double with each.
     """
     found = leaves

@@ -1,7 +1,7 @@
 """Ads as text: four formats behind one dispatch, for reading and for writing.
 
 ``new`` is ads in brackets, ``old`` one assignment a line with a blank line between ads, ``json``
-and ``xml`` are HTCondor's. Each module here knows one of them, ``stream`` what they share; this one
+and ``xml`` are HTCondor's. Each has a module, ``stream`` has their common parts; this one
 tells them apart and opens files.
 """
 
@@ -44,7 +44,7 @@ Errors = Literal["strict", "report"]
 
 @attrs.frozen(slots=True)
 class _Format:
-    """How to read a stream of text pieces, how to write one ad, and what stands around many.
+    """Functions that read a stream of text pieces and write one ad, and the frame around many.
 
     ``alone``: an ad that is the only one has nothing around it.
     """
@@ -69,7 +69,7 @@ FORMATS: Final = tuple(_FORMATS)
 _AT_ONCE: Final[Mapping[str, Callable[[str], ClassAd | None]]] = {
     "auto": ad_in, "new": ad_in, "json": json.ad_in,
 }  # fmt: skip
-"""What reads a text that is one ad and no more, None for another text."""
+"""Readers of a text that is one ad and no more; None for any other text."""
 
 
 def parse_ad(text: str, format: str = "auto") -> ClassAd:
@@ -105,7 +105,7 @@ def parse_ads(
 ) -> Iterator[ClassAd]:
     r"""Reads the ads of a text one after the other; ParseError with its place.
 
-    With ``errors='report'`` what is wrong is given to ``report`` and left out, as by
+    With ``errors='report'`` errors are given to ``report`` and their text is left out, as by
     :func:`read_ads`.
 
     >>> [ad.eval("a") for ad in parse_ads("[a = 1] [a = 2]")]
@@ -130,9 +130,8 @@ def read_ads(
 ) -> Iterator[ClassAd]:
     """Reads the ads of a file, given by its path or open for text or bytes (UTF-8).
 
-    Ads are given one by one as they are read, in constant memory. Raises OSError where the file
-    cannot be read and ParseError, with the file's name and line, where it is not what `format`
-    says.
+    Ads are given one by one as they are read, in constant memory. Raises OSError if the file
+    cannot be read and ParseError, with the file's name and line, if it is not in `format`.
 
     With ``errors='report'`` each ParseError is given to ``report`` in place of being raised, the
     ``append`` of a list for one, and reading goes on behind it: without a bad line of the old
@@ -147,8 +146,8 @@ def read_ads(
 def dumps(ad: ClassAd, format: str = "new") -> str:
     """One ad as text, without a newline at its end; it reads back equal in the same format.
 
-    Raises ValueError for what no format can hold: a NUL or half a surrogate pair in a string, a
-    name of no characters, and nesting beyond what is read.
+    Raises ValueError for a NUL or half a surrogate pair in a string, an empty name, and nesting
+    beyond the limit of reading: no format can hold them.
 
     >>> print(dumps(ClassAd({"a": 1, "s": "x"}), format="old"))
     a = 1
@@ -166,7 +165,7 @@ def write_ads(ads: Iterable[ClassAd], file: Target, format: str = "new") -> int:
     Several ads are framed as HTCondor's tools do it, in the new format as ``{ [..], [..] }``; one
     alone of the new format has no frame, so that it is a job description too. A file given by its
     path is put in place, as a whole, when all has been written: it may be the one that the ads are
-    read from, and an error on the way leaves it as it was. Raises TypeError for what are no ads.
+    read from, and an error on the way leaves it as it was. Raises TypeError for anything but ads.
     """
     chosen = _format(format)
     if isinstance(file, (str, os.PathLike)):
@@ -213,7 +212,7 @@ def _format(name: str) -> _Format:
 
 
 def reporter(errors: str, report: Callable[[ParseError], object] | None) -> Report:
-    """What is done with errors, from what a caller says of them."""
+    """Choose the treatment of errors from a caller's arguments."""
     if errors not in ("strict", "report"):
         raise ValueError(f"errors is 'strict' or 'report', not {errors!r}")
     if (errors == "report") != (report is not None):
@@ -223,7 +222,7 @@ def reporter(errors: str, report: Callable[[ParseError], object] | None) -> Repo
 
 @attrs.frozen(slots=True)
 class Stream:
-    """The text of a file whose format is known, piece by piece, and what is done with errors."""
+    """The pieces of a file, its format, and the treatment of errors."""
 
     format: str
     pieces: Iterator[str]
@@ -268,7 +267,7 @@ def _read(pieces: Iterator[str], name: str, source: str, report: Report) -> Iter
 
 
 def _text(ad: ClassAd, chosen: _Format) -> str:
-    """The text of an ad. Raises ValueError for what would not be read back, TypeError for no ad."""
+    """Write an ad. Raises ValueError if it would not be read back, TypeError for other objects."""
     ad = an_ad(ad)
     deepest = max((held.depth for held in ad._held.values() if isinstance(held, Expr)), default=0)
     if deepest + (chosen.write is new.write) > LIMITS.nesting:

@@ -1,8 +1,8 @@
 """Assignments to ads: how ``name = value`` is read, from a line or from between brackets.
 
 An assignment that was met before is one look-up in a bounded table. Any other is cut at its sign:
-an integer, a plain string or a real is read as it stands, anything else by ``parser``. What is no
-assignment to a plain name raises MissError: the reader of the format decides, with the grammar.
+an integer, a plain string or a real is read as it stands, anything else by ``parser``. Any other
+text raises MissError: the reader of the format decides, with the grammar.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def ad_of(texts: Sequence[str], read: AssignmentTable) -> ClassAd:
 
 
 def _split(inside: str) -> list[str]:
-    """Cut at each semicolon: right if each part is an assignment and there are no comments."""
+    """Cut at each semicolon: right if each part is an assignment, and none a comment."""
     if not inside:
         return []
     return inside.split(";") if "//" not in inside and "/*" not in inside else [""]

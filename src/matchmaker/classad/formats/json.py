@@ -1,4 +1,4 @@
-r"""HTCondor's JSON: an ad is an object; what JSON cannot say is a string ``\/Expr(…)\/``.
+r"""HTCondor's JSON: an ad is an object; an expression is a string ``\/Expr(…)\/``.
 
 The escapes of the two slashes tell an expression from a string. A decoder of JSON drops them, so
 that a text in which a string looks like an expression is rewritten before (:func:`settled`).
@@ -43,7 +43,7 @@ _scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
 
 
 def _decode(text: str, start: int) -> tuple[Any, int] | None:
-    """The object at a place of a text and its end; None where the cutter must find that."""
+    """Decode the object at a place of a text; return it and its end, or None for the cutter."""
     try:
         found: tuple[Any, int] = _scan(text, start)
     except (StopIteration, ValueError, RecursionError):
@@ -85,7 +85,7 @@ def is_plain(text: str) -> bool:
 def settled(text: str) -> str:
     r"""JSON in which each string that looks like an expression when decoded is one.
 
-    Like HTCondor, only what is marked by the escapes of both slashes is an expression; another
+    Like HTCondor, only strings with the escapes of both slashes are expressions; another
     string becomes the expression that is this string.
 
     >>> settled(r'["/Expr(a)/", "\/Expr(a)\/"]')
@@ -95,7 +95,7 @@ def settled(text: str) -> str:
 
 
 def _may_look(content: Any) -> bool:
-    """Whether a string in an object may look like an expression; in what is nested, one may."""
+    """Whether a string in an object may look like an expression; a nested one may."""
     return not isinstance(content, dict) or any(
         item[:6].lower() == "/expr(" if item.__class__ is str else item.__class__ in _OTHERS
         for item in content.values()
@@ -187,7 +187,7 @@ def write(ad: ClassAd) -> str:
 
 
 def _written(held: Any) -> Any:
-    """What JSON has for a value or an expression that an ad holds."""
+    """Convert a value or an expression of an ad to JSON's."""
     kind = held.__class__
     if kind is int or kind is bool or (kind is str and held[:1] != "/"):
         return held
@@ -220,7 +220,7 @@ def _text(text: str) -> str:
 
 
 def _held(value: Any) -> Any:
-    """What an ad holds for a value of JSON."""
+    """Convert a value of JSON to the form that an ad stores."""
     if isinstance(value, str):
         match = _EXPR.fullmatch(value)
         return parse_value(match[1]) if match else _text(value)

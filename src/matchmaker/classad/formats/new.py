@@ -56,7 +56,7 @@ def read_bare(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassA
 
 
 def remark(text: str) -> str:
-    """How a text, or its beginning, is a loose job description; empty where it is none.
+    """Describe a job description without brackets or with # comments; empty for other texts.
 
     >>> remark("a = 1; # one")
     'a job description without brackets and with # comments, which HTCondor does not read'

@@ -139,7 +139,7 @@ def too_long(number: int) -> ParseError:
 
 
 def _read_lines(lines: list[str], number: int, report: Report = strict) -> Iterator[ClassAd]:
-    """The ads of lines of any kind, the first of which has a number."""
+    """Read the ads of lines of any kind; `number` is that of the first line."""
     assignments: list[tuple[str, Any]] = []
     empty = False
     for at, line in enumerate(lines, number):
@@ -216,7 +216,7 @@ _SUBMIT: Final = (
 
 
 def _other_form(line: str) -> str:
-    """Tell what a line is that is none of an ad; empty if that is not known."""
+    """Describe a line of another format; empty if the format is not recognized."""
     return _LDIF if _OF_LDIF.match(line) else _SUBMIT if _OF_SUBMIT.match(line) else ""
 
 
@@ -279,7 +279,7 @@ Marks: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def rewritten(text: str) -> tuple[str, Marks]:
-    r"""An expression's text with its strings in the new format, and where each part of it stood.
+    r"""An expression's text with its strings in the new format, and the offsets of its parts.
 
     >>> rewritten(r'f("C:\n", x)')
     ('f("C:\\\\n", x)', ((7, 6), (9, 8)))
@@ -299,7 +299,7 @@ def rewritten(text: str) -> tuple[str, Marks]:
 
 
 def _marks(plain: str, string: str, here: int, there: int) -> list[tuple[int, int]]:
-    """Where the characters of a string go on, after each backslash that was put in."""
+    """Offsets after each backslash that was inserted into a string."""
     found = []
     at = 0
     for index, char in enumerate(string):
@@ -311,7 +311,7 @@ def _marks(plain: str, string: str, here: int, there: int) -> list[tuple[int, in
 
 
 def offset(at: int, marks: Marks, base: int = 0) -> int:
-    """Where something stood that is at an offset in a rewritten text, which began at ``base``."""
+    """Map an offset in a rewritten text, which began at ``base``, to the original."""
     index = bisect_right(marks, (at, _FAR_OFF)) - 1
     here, there = marks[index] if index >= 0 else (0, base)
     found = there + at - here

@@ -42,7 +42,7 @@ _FAR: Final = 1 << 14
 def is_bare(text: str, begin: int) -> bool | None:
     r"""Whether an ad without brackets begins there: its first assignment ends with a semicolon.
 
-    In the old format it ends with its line. None where more of the text is needed.
+    In the old format it ends with its line. None if more of the text is needed.
 
     >>> is_bare('Executable = "/bin/ls"; ', 0), is_bare("a = [ b = 1; c = 2 ]\nd = 3", 0)
     (True, False)
@@ -86,7 +86,7 @@ def without_comments(text: str) -> str:
 
 
 Report: TypeAlias = "Callable[[ParseError], object]"
-"""What readers do with an error: raise it, or note it, upon which they go on behind it."""
+"""Treatment of an error by readers: raise it, or note it and go on behind it."""
 
 CHUNK: Final = 1 << 16
 
@@ -100,7 +100,7 @@ def strict(error: ParseError) -> None:
 
 
 def pieces_of(file: IO[str] | IO[bytes], chunk: int = CHUNK) -> Iterator[str]:
-    """The text of a file, piece by piece. Bytes that are no UTF-8 stay in it as surrogates."""
+    """The text of a file, piece by piece. Bytes that are not UTF-8 stay in it as surrogates."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     while True:
         data = file.read(chunk)
@@ -162,7 +162,7 @@ _EXCERPT: Final = 1000
 
 
 def bounded(ad: ClassAd, line: int) -> ClassAd:
-    """The same ad. Raises ParseError where it nests deeper than the grammar would let it."""
+    """The same ad. Raises ParseError if it nests deeper than the grammar would let it."""
     for name, held in ad._held.items():
         try:
             check_depth(held)
@@ -233,7 +233,7 @@ def detect(pieces: Iterator[str]) -> tuple[str, Iterator[str]]:
 
 
 def beginning(head: str) -> int:
-    """Where a text begins, behind spaces and comments."""
+    """Offset of the first character that is neither space nor comment."""
     match = _LEADING.match(head)
     return match.end() if match else 0
 
@@ -253,13 +253,13 @@ _NESTED: Final = 3
 
 
 class Syntax:
-    """What the cutter knows of a format whose ads stand in brackets.
+    """Patterns of the brackets of a format.
 
     ``around`` are the brackets of an ad, ``lists`` those of a list of ads, ``nesting`` all that
-    nest within an ad. ``hiding`` is a pattern of what can hide a bracket, ``begun`` one of such a
-    thing that has no end in sight yet, ``broken`` of one that will have none: it too hides
-    brackets, so that what is in it is looked at once. ``decode`` gives what the ad at a place says,
-    and where it ends, if a compiled decoder can say both.
+    nest within an ad. ``hiding`` is a pattern of strings and comments, which can hide a bracket,
+    ``begun`` of one that has no end in sight yet, ``broken`` of one that will have none: it too
+    hides brackets, so that its text is looked at once. ``decode`` gives the content of the ad at a
+    place, and its end, if a compiled decoder can find both.
     """
 
     def __init__(
@@ -298,9 +298,9 @@ class Syntax:
 
 @attrs.frozen(slots=True)
 class Part:
-    """The text of an ad, or text that is no ad, and its place: a line from 1, a column from 0.
+    """The text of an ad, or text between ads, and its place: a line from 1, a column from 0.
 
-    ``decoded`` is what it says, where the cutter has found that out.
+    ``decoded`` is its content, if the cutter has decoded it.
     """
 
     text: str
@@ -325,7 +325,7 @@ def ads_of(
 
 @attrs.define(slots=True)
 class _Window:
-    """What is in sight of a stream: its text from `start` on, and the place of `start`."""
+    """The part of a stream in memory: its text from `start` on, and the place of `start`."""
 
     pieces: Iterator[str]
     text: str = ""
@@ -368,7 +368,7 @@ class _Window:
         self.start = end
 
     def part(self, end: int, decoded: Any = None) -> Part:
-        """What stands before a position."""
+        """The text before a position."""
         if self.ended and end == len(self.text):
             end -= 1
         return Part(self.text[self.start : end], self.line, self.column, decoded)
@@ -377,8 +377,8 @@ class _Window:
 def cut(pieces: Iterator[str], syntax: Syntax, report: Report) -> Iterator[Part]:
     """The text of each ad of a stream.
 
-    Text that is not an ad is given too: its parser says best what is wrong with it. Where `report`
-    does not raise, the next part follows behind the bracket that closes the bad ad or, where none
+    Text that is not an ad is given too: its parser words the error best. If `report`
+    does not raise, the next part follows behind the bracket that closes the bad ad or, if none
     does, on the next line that begins with such a bracket, as far left.
     """
     window = _Window(pieces)
@@ -443,7 +443,7 @@ def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
 
 
 def _end(window: _Window, syntax: Syntax, doubtful: int) -> int | None:
-    """End offset of the ad, or of text that is no ad; None if more input is needed."""
+    """End offset of the ad, or of text between ads; None if more input is needed."""
     text, start = window.text, window.start
     if text[start] != syntax.opening:
         found = syntax.junk.match(text, start + 1)

@@ -2,8 +2,8 @@
 
 Declarations of entities and attributes are refused, so that no document can swell; nothing is ever
 fetched. Names and strings have the backslashes that they have between quotes, as HTCondor has it:
-so they can hold what XML cannot. HTCondor's reader knows no entities but ``&amp; &lt; &gt;``, and
-never ends at an empty list written as ``<l/>``: neither is written here.
+so they can hold characters that XML cannot. HTCondor's reader knows no entities but ``&amp; &lt;
+&gt;``, and never ends at an empty list written as ``<l/>``: neither is written here.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _FORBIDDEN: Final = re.compile("[\ufffe\uffff]")
 def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of an XML document, one by one. Reports ParseErrors with the line.
 
-    Behind what is not XML, and in a document of another kind, nothing more is read, whatever the
-    report does.
+    Behind text that is not XML, and in a document of another kind, nothing more is read, whatever
+    the report does.
     """
     from xml.parsers.expat import ExpatError
 
@@ -92,7 +92,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
 
 @attrs.define(slots=True)
 class _Element:
-    """An element that has begun: its text and what it holds, as far as they have come."""
+    """An element that has begun: its text and children, as far as they have come."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -105,7 +105,7 @@ class _Element:
 
 
 class _Reader:
-    """What the parser calls. Ads, and errors in place of bad ones, come to stand in `found`."""
+    """Handlers of the parser. They put ads, and errors in place of bad ones, in `found`."""
 
     def __init__(self) -> None:
         from xml.parsers.expat import ParserCreate
@@ -127,7 +127,7 @@ class _Reader:
         self._unread = 0
 
     def feed(self, text: str, *, last: bool) -> None:
-        """Reads on. Raises ParseError and ExpatError where nothing behind can be read."""
+        """Read on. Raises ParseError and ExpatError if nothing behind can be read."""
         before = self.parser.CurrentByteIndex
         self.parser.Parse(text, last)
         # What has no end in sight, such as a name or a comment, is kept by the parser.
@@ -204,7 +204,7 @@ class _Reader:
             self._open[-1].parts.append(part.expression() if isinstance(part, ClassAd) else part)
 
     def _note(self, error: ParseError) -> None:
-        """Remembers what is wrong with the ad: the first error in it, with the attribute's name."""
+        """Keep the first error of an ad, with the attribute's name."""
         if self._wrong is not None:
             return
         names = [element.attributes.get("n", "") for element in self._open if element.tag == "a"]
@@ -340,6 +340,6 @@ def _body(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text between tags. What XML cannot hold is in quotes, where its bytes have numbers."""
+    """Escape text between tags. Bytes of characters that XML cannot hold become numbers."""
     text = _FORBIDDEN.sub(lambda found: "".join(f"\\{b:03o}" for b in found[0].encode()), text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

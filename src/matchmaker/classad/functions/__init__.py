@@ -1,7 +1,7 @@
-"""The table of built-in functions, the decorator that fills it, and bounds on what they give.
+"""The table of built-in functions, the decorator that fills it, and bounds on their results.
 
 A strict function receives values; a lazy one receives its arguments as expressions, with the scope
-to evaluate them in. Neither raises: what cannot be computed is ERROR with its reason.
+to evaluate them in. Neither raises: a failure is ERROR with its reason.
 
 The evaluator counts the text and the lists that go in and come out of every function. A function
 whose time depends on more than their size is ``budgeted``: it receives the rest of the evaluation's
@@ -33,7 +33,7 @@ FUNCTIONS: Final[dict[str, Function]] = {}
 
 
 class Trait(Enum):
-    """What a function rests on beside the values of its arguments."""
+    """A dependency of a function beside the values of its arguments."""
 
     VOLATILE = auto()
     """Equal calls may differ, or each has an effect: never folded, repeated or merged."""
@@ -74,7 +74,7 @@ UNFOLDABLE: Final[Traits] = INSIDE | {Trait.VOLATILE, Trait.LOCAL, Trait.ZONE}
 
 @attrs.frozen(slots=True)
 class Function:
-    """A built-in function: its name as documented, how many arguments, and what computes it.
+    """A built-in function: its name as documented, its number of arguments, and its code.
 
     ``result`` is the type of its value, undefined and error aside: ``boolean``, ``number`` (an
     integer or a real) or ``string``; empty if it varies or is another type. ``elsewhere`` is which

@@ -1,4 +1,4 @@
-"""Functions that decide what is evaluated and where, and that look at an expression itself.
+"""Functions that choose an expression or its ad, or look at an expression itself.
 
 With those that the gLite broker added: matching with one more ad, and names of VOMS groups.
 """
@@ -41,7 +41,7 @@ FQAN: Final = re.compile(
 
 @function("ifThenElse", 3, lazy=True)
 def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """ifThenElse(c, a, b): a where c is true (or a number other than 0), b where it is false.
+    """ifThenElse(c, a, b): a if c is true (or a number other than 0), b if it is false.
 
     Undefined and error pass through c; a string as c is an error. Only the branch taken is
     evaluated. (HTCondor manual.)
@@ -58,9 +58,9 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 @function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE, Trait.ASKING}, lazy=True)
 def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """eval(x): x as text, read as an expression and evaluated where the call stands.
+    """eval(x): x as text, read as an expression and evaluated in place of the call.
 
-    Undefined, and text that is no expression, are an error. (HTCondor manual.)
+    Undefined, and any other text, are an error. (HTCondor manual.)
 
     >>> from matchmaker import parse_ad
     >>> parse_ad('[a = 1; b = eval("a + 1")]').eval("b")
@@ -102,7 +102,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 @function("unparse", 1, traits={Trait.REFLECTIVE, Trait.ASKING}, lazy=True)
 def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
-    """unparse(attr): the expression of an attribute of the ad as text, empty where it is missing.
+    """unparse(attr): the expression of an attribute of the ad as text, empty if it is missing.
 
     The attribute is not evaluated, so that it may be undefined. Anything but a name as the argument
     is an error. (HTCondor manual.)
@@ -126,7 +126,7 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
     The result is a list in text. With a pattern (see regexp(), without regard to case), whether one
-    of the names matches it. Undefined where the attribute is missing; anything but a name is an
+    of the names matches it. Undefined if the attribute is missing; anything but a name is an
     error. (HTCondor manual.)
 
     >>> from matchmaker import parse_ad
@@ -186,8 +186,8 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
     x that is the name of an attribute stands for its expression. Bare names in x that an ad lacks
-    are looked up around it and then in its TARGET. What is no ad gives an error in its place, or
-    undefined. Undefined where L is; error where L is no list. (HTCondor manual.)
+    are looked up around it and then in its TARGET. An element that is not an ad gives an error, or
+    undefined. Undefined if L is; error if L is not a list. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("evalInEachContext(a + 1, {[a = 1], [a = 2]})").eval()
@@ -203,7 +203,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 
-    0 where L is undefined; error where L is no list. (HTCondor manual.)
+    0 if L is undefined; error if L is not a list. (HTCondor manual.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr("countMatches(a > 1, {[a = 1], [a = 2], [b = 3]})").eval()
@@ -249,7 +249,7 @@ def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
 
 
 def _quantified(name: str, which: str, *, decides: bool) -> Callable[..., Value]:
-    """Enter ``||`` (where true decides) or ``&&`` (where false does) of the condition's values."""
+    """Enter ``||`` or ``&&`` of the condition's values; `decides` is the value that ends it."""
 
     @function(name, 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
     def quantified(arguments: tuple[Expr, ...], scope: Scope) -> Value:
@@ -336,10 +336,10 @@ def fqan_member(name: Value, rules: Value, kind: Value = "", budget: Budget | No
     """FQANmember(s, L[, kind]): whether a rule of the list L covers the name of a VOMS role.
 
     A name without a role is that of ``Role=NULL``; a capability is ignored. In a rule ``*`` stands
-    for any text, and at its end for any role too. What stands before the first slash, such as
-    ``VOMS:``, must be the same, in upper or lower case; ``kind`` is set before the name. Of a list
-    of names, whether one of them is covered. What is no text in the list of rules covers nothing.
-    Undefined where an argument is; an error for other types. (gLite WMS, access control.)
+    for any text, and at its end for any role too. Text before the first slash, such as ``VOMS:``,
+    must be the same, in upper or lower case; ``kind`` is set before the name. Of a list of names,
+    whether one of them is covered. Elements of the list of rules other than text cover nothing.
+    Undefined if an argument is; an error for other types. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr
     >>> parse_expr('FQANmember("VOMS:/cms/Role=NULL/Capability=NULL", {"VO:cms", "VOMS:/cms"})'
@@ -385,8 +385,8 @@ def access_by(
     them; each may be undefined. A rule is ``VO:name``, ``VOMS:/group/Role=…`` as in FQANmember(), a
     subject, ``ALL``, or ``DENY:`` and one of these. Names compare without case; a group is also of
     its VO. A malformed group or role is named by no rule, and denied by each rule on a VO, group or
-    role. Each list in ``also`` must admit, too. In place of one may stand several, any of which
-    must, in place of any several, all of which must, and so on. An error among the arguments, or
+    role. Each list in ``also`` must admit, too. In place of one may stand several: one of
+    them must; in place of any, several that all must, and so on. An error among the arguments, or
     one of another type, gives error. (gLite WMS, access control.)
 
     >>> from matchmaker import parse_expr

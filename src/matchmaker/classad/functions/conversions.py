@@ -55,7 +55,7 @@ def leading_number(text: str) -> float | None:
 
 
 def saturated(number: float) -> int:
-    """A real as an integer of 64 bits: the fraction dropped, the nearest one where it is too large.
+    """A real as an integer of 64 bits: the fraction dropped, the nearest one if it is too large.
 
     >>> saturated(-2.9), saturated(1e30), saturated(float("nan"))
     (-2, 9223372036854775807, 0)
@@ -74,7 +74,7 @@ def whole_seconds(time: datetime | timedelta) -> int:
 
 
 def to_real(value: Value) -> float | None:
-    """A value as a real; None where it is no number, no time and no text that begins with one."""
+    """A value as a real; None for other kinds, and for text that does not begin with a number."""
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, str):
@@ -291,7 +291,7 @@ _A_NUMBER: Final = "a number or text that begins with one"
 def _rounding(
     name: str, what: str, examples: str, integral: Callable[[float], int], called: str = ""
 ) -> Callable[[Value], Value]:
-    """Enter a function; the examples are what it makes of -2.5 and "1.9"."""
+    """Enter a function; the examples are its values of -2.5 and "1.9"."""
 
     @function(name, 1, result=NUMBER)
     def rounded(value: Value) -> Value:
@@ -328,7 +328,7 @@ def pow_(base: Value, exponent: Value) -> Value:
     """pow(a, b): a to the power of b; of integers an integer, unless b is negative.
 
     Both are read as real() reads them. An integer that does not fit 64 bits becomes the nearest one
-    that does. What is no number, undefined too, is an error. (HTCondor manual.)
+    that does. Anything but a number, undefined too, is an error. (HTCondor manual.)
 
     >>> pow_(2, 10), pow_(2, -1), pow_("2", 2), pow_(2, 100)
     (1024, 0.5, 4.0, 9223372036854775807)
@@ -355,7 +355,7 @@ def quantize(value: Value, step: Value) -> Value:
     """quantize(x, n), quantize(x, L): the next multiple of n that is not below x.
 
     Of a list, its first element that is not below x, or a multiple of the last one. 0 and an empty
-    list leave x as it is. What is no number, undefined too, is an error. (HTCondor manual.)
+    list leave x as it is. Anything but a number, undefined too, is an error. (HTCondor manual.)
 
     >>> quantize(7, 4), quantize(7.5, 2), quantize(3, [1, 4, 8]), quantize(20, [1, 4, 8])
     (8, 8.0, 4, 24)

@@ -1,6 +1,6 @@
 """Environments and arguments of jobs, in HTCondor's old (V1) and new (V2) syntax, and accounts.
 
-New syntax: words at white space; what stands in single quotes is kept, and two of them there are
+New syntax: words at white space; text in single quotes is kept, and two of them there are
 one. Old syntax: ``a=1;b=2`` or ``|a=1|b=2`` for environments, plain words for arguments.
 """
 
@@ -23,7 +23,7 @@ LOOKUP: Final = 10_000
 
 
 def _split(text: str, budget: Budget | None) -> list[str] | None:
-    """The words of a text in new syntax, unquoted; None where a quote is left open."""
+    """The words of a text in new syntax, unquoted; None if a quote is left open."""
     if budget is not None:
         budget.spend(len(text))
     # What no word takes is white space, or a quote without its end.
@@ -42,7 +42,7 @@ def _quoted(word: str) -> str:
 
 
 def _assigned(name: str, entries: list[str], variables: dict[str, str]) -> ErrorType | None:
-    """Adds the entries of an environment to what each variable is written as."""
+    """Add the entries of an environment to the variables."""
     for entry in entries:
         variable, equals, _ = entry.partition("=")
         # A macro of the submit file, $$(...), is kept: it becomes entries when the job starts.
@@ -60,8 +60,8 @@ def _written(name: str, variables: dict[str, str]) -> Value:
 def env_v1_to_v2(text: Value) -> Value:
     """envV1ToV2(s): an environment in old syntax, in new syntax; undefined stays.
 
-    A punctuation mark at the beginning takes the place of the semicolon. What is no string, and an
-    entry that assigns no variable and has no macro ``$$``, is an error. (HTCondor manual.)
+    A punctuation mark at the beginning takes the place of the semicolon. Anything but a string, and
+    an entry that assigns no variable and has no macro ``$$``, is an error. (HTCondor manual.)
 
     >>> env_v1_to_v2("b=x y;a=1"), env_v1_to_v2("|b=2;3|a=1")
     ("a=1 b=x' 'y", 'a=1 b=2;3')
@@ -101,7 +101,7 @@ def merge_environment(*texts: Value, budget: Budget | None = None) -> Value:
 
 
 def _syntax(name: str, version: Value) -> Value | None:
-    """The error where the version of the syntax is neither 1 nor 2."""
+    """The error if the version of the syntax is neither 1 nor 2."""
     if not is_integer(version):
         return wrong(name, "1 or 2 as the version of the syntax", version)
     if version not in (1, 2):
@@ -161,8 +161,8 @@ def args_to_list(text: Value, version: Value = 2, *, budget: Budget | None = Non
 def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None = None) -> Value:
     """userHome(user[, default]): the home folder of an account of this machine.
 
-    The default is a string, given where there is no such account; without one, undefined. A user
-    that is no string, undefined excepted, is an error if there is no default. (HTCondor manual.)
+    The default is a string, for a user without an account; without one, undefined. A user that
+    is not a string, undefined excepted, is an error without a default. (HTCondor manual.)
 
     >>> user_home("no such user", "/tmp")
     '/tmp'
@@ -186,8 +186,8 @@ def user_home(user: Value, default: Value = UNDEFINED, *, budget: Budget | None 
 def user_map(*values: Value) -> Value:
     """userMap(map, user[, preferred[, default]]): always the default, or undefined without one.
 
-    HTCondor looks the user up in a map of its configuration; there is no such configuration here.
-    The arguments are of any type; error where one is. (HTCondor manual.)
+    HTCondor looks the user up in a map of its configuration, which does not exist here.
+    The arguments are of any type; error if one is. (HTCondor manual.)
 
     >>> user_map("groups", "alice", "atlas", "none"), user_map("groups", "alice")
     ('none', UNDEFINED)

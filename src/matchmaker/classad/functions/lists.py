@@ -24,8 +24,8 @@ _COMPARISONS: Final = frozenset({"<", "<=", "==", "!=", ">=", ">", "is", "isnt"}
 def member(value: Value, items: Value) -> Value:
     """member(x, L): whether an element of the list L ``==`` x; strings without regard to case.
 
-    Undefined where x or L is; elements that cannot be compared with x are passed over. Error where
-    L is no list, or x is a list, an ad or error. (HTCondor manual.)
+    Undefined if x or L is; elements that cannot be compared with x are passed over. Error if
+    L is not a list, or x is a list, an ad or error. (HTCondor manual.)
 
     >>> member("A", ["b", "a"]), member(2, [UNDEFINED, 1])
     (True, False)
@@ -44,7 +44,7 @@ def member(value: Value, items: Value) -> Value:
 def identical_member(value: Value, items: Value) -> Value:
     """identicalMember(x, L): whether an element of the list L ``is`` x; undefined can be found too.
 
-    Undefined where L is; error where L is no list, or x is a list or an ad. (HTCondor manual.)
+    Undefined if L is; error if L is not a list, or x is a list or an ad. (HTCondor manual.)
 
     >>> identical_member("A", ["a"]), identical_member(UNDEFINED, [UNDEFINED])
     (False, True)
@@ -84,7 +84,7 @@ def size(value: Value) -> Value:
 def sum_(items: Value) -> Value:
     """sum(L): the sum of the numbers in a list; undefined elements are skipped, none gives 0.
 
-    Undefined where L is; error where L is no list or an element no number. (HTCondor manual.)
+    Undefined if L is; error if L is not a list or an element no number. (HTCondor manual.)
 
     >>> sum_([1, UNDEFINED, 2.5]), sum_([])
     (3.5, 0)
@@ -97,7 +97,7 @@ def sum_(items: Value) -> Value:
 def avg(items: Value) -> Value:
     """avg(L): the mean of the numbers in a list as a real, but 0 of none.
 
-    Undefined elements are skipped. Undefined where L is; error where L is no list or an element no
+    Undefined elements are skipped. Undefined if L is; error if L is not a list or an element no
     number. (HTCondor manual.)
 
     >>> avg([1, 2]), avg([])
@@ -119,7 +119,7 @@ def _total(numbers: list[Number]) -> Value:
 def _extreme(
     name: str, which: str, choose: Callable[[Number, Number], bool], examples: str
 ) -> Callable[[Value], Value]:
-    """Enter a function; the examples are what it makes of three lists."""
+    """Enter a function; the examples are its values of three lists."""
 
     @function(name, 1)
     def extreme(items: Value) -> Value:
@@ -254,7 +254,7 @@ def _numbers_in(
 def string_list_size(*values: Value, budget: Budget | None = None) -> Value:
     """stringListSize(s[, delimiters]): the number of elements of a list written as a string.
 
-    An argument that is no string, undefined too, is an error. (HTCondor manual.)
+    An argument that is not a string, undefined too, is an error. (HTCondor manual.)
 
     >>> string_list_size("a, b,,c"), string_list_size("a;b", ";")
     (3, 2)
@@ -270,7 +270,7 @@ def _number_of(
     combine: Callable[[list[int | float]], int | float],
     of_none: Value = 0.0,
 ) -> Callable[..., Value]:
-    """Enters a function that makes one number of those in a list; `of_none` where there is none."""
+    """Enters a function that makes one number of those in a list; `of_none` if there is none."""
 
     @function(name, 1, 2, budgeted=True)
     def number(*values: Value, budget: Budget | None = None) -> Value:
@@ -404,7 +404,7 @@ string_list_isubset_match = _subset(
 def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Value:
     """stringListsIntersect(a, b[, delimiters]): whether the lists have an element in common.
 
-    Undefined where an argument is; one that is no string is an error. White space belongs to the
+    Undefined if an argument is; one that is not a string is an error. White space belongs to the
     elements unless it is a delimiter, as the space is by default. (HTCondor manual.)
 
     >>> string_lists_intersect("a, b", "b c"), string_lists_intersect("a", "A")
@@ -426,7 +426,7 @@ def string_lists_intersect(*values: Value, budget: Budget | None = None) -> Valu
 def string_list_regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """stringList_regexpMember(p, s[, delimiters[, options]]): whether p matches an element of s.
 
-    p and the options as in regexp(). Undefined where the list is empty; an argument that is no
+    p and the options as in regexp(). Undefined if the list is empty; an argument that is no
     string is an error. (HTCondor manual.)
 
     >>> string_list_regexp_member("^b", "a, bc"), string_list_regexp_member("B", "b", ",", "i")

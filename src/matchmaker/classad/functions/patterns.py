@@ -2,8 +2,8 @@ r"""Regular expressions: regexp, regexpMember, regexps, replace and replaceAll.
 
 HTCondor takes patterns in PCRE's syntax. They are matched by the package `regex` here, with a time
 limit for all patterns of an evaluation together, since one from a stranger's ad can take for ever.
-``translated`` rewrites what the two read differently: ``\Z``, ``\z``, ``\Q…\E``, ``\h``, ``\R``,
-and braces that PCRE takes literally.
+``translated`` rewrites constructs that the two read differently: ``\Z``, ``\z``, ``\Q…\E``, ``\h``,
+``\R``, and braces that PCRE takes literally.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _compile(pattern: str, options: str) -> regex.Pattern[str] | ErrorType:
 
 
 def broken(pattern: str) -> str:
-    """Why a pattern is no regular expression; empty for one that is.
+    """Say why a pattern cannot be compiled; empty if it can.
 
     >>> broken("a+"), broken("a(")
     ('', "'a(' is no regular expression: missing ) at position 2")
@@ -129,13 +129,13 @@ def _too_long(name: str, text: str) -> ErrorType:
 
 
 def exceptional(values: Iterable[Value]) -> Value | None:
-    """What a function gives that any error fails, else any undefined; None without either."""
+    """The first error among values, else undefined if one is; None without either."""
     found = [value for value in values if is_exceptional(value)]
     return next(filter(is_error, found), UNDEFINED) if found else None
 
 
 def _unusable(name: str, values: tuple[Value, ...], wanted: str = "strings") -> Value | None:
-    """What the function gives for its arguments' sake alone: an error, or undefined."""
+    """The error or undefined that wrong arguments alone give; None for right ones."""
     others = [value for value in values if not isinstance(value, str)]
     answer = exceptional(others)
     return wrong(name, wanted, others[0]) if answer is None and others else answer
@@ -146,7 +146,7 @@ def regexp(*values: Value, budget: Budget | None = None) -> Value:
     """regexp(p, s[, options]): whether the pattern p matches anywhere in s.
 
     All strings; the options are letters: i without regard to case, m lines, s dot matches all, x
-    extended. Undefined where an argument is; a broken pattern, or one that takes too long, is an
+    extended. Undefined if an argument is; a broken pattern, or one that takes too long, is an
     error. (HTCondor manual.)
 
     >>> regexp("b+", "abba"), regexp("^B", "abba"), regexp("^A", "abba", "i")
@@ -163,7 +163,7 @@ def regexp(*values: Value, budget: Budget | None = None) -> Value:
 def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
     """regexpMember(p, L[, options]): whether the pattern p matches an element of the list L.
 
-    Where none does, undefined if an element is, else false; an element of another type is an error.
+    If none does, undefined if an element is, else false; an element of another type is an error.
     (HTCondor manual.)
 
     >>> regexp_member("^a", ["b", "ab"]), regexp_member("a", ["b", UNDEFINED])
@@ -194,11 +194,11 @@ def regexp_member(*values: Value, budget: Budget | None = None) -> Value:
 
 @function("regexps", 3, 4, budgeted=True, traits={Trait.PATTERN})
 def regexps(*values: Value, budget: Budget | None = None) -> Value:
-    r"""regexps(p, s, substitute[, options]): the substitute, with what p matched put in.
+    r"""regexps(p, s, substitute[, options]): the substitute, with the matched text put in.
 
     ``\0`` stands for the whole match, ``\1`` for the first group. Without a match the result is
     empty. Options as in regexp(), and f: the whole of s with the match replaced; g: all matches.
-    Undefined where an argument is; another type, a broken pattern and a group that the match has
+    Undefined if an argument is; another type, a broken pattern and a group that the match has
     not are errors. (HTCondor manual.)
 
     >>> regexps("(b+)", "abba", r"<\1>"), regexps("b", "abba", "x", "fg")
@@ -211,7 +211,7 @@ def regexps(*values: Value, budget: Budget | None = None) -> Value:
 def replace(*values: Value, budget: Budget | None = None) -> Value:
     """replace(p, s, substitute[, options]): s with the first match of p replaced.
 
-    Arguments, and what gives undefined or error, as in regexps(). (HTCondor manual.)
+    Arguments, undefined and error as in regexps(). (HTCondor manual.)
 
     >>> replace("b", "abba", "x"), replace("x", "abba", "y"), replace("b", UNDEFINED, "x")
     ('axba', 'abba', UNDEFINED)
@@ -223,7 +223,7 @@ def replace(*values: Value, budget: Budget | None = None) -> Value:
 def replace_all(*values: Value, budget: Budget | None = None) -> Value:
     """replaceAll(p, s, substitute[, options]): s with all matches of p replaced.
 
-    Arguments, and what gives undefined or error, as in regexps(); a pattern that matches nothing at
+    Arguments, undefined and error as in regexps(); a pattern that matches nothing at
     the end of s is an error too. (HTCondor manual.)
 
     >>> replace_all("b", "abba", "x")
@@ -387,7 +387,7 @@ def nesting(pattern: str) -> int:
 
 
 def translated(pattern: str) -> str:
-    r"""A pattern of PCRE's in the syntax of `regex`. ValueError on what has no meaning.
+    r"""Rewrite a pattern of PCRE for `regex`. Raises ValueError for one without a meaning.
 
     >>> translated(r"a{x}\z"), translated(r"\Qa.b\E")
     ('a\\{x}\\Z', 'a\\.b')

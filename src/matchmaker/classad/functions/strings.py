@@ -97,7 +97,7 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
     """substr(s, offset[, length]): a part of a string; negative numbers count from the end.
 
     s is a string, the others integers. A negative length leaves out that many characters at the
-    end. Undefined where an argument is; any other type is an error. (HTCondor manual.)
+    end. Undefined if an argument is; any other type is an error. (HTCondor manual.)
 
     >>> substr("abcdef", 1, -2), substr("abcdef", -2), substr("abc", 9)
     ('bcd', 'ef', '')
@@ -121,7 +121,7 @@ def substr(text: Value, offset: Value, length: Value | None = None) -> Value:
 def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """strcmp(a, b): -1, 0 or 1 as the text of a comes before b, equals it, or comes after it.
 
-    Values of other types are compared as text. Undefined where an argument is, else error where one
+    Values of other types are compared as text. Undefined if an argument is, else error if one
     is. (HTCondor manual.)
 
     >>> strcmp("a", "B"), strcmp("a", "a"), strcmp("a", UNDEFINED)
@@ -135,7 +135,7 @@ def strcmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
 def stricmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """stricmp(a, b): as strcmp(), without regard to letter case.
 
-    Undefined where an argument is, else error where one is. (HTCondor manual.)
+    Undefined if an argument is, else error if one is. (HTCondor manual.)
 
     >>> stricmp("a", "B"), stricmp("a", "A")
     (-1, 0)
@@ -278,8 +278,8 @@ def _leading_zeros(digits: str) -> int:
 def versioncmp(left: Value, right: Value, *, budget: Budget | None = None) -> Value:
     """versioncmp(a, b): below 0, 0 or above 0 as version a is older than, equal to or newer than b.
 
-    Digits are compared by their value, all else by character. Undefined where an argument is, else
-    error where one is; other values are compared as text. (HTCondor manual.)
+    Digits are compared by their value, all else by character. Undefined if an argument is, else
+    error if one is; other values are compared as text. (HTCondor manual.)
 
     >>> versioncmp("1.9", "1.10"), versioncmp("1.2", "1.2"), versioncmp("1", UNDEFINED)
     (-1, 0, UNDEFINED)
@@ -322,7 +322,7 @@ def version_in_range(
 ) -> Value:
     """version_in_range(v, lo, hi): whether version v is neither older than lo nor newer than hi.
 
-    Undefined where lo or hi is; an undefined v is an error. (HTCondor manual.)
+    Undefined if lo or hi is; an undefined v is an error. (HTCondor manual.)
 
     >>> version_in_range("1.10", "1.9", "1.11")
     True

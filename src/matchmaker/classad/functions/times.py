@@ -251,7 +251,7 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 def _parts_of(ad: ClassAd, scope: Scope) -> list[int]:
-    """The parts that an ad gives, as integers of C; day 0 of January 1900 for what is missing."""
+    """The parts that an ad gives, as integers of C; day 0 of January 1900 for missing ones."""
     inside = scope.within(ad)
 
     def part(name: str, missing: int) -> int:
@@ -320,7 +320,7 @@ def abs_time(*values: Value) -> Value:
 
     x is a string such as "2004-01-01T00:00:00+00:00", a number of seconds since 1970, or a time;
     the offset from UTC is a number of seconds or a relative time, by default the local one, and is
-    ignored where x is a string or a time. Numbers lose their fractions. Undefined stays as x;
+    ignored if x is a string or a time. Numbers lose their fractions. Undefined stays as x;
     anything else is an error. (HTCondor manual.)
 
     >>> abs_time(0, 3600).isoformat()
