@@ -13,7 +13,8 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -41,19 +42,22 @@ def sources(root: Path = SOURCE) -> dict[str, str]:
     }
 
 
-def docstrings(text: str) -> Iterator[str]:
-    """Yield the docstrings of a module, without their examples."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, DOCUMENTED) and (found := ast.get_docstring(node)):
-            yield re.sub(r"(?:>>>|\.\.\.) .*", "", found)
+@cache
+def prose(text: str) -> str:
+    """Join the docstrings of a module, without their examples."""
+    found = [
+        ast.get_docstring(node)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, DOCUMENTED)
+    ]
+    return re.sub(r"(?:>>>|\.\.\.) .*", "", "\n".join(filter(None, found)))
 
 
 def rates(texts: Mapping[str, str]) -> dict[str, float]:
     """Count each pattern of ``RATES`` in 1,000 words of the docstrings of modules."""
-    prose = " ".join(found for text in texts.values() for found in docstrings(text))
-    words = len(prose.split()) or 1
+    words = "\n".join(map(prose, texts.values()))
     return {
-        name: 1000 * len(re.findall(pattern, prose, re.IGNORECASE)) / words
+        name: 1000 * len(re.findall(pattern, words, re.IGNORECASE)) / (len(words.split()) or 1)
         for name, (pattern, _) in RATES.items()
     }
 
