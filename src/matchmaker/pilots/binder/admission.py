@@ -34,6 +34,7 @@ from matchmaker.pilots.binder.state import BinderJob, Book
 from matchmaker.pilots.node.task import MOST_RESULT
 from matchmaker.pilots.wire.protocol import REVOKED, Frame, FrameKind, Token, TokenScope, sign
 
+# As long as the digest of SHA-256: a longer key would not make HMAC stronger.
 _KEY_BYTES: Final = 32
 
 
@@ -79,7 +80,7 @@ def write_secret(file: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        # A link fails where the name is taken; a rename would replace what has it.
+        # A link fails if the name is taken; a rename would replace that file.
         try:
             file.hardlink_to(temporary)
         except FileExistsError as error:
@@ -89,17 +90,18 @@ def write_secret(file: Path, text: str) -> None:
         temporary.unlink()
 
 
+# Characters of a reason: enough for a sentence, so that no peer fills the tables with text.
 MOST_TEXT: Final = 1000
-"""How many characters of a reason are kept."""
+# Characters of a job's key and of a slot's name; both are indexed, and printed on one line.
 MOST_KEY: Final = 128
-"""How long a job's key and a slot's name may be."""
+# Frames a second from one connection for long, so that one peer alone cannot fill the event loop.
 _FRAMES: Final = 200
-"""How many frames a second are taken from one connection for long."""
+# A burst, such as the submissions of a script, passes without a wait.
 _AT_ONCE: Final = 400
+# Bytes that count as one frame: parsing takes time by size.
 _FRAME_BYTES: Final = 4096
-"""How many bytes of a frame count as one frame."""
+# A piece of output is stored and not parsed, so its bytes count for less.
 _PIECE_BYTES: Final = 16_384
-"""And of a piece of output, which is stored and not read."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -151,16 +153,17 @@ class RateLimit:
         await asyncio.sleep(max(0.0, -self._left / _FRAMES))
 
 
+# Bytes of an ad as JSON: one frame must hold it, with the fields beside it.
 MOST_AD: Final = 192 << 10
-"""How many bytes an ad may take as a text of JSON."""
+# Characters outside of strings: matching takes time by these; strings cost little.
 MOST_SYNTAX: Final = 8 << 10
-"""How many characters of it may stand outside of strings."""
+# Characters of all expressions of a slot, which each job's matching evaluates.
 MOST_POLICY: Final = 2 << 10
-"""How many characters all expressions of a slot may have, which each job's matching evaluates."""
 MATCHING: Final = PoolLimits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
 """What matching an ad with all free slots may take."""
+# Steps of an attribute that the binder itself evaluates: such expressions are literals, or nearly
+# so.
 _STEPS: Final = 2_000
-"""How many steps the binder has for what it asks of an ad itself."""
 _SPAN: Final = re.compile(
     r"""//[^\n]*+|/\*.*?(?:\*/|\Z)|'(?:[^'\\]|\\.)*+'?|("(?:[^"\\]|\\.)*+"?)""", re.DOTALL
 )
@@ -250,15 +253,15 @@ def _literal(node: Expr) -> bool:
     )
 
 
+# Open jobs of a running job, so that a job that submits itself does not grow without end.
 MOST_OPEN: Final = 100
-"""How many open jobs a running job may have at once."""
 MAY_CONNECT: Final = "MayConnect"
 _BY: Final = "SubmitToken"
 _ENDS: Final = "SubmitTokenEnds"
+# A pilot lives for days at most; each registration gives a new token.
 _SESSION_SECONDS: Final = 30 * 86_400.0
-"""How long a pilot may go on with a session's token; each registration gives a new one."""
+# A pilot may wait in a queue for so long before it uses the token of its factory.
 MOST_PILOT_SECONDS: Final = 14 * 86_400.0
-"""How long the token of a pilot that a factory submits may be good: it waits in a queue."""
 _ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 

@@ -59,16 +59,20 @@ from matchmaker.pilots.wire.protocol import FrameKind, Token, TokenScope
 
 APPLICATIONS: Final = "Applications"
 """The attribute of a slot's ad with the list of applications that its pilot has."""
+# Slots ranked for a kind of clients at first: most rounds pair only a few of a kind.
 _AT_FIRST: Final = 16
+# By this factor more slots are ranked when those are taken, so that the ranking is paid for seldom.
 _MORE: Final = 8
-"""How many slots are ranked for a kind of clients, and by what more when these are taken."""
 _OWN: Final = "the job's "
-"""What a reason begins with where it is the client's ad that took too much."""
+"""The beginning of a reason if the client's own ad took too many steps."""
+# A reason is read on one line of a terminal.
 _MOST_NAMES: Final = 8
+# Characters of a reason; the wire cuts reasons at the same length.
 _MOST_REASON: Final = 1000
+# More than two suggestions hide the first one, which is the best.
 _MOST_ADVICE: Final = 2
+# An ad that took so long to match is not explained: that takes many times as long.
 _LONG_SECONDS: Final = 0.2
-"""An ad that took so long to match is not explained: that takes many times as long."""
 
 
 def pair(
@@ -165,8 +169,9 @@ def applications(pilots: Pool) -> Collection[str]:
     }  # fmt: skip
 
 
+# Owners whose turn has passed are remembered at least in this number: one that returns at once gets
+# no second turn.
 _MOST_SPENT: Final = 1000
-"""How many owners whose turn has passed are remembered at least."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -207,7 +212,7 @@ class FairShare:
         self._listed: set[str] = set()
         self._spent: dict[str, float] = {}
         self._number = 0
-        # What the last owner in turn had spent by then: who comes begins there.
+        # The time of the last owner in turn: a new owner begins there, not at 0.
         self._now = 0.0
 
     def enter(self, owner: str, id_: str, ad: ClassAd) -> None:
@@ -298,19 +303,23 @@ class FairShare:
 _LOG: Final = logging.getLogger(__name__)
 SLOT_KEY: Final = "BinderSlot"
 """The attribute that names a free slot among all of a binder; the binder sets it."""
+# Ended jobs that are kept for their clients to ask; the oldest go first.
 MOST_ENDED: Final = 10_000
-"""How many jobs that have ended are kept; the oldest go first."""
+# And their bytes, since a result may have 32 KiB.
 MOST_ENDED_BYTES: Final = 64 << 20
-"""And how many bytes of them."""
+# How often leases, and a storage that is away, are looked at: small beside any lease.
 _LOOK_SECONDS: Final = 0.5
+# A client that asks why it waits gets another answer if so many others ask.
 _EXPLAIN_SECONDS: Final = 5.0
-"""How long a client waits until it is looked why it waits."""
+# A job that returns to the queue is given again at once so often, and then waits before each time.
 _QUICK_GIVINGS: Final = 8
-"""After how many givings a job that comes back waits before it is given again."""
+# The wait doubles from the first to the longest, so that pilots that decline a job cost little.
 _FIRST_REST: Final = 0.1
+# A person who repairs such a pilot does not wait much longer than this.
 _LONGEST_REST: Final = 10.0
+# Matching holds up all connections: after this time they have their turn; the last ad may take
+# longer.
 _TURN_SECONDS: Final = 0.002
-"""How long ads are looked at until connections have their turn; the last ad may take longer."""
 
 
 class Exchange:
@@ -377,7 +386,7 @@ class Exchange:
             self._leave(name)
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
             # Of such a job a restart knows nothing but its end: its words need not wait for the
-            # storage; yet no slot is given where the storage is known to be away.
+            # storage; yet no slot is given while the storage is away.
             away = bool(self.storing.trouble)
             later = tuple(word for word in change.words if away and word.kind is FrameKind.PAIRED)
             self._send(word for word in change.words if word not in later)

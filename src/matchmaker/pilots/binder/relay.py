@@ -34,10 +34,10 @@ from matchmaker.pilots.binder.state import BinderJob
 from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream
 from matchmaker.pilots.wire.protocol import Frame, FrameKind, Token, TokenScope, sign
 
+# Bytes that may wait for an end; then reading from the other one stops.
 HIGH: Final = 256 << 10
-"""How many bytes may wait for an end; then nothing more is read from the other one."""
+# Reading goes on early enough that a fast peer never runs dry.
 LOW: Final = 64 << 10
-"""How many bytes wait when reading goes on."""
 
 
 class RelayEnd(asyncio.Protocol):
@@ -117,8 +117,8 @@ def join_ends(one: RelayEnd, two: RelayEnd) -> None:
             transport.resume_reading()
 
 
+# The token of a direct pair is used at once.
 _DIRECT_SECONDS: Final = 60.0
-"""How long the token of a direct pair is good."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -208,7 +208,9 @@ def _pair_fields(job: BinderJob) -> dict[str, Any]:
 APPLICATION: Final = "Application"
 """The attribute of a client's ad that names the application that it wants."""
 _LOG: Final = logging.getLogger(__name__)
+# A handler's imports may take seconds on a busy machine.
 _START_SECONDS: Final = 15.0
+# A handler that answers no heartbeat for so long hangs; its clients wait meanwhile.
 _ANSWER_SECONDS: Final = 10.0
 _GROUP: Final = "matchmaker.binder"
 
@@ -309,6 +311,7 @@ async def _dial(path: str) -> Connection:
 
 
 GROUP: Final = "matchmaker.binder"
+# Large enough that copying costs little, small enough to share the loop.
 _PIECE: Final = 1 << 16
 
 Handler = Callable[[PairStream, PairStream, ClassAd], Awaitable[None]]
@@ -372,9 +375,9 @@ class _Handling:
             await self._handler(stream, pilot, parse_ad(frame["ad"]))
         except ConnectionError:
             pass  # An end has gone, which is no matter of the handler's.
-        except Exception:  # noqa: BLE001 - anything may be raised, and is for whoever wrote it
+        except Exception:  # noqa: BLE001 - anything may be raised, and is for its author
             traceback.print_exc()
-            # No end may take what came for all there is.
+            # No end may take a part of the data for all of it.
             stream.abort()
             pilot.abort()
         await asyncio.gather(stream.finish(), pilot.finish())
@@ -385,7 +388,7 @@ async def serve_handler(application: str, path: str) -> None:
     handling = _Handling(load_handler(application))
     server = await asyncio.get_running_loop().create_unix_server(handling.accept, path)
     os.write(1, b"listening\n")
-    # What a handler prints is for whoever reads the binder's errors.
+    # A handler's standard output goes to the binder's errors.
     os.dup2(2, 1)
     async with server:
         await server.serve_forever()

@@ -62,16 +62,18 @@ from matchmaker.pilots.wire.protocol import (
 )
 
 _LOG: Final = logging.getLogger(__name__)
+# A client hears after so many seconds why it waits; most are paired sooner.
 _SOON: Final = 1.0
-"""Seconds after which a client hears why it waits."""
+# A day: a client that waits longer asks again.
 _MOST_SECONDS: Final = 86_400.0
+# Jobs of an answer: one frame must hold them, with reasons that are cut.
 _MOST_LISTED: Final = 60
-"""How many jobs an answer lists, without their results and the ends of long reasons."""
+# Characters of a reason in a list.
 _LISTED_REASON: Final = 200
+# Jobs of one request: between them other connections have their turn.
 _MOST_TOGETHER: Final = 100
-"""How many jobs are submitted by one request."""
+# Bytes of ads in an answer, which is one frame; one ad may be longer.
 _MOST_ADS: Final = 64 << 10
-"""How many bytes of ads an answer lists; one ad may be longer."""
 
 
 async def serve_client(
@@ -352,6 +354,7 @@ def _brief_facts(job: BinderJob) -> dict[str, Any]:
     return {**_listed_facts(job), "result": str(result) if job.result else ""}
 
 
+# Jobs of one pilot: more than the processors of today's nodes.
 _MOST_RUNNING: Final = 4096
 _ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 
@@ -649,7 +652,7 @@ class _Binder:
                 frame = await connection.receive()
                 await pace.step(frame)
                 if frame.kind is FrameKind.OFFER:
-                    # One that crossed ``paired`` says nothing of what is free.
+                    # An offer that crossed ``paired`` is out of date.
                     if offer is None or not offer.taken:
                         offer = self._offered(connection, greeting, frame, offer)
                     continue

@@ -20,6 +20,7 @@ import attrs
 
 from matchmaker.pilots.wire.protocol import FrameKind
 
+# About the size of a job's object, its indexes and its row, beside its texts.
 _BYTES: Final = 500
 
 
@@ -182,8 +183,8 @@ def apply_change(book: Book, change: BinderChange) -> None:
         book.held.pop(name, None)
 
 
+# A job that was assigned so often to pilots that fell silent is likely the cause of it.
 MOST_GIVINGS: Final = 50
-"""How often a job is given to a pilot at most, if its last pilot was silent."""
 
 
 def submit(book: Book, job: BinderJob) -> tuple[BinderJob, BinderChange]:

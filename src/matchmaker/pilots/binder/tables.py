@@ -73,9 +73,12 @@ _DAMAGED: Final = (
     "it holds no binder's tables, or damaged ones: put a copy in its place, or move it away, and"
     " the next run begins with none"
 )
+# Another writer, such as a backup, may hold the file for some seconds.
 _WAIT_SECONDS: Final = 10.0
 _MOST_STARTS: Final = RECENT * MOST
+# Queues of an answer, which is read by people and factories of a site.
 _MOST_QUEUES: Final = 50
+# Older versions of SQLite allow 999 variables in a statement.
 _AT_ONCE: Final = 500
 
 metadata: Final = MetaData()
@@ -98,7 +101,7 @@ sessions: Final = Table(
     Column("owners", Text, nullable=False),
     Column("mixed", Boolean, nullable=False),
 )
-# Times are seconds since 1970 by the clocks of whoever submitted the pilots.
+# Times are seconds since 1970, by the clocks of the pilots' submitters.
 starts: Final = Table(
     "binder_starts",
     metadata,
@@ -114,7 +117,7 @@ revoked: Final = Table(
     Column("token", Text, primary_key=True),
     Column("ends", Float, nullable=False),
 )
-# Pieces of what jobs have printed and of their files; each begins at byte ``at`` of its part.
+# Pieces of the output of jobs and of their files; each begins at byte ``at`` of its part.
 output: Final = Table(
     "binder_output",
     metadata,
@@ -377,9 +380,11 @@ def _delete(write: Connection, key: Column[str], names: Collection[str]) -> None
         write.execute(sql.delete(key.table).where(key.in_(some)))
 
 
+# Bytes that may wait for the storage; beyond it no new job and no new pilot is accepted.
 MOST_UNSTORED: Final = 16 << 20
-"""How many bytes may wait for the storage; beyond it no new job and no new pilot is taken."""
+# A failed write is repeated after this time: a database restarts in seconds.
 _AGAIN_SECONDS: Final = 1.0
+# Changes that nobody waits for become one write a second.
 _LATER_SECONDS: Final = 1.0
 
 
@@ -482,10 +487,10 @@ class PendingChanges:
         return not self.trouble
 
 
+# Bytes of a job's output, of its errors, and of its files: larger ones belong on a file server.
 MOST_OUTPUT: Final = 16 * MIB
-"""How many bytes of its output, of its errors, and of its files a job may store."""
+# Bytes of all jobs of an owner together, so that one owner does not fill the disk.
 MOST_STORED: Final = 1024 * MIB
-"""How many bytes the jobs of an owner may store together."""
 
 
 @attrs.define(slots=True, eq=False)

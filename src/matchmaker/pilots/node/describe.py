@@ -124,7 +124,9 @@ _LSF: Final = re.compile(r"(?<![\d:])(\d{1,9}):(\d{1,2}) +L\s*$", re.MULTILINE)
 _PBS: Final = re.compile(r"\b(Resource_List|resources_used)\.walltime = ([\d:]+)")
 _GRID_ENGINE: Final = re.compile(r"^hard[ _]resource_list:.*\bh_rt=([\d:]+)", re.MULTILINE)
 _ID: Final = re.compile(r"[\w.\[\]-]{1,200}\Z")
+# Job ads and listings have some kilobytes.
 _MOST: Final = 1 << 20
+# A batch system that is away must not hold up the pilot.
 _ASK_SECONDS: Final = 10.0
 
 

@@ -55,8 +55,8 @@ from matchmaker.pilots.node.keeper import (
 LOCKS: Final = Path("/run/classad-pilot")
 """Where the locks of accounts are; root alone may enter it."""
 SHARED: Final = ("/tmp", "/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")  # noqa: S108 - to be cleared
+# A helper may be killed as an orphan, since the pilot does not know it: then it runs again.
 _TRIES: Final = 5
-"""The pilot ends processes that it does not know, which may be one of these helpers."""
 _PROGRAMS: Final = ("sh", "chmod", "find")
 
 
@@ -222,6 +222,7 @@ def _remove_ipc(user: int) -> None:
 
 _DIVIDED: Final[ContextVar[Path | None]] = ContextVar("_DIVIDED", default=None)
 """The control group in which each task gets its own; None for none."""
+# Processes that fork while they are stopped are found in the next round.
 _ROUNDS: Final = 40
 
 
@@ -407,10 +408,12 @@ def _move_back(place: Path, leaf: Path) -> None:
 
 
 KEEPERS: Final[set[int]] = set()
-"""The keepers of this process; its other children are what a killed keeper left."""
+"""The keepers of this process; its other children are orphans of killed keepers."""
 STARTING: Final[set[str]] = set()
 """The directories of tasks whose keepers are being made, and are not known yet."""
+# A child that is still unknown at the sixth look is an orphan: a keeper becomes known at once.
 _LOOKS: Final = 6
+# The hunt for orphans ends after this time, since the job's result waits for it.
 _SECONDS: Final = 2.0
 
 

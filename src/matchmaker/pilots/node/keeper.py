@@ -27,10 +27,14 @@ from typing import Any, NamedTuple
 
 OWN = "matchmaker-pilot."
 """What the name of a pilot's own directory begins with."""
+# PR_SET_CHILD_SUBREAPER and PR_SET_NO_NEW_PRIVS of prctl(2).
 _SUBREAPER = 36
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+# From SIGTERM to SIGKILL if the pilot is gone: as long as pilots allow by themselves.
 _GRACE = 5.0
+# A killed group is empty within milliseconds, unless a process hangs in the kernel.
 _UNGROUP = 2.0
+# As for a group: a process in the kernel may take a while to die.
 _VACATE = 5.0
 _NO_NEW_PRIVILEGES = 38
 _LAPSED = "nobody allowed it longer"
@@ -94,7 +98,7 @@ def main() -> None:
             end_processes_of(under["user"], under["group"])
         remove(directory)
     if home is not None and held is not None:
-        # The pilot may have died since; where it lives its lock keeps this from removing anything.
+        # The pilot may have died since; while it lives, its lock keeps this from removing anything.
         os.close(held)
         remove_dead(home)
 
@@ -232,7 +236,7 @@ def processes_of(user: int) -> list[int]:
     """Return the processes of an account by its number, without those that have ended."""
     found = []
     for place in Path("/proc").glob("[0-9]*/status"):
-        # Its owner in the file system is root's where a program is not dumpable.
+        # In the file system root owns it if the program is not dumpable.
         with contextlib.suppress(OSError, ValueError):
             said = dict(line.partition(":")[::2] for line in place.read_text().splitlines())
             if str(user) in said["Uid"].split() and said["State"].split()[0] not in "ZX":

@@ -26,10 +26,13 @@ from matchmaker.pilots.wire.connection import ClosedError, Connection, dial
 from matchmaker.pilots.wire.protocol import FrameKind, PeerRefusedError, Role
 
 _LOG: Final = logging.getLogger(__name__)
+# Between two connections to a binder; it doubles up to the longest.
 _FIRST_WAIT: Final = 0.2
+# A binder that returns has its pilots back soon, and thousands of them do not flood it.
 _LONGEST_WAIT: Final = 15.0
+# A pilot that never met its binder gives the node back after ten minutes.
 _PATIENCE: Final = 600.0
-"""How many seconds a pilot looks for a binder that it never met."""
+# How often the factory's file is looked at: a factory waits longer than this.
 _LOOK_SECONDS: Final = 1.0
 _DUMPABLE: Final = 4
 """``PR_SET_DUMPABLE``."""
@@ -60,7 +63,7 @@ class PilotAgent:
         self._good_until = 0.0
         self._began = time.monotonic()
         self._sent: dict[int, float] = {}
-        # In memory alone: whoever reads the token's file has the token, and not this.
+        # In memory alone: a thief of the token's file has the token, and not this.
         self._nonce = secrets.token_hex(16)
 
     @property

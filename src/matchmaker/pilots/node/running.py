@@ -63,16 +63,19 @@ from matchmaker.pilots.wire.connection import (
 )
 from matchmaker.pilots.wire.protocol import PeerRefusedError
 
+# From SIGTERM to SIGKILL: time for a program to save its work; short beside any lease.
 GRACE: Final = 5.0
-"""How many seconds a program has from SIGTERM to SIGKILL."""
 NOT_STARTED: Final = "it could not be started"
 NOT_KEPT: Final = "its output could not be written"
 """How reasons begin that are this node's: its disk is full, perhaps."""
+# How often memory and disk are measured: more often would cost the jobs' time.
 _LOOK_SECONDS: Final = 0.5
+# As much as one read of a pipe gives.
 _PIECE: Final = 1 << 16
 _CONNECT_FILE: Final = ".binder.token"
+# Beyond the grace, a keeper that does not act may be stopped itself, and is killed.
 _PATIENCE: Final = 3.0
-"""How many seconds more than the grace a keeper has."""
+# Below the 4,096 bytes of PATH_MAX, beyond which nothing can be measured by its path.
 _LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
@@ -178,7 +181,7 @@ class RunningTask:
             try:
                 kept.update(json.loads(said))
             except ValueError:
-                # Its pipes may be held by what it leaves behind.
+                # Its orphans may hold its pipes open.
                 kept["problem"] = "the process that kept it was killed"
                 await asyncio.to_thread(end_orphans, self._keeper.pid)
             await self._keeper.wait()
@@ -428,8 +431,8 @@ def _keeper_words() -> tuple[str, ...]:
     return ("-c", (pkgutil.get_data(__package__, "keeper.py") or b"").decode())
 
 
+# A client that was paired comes at once, or has gone.
 SECONDS = 30.0
-"""How long a client has to come."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -520,9 +523,10 @@ class Door:
             self._inside.set_result(connection)
 
 
+# A program may load for a while before it connects to its port.
 _CONNECT_SECONDS: Final = 30.0
+# A client that reads slowly has so long for the rest after the program's end.
 _TAKE_SECONDS: Final = 60.0
-"""How long a client may take for what is left when the program has ended."""
 
 Handler = Callable[[PairStream, ClassAd], Awaitable[None]]
 

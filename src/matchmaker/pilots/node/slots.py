@@ -18,6 +18,7 @@ import attrs
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.ad import literal
 
+# More than any node has: a request that cannot be met.
 _OVER: Final = 1 << 60
 FOREGROUND: Final = "foreground"
 """The value of a job's ``JobClass`` for which others stand still."""

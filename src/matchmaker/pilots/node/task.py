@@ -31,12 +31,13 @@ OUT: Final = "out"
 ERR: Final = "err"
 FILE: Final = "file:"
 """What the name of a part that is a file begins with; then comes the file's name."""
+# Bytes of the output and of the errors in the ad of a result, which must fit in MOST_RESULT.
 MOST_SHOWN: Final = 8192
-"""How many bytes of the output, and of the errors, the ad of a result holds."""
+# Below the 255 bytes of a file name on common file systems.
 MOST_NAME: Final = 200
-"""How many characters the name of a file may have."""
+# The words in the place of bytes that were left out, with any number.
 MOST_MARK: Final = 80
-"""How many bytes the words in the place of those that were left out take at most."""
+# As much as one read of a pipe gives.
 _READ: Final = 1 << 16
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -257,10 +258,11 @@ def _opened(directory: Path, name: str, owner: int) -> tuple[int, int]:
 MIB: Final = 1 << 20
 HANDLER: Final = "handler:"
 """What the words of an application begin with that is a function of Python; see ``dispatch``."""
+# Each file has a line in the ad of the result, and is open until it was sent.
 MOST_FILES: Final = 100
-"""How many files of a job come back."""
+# Characters of the ad of a result, which the binder keeps in memory and in its tables.
 MOST_RESULT: Final = 32 << 10
-"""How many characters the ad of a result may have."""
+# Far below the limit of the kernel for the words of a command (ARG_MAX).
 _MOST_WORDS: Final = 10_000
 
 
@@ -509,4 +511,4 @@ _JOB: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType(
     "RequestGpus": _AMOUNT,
     "MaxSeconds": _LIMIT, "MaxMemory": _LIMIT, "MaxDisk": _LIMIT, "MaxOutput": _LIMIT,
 })  # fmt: skip
-"""What an attribute of a job must be, where it is there."""
+"""The check of each attribute of a job, and the expected form in words."""

@@ -104,11 +104,16 @@ def write_report(file: Path, state: str, ad: ClassAd) -> None:
 
 
 _LOG: Final = logging.getLogger(__name__)
+# How often the site's policy is evaluated: it depends on seconds and minutes.
 _JUDGE_SECONDS: Final = 1.0
+# Beyond their grace, jobs that cannot be killed or removed may wait for a disk; then the pilot
+# ends.
 _LAST: Final = 30.0
-"""How many seconds more than their grace jobs have that cannot be killed, or removed."""
+# A binder that could not store a piece gets it again after this time.
 _AGAIN_SECONDS: Final = 1.0
+# A store that fails three times is away; the result says so.
 _PUBLISH_TRIES: Final = 3
+# Refused assignments that are remembered: their pairing arrives within seconds, if at all.
 _MOST_REFUSED: Final = 10_000
 
 
@@ -428,7 +433,7 @@ class PilotJobs:
         if self._works.get(id_) is work:
             self._report(work)
             if work.returned:
-                # It is not reported again: who comes back without it does not have it.
+                # It is not reported again: a pilot that comes back without it does not have it.
                 del self._works[id_]
         self.changed.set()
 

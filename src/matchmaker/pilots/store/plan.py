@@ -30,16 +30,16 @@ TASKS: Final = "tasks"
 """The input of a list of tasks."""
 FINISHED: Final = "finished"
 PILOTS: Final = "pilots"
+# The file of a pilot that was killed is removed after a day; a slow pilot makes its own anew.
 ABANDONED: Final = 86_400.0
-"""After how many seconds the file of a pilot that was killed is removed by one that leaves. A pilot
-that is only slow makes its own anew."""
 CLAIM: Final = "active"
 FAILURE: Final = "failed"
+# An input with more is too large for one listing.
 MOST_PARAMETERS: Final = 1_000_000
+# A plan is written by hand.
 MOST_PLAN: Final = 1 << 20
-"""Bytes of a plan."""
+# A million tasks with 256 characters each.
 MOST_LIST: Final = 1 << 28
-"""Bytes of a list of tasks."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}\Z", re.ASCII)
 _PARAMETER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z", re.ASCII)
@@ -336,10 +336,10 @@ def _check_result(given: Any) -> None:
         raise PlanError(f"{PLAN}: result begins with {CLAIM} or {FAILURE}, as other files do")
 
 
+# A second copy helps against a slow node; more would take processors from other work.
 COPIES: Final = 2
-"""How many living claims of one parameter there are at most, when nothing else is left."""
 _CLAIMED: Final = re.compile(rf"{CLAIM}([^.]+)(?:\.([0-9]{{0,9}}))?\Z")
-"""A claim: its parameter, and its number where that is not 1."""
+"""The name of a claim: its parameter, and its number if that is above 1."""
 Kind = Literal["file", "folder", "link", "other"]
 _KINDS: Final = {"file": "a file", "folder": "a folder", "link": "a symbolic link",
                  "other": "a pipe, a socket or a device"}  # fmt: skip

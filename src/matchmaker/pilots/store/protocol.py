@@ -35,8 +35,8 @@ from matchmaker.pilots.store.plan import (
     note_of,
 )
 
+# Claims and notes have some hundred bytes, a plan some thousand.
 MOST_SMALL: Final = 1 << 20
-"""Bytes of a claim, a note or a plan at most."""
 
 
 class SharedStore(Protocol):
@@ -92,12 +92,12 @@ class SharedStore(Protocol):
         """
 
 
+# With pauses of up to 20 s: a server may restart within these tries.
 TRIES: Final = 6
-"""How often an operation is tried that nobody knows the end of."""
+# A pilot lists anew after so many claims that others had: 4, or one for each _WORTH parameters,
 _MISSES: Final = 4
+# as a listing costs a request for a thousand.
 _WORTH: Final = 300
-"""A pilot lists anew after so many claims that others had: 4, or one for so many parameters,
-as a listing costs a request for a thousand."""
 
 
 class StoreError(Exception):
@@ -138,7 +138,7 @@ class RunCommand:
 
 
 StoreCall = Callable[[SharedStore], Any]
-"""Calls one method of the storage; the pilot gets what it gives."""
+"""Calls one method of the storage, and returns its answer to the pilot."""
 Operation = StoreCall | OwnTime | Pause | Notify | RunCommand
 Steps = Generator[Operation, Any, Any]
 
@@ -428,7 +428,7 @@ class _Session:
             tally.others_first += 1
             self.unneeded[claim.input, parameter] += 1
             if self.unneeded[claim.input, parameter] == TRIES:
-                # Servers of WebDAV leave out of listings what is no plain file.
+                # Servers of WebDAV list only plain files and folders.
                 yield from self.refuse([
                     f"{result} is there, but in no listing: remove it, if it is a link or a pipe"
                 ])  # fmt: skip
@@ -505,7 +505,7 @@ def _create_claim(path: str, data: bytes) -> Steps:
         if made or not problem:
             return made
         break
-    # What stands there is what counts: with this pilot's nonce it was won.
+    # The file decides: with this pilot's nonce the claim is its own.
     there = yield from _retried(lambda store: store.read(path))
     if there is None and attempt == TRIES - 1:
         raise StoreError(f"{problem} ({TRIES} tries)")

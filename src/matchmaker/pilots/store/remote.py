@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 """How long a server may be silent: as long as its administrator may need to restart it."""
+# A longer listing is refused before it fills the memory.
 _MOST_LISTED: Final = 1 << 28
+# Large enough that copying costs little, small enough to share the loop.
 _PIECE: Final = 1 << 16
 _ASKED: Final = (
     b'<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/><getlastmodified/></prop>'
@@ -61,6 +63,7 @@ _PLACED: Final = frozenset({"PUT", "MOVE", "MKCOL"})
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _LEFT_SECONDS: Final = 3 * _SECONDS
 """What a pilot made that is to move something is left from a killed one after so long."""
+# Five pages of S3, which has a thousand keys a page.
 _LISTED_AT_ONCE: Final = 5000
 
 

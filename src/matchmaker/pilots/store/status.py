@@ -22,13 +22,13 @@ from matchmaker.pilots.store.plan import (
 )
 from matchmaker.pilots.store.protocol import SharedStore, StoreError
 
+# Each claim or note costs a request.
 MOST_READ: Final = 200
-"""So many claims are read for who made them."""
 MARKS: Final = {
     "done": "#", "running": ">", "stale": "?", "failed": "x", "given up": "!", "free": ".",
 }  # fmt: skip
+# Characters of a pilot's name and of a problem: one line. A file of a store may hold a mebibyte.
 _SHOWN: Final = 120
-"""Characters of a pilot's name and of a problem; a file of a store may hold a mebibyte."""
 
 
 @attrs.frozen(slots=True, kw_only=True)

@@ -53,10 +53,10 @@ from matchmaker.pilots.store.protocol import (
 )  # fmt: skip
 
 _LOG: Final = logging.getLogger(__name__)
+# Three renewals may fail before the claim is old enough to be taken over.
 RENEWALS: Final = 4
-"""How often a claim is renewed in its time to live."""
+# Bytes of a program's errors in the note of a failure: its last lines.
 _SHOWN: Final = 500
-"""Bytes of a program's errors that a note of a failure holds."""
 _NO_START: Final = frozenset({126, 127})
 """The statuses by which a shell says that it could not start a program."""
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")

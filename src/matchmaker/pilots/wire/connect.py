@@ -23,12 +23,14 @@ from matchmaker.pilots.node.task import ERR, FILE, OUT, is_path
 from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream, dial
 from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError, Role
 
+# Jobs of a request, and their bytes: the binder accepts so many, and a frame holds them.
 _TOGETHER = 100
 _TOGETHER_BYTES = 180 << 10
 """How many jobs, and how many bytes of them, one request takes."""
+# Jobs of an answer: the binder lists so many.
 _ASKED = 60
+# Beyond its own wait, a busy binder has so many seconds to answer.
 _GRACE = 30.0
-"""How many seconds more than it was given the binder has to answer."""
 
 
 class NoSlotError(PeerRefusedError):

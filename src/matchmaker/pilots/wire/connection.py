@@ -29,10 +29,10 @@ from matchmaker.pilots.wire.protocol import (
     encode,
 )
 
+# Two round trips; a peer that takes longer holds a connection for nothing.
 GREETING_SECONDS: Final = 15.0
-"""How long a greeting may take."""
+# Bytes that a peer may leave unread before it is cut off: 32 of the longest frames.
 _UNSENT: Final = 8 << 20
-"""How many bytes a peer may leave untaken before it is cut off."""
 
 
 class ClosedError(ConnectionError):
@@ -51,8 +51,6 @@ class Connection(asyncio.Protocol):
         self._taker: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
 
-    # --- what asyncio calls
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio when the connection exists."""
         self._transport = cast(asyncio.Transport, transport)
@@ -69,8 +67,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Wake the reader, which gets the frames that came and then ClosedError."""
         self._ended(f"the connection broke: {error}" if error else "the other side has gone")
-
-    # --- what the owner calls
 
     @property
     def open(self) -> bool:
@@ -110,7 +106,7 @@ class Connection(asyncio.Protocol):
         return frame
 
     def check(self, frame: Frame, kind: FrameKind) -> None:
-        """Raise what ``expect`` raises for a frame of another kind."""
+        """Raise as ``expect`` does for a frame of another kind."""
         if frame.kind in {FrameKind.REFUSED, FrameKind.FAILED}:
             raise PeerRefusedError(frame["reason"])
         if frame.kind is not kind:
@@ -163,8 +159,6 @@ class Connection(asyncio.Protocol):
             transport.resume_reading()
         protocol.connection_made(transport)
         return self.rest()
-
-    # --- within
 
     def _next(self) -> Frame | None:
         try:
@@ -296,10 +290,12 @@ def _nonce() -> str:
     return secrets.token_hex(32)
 
 
+# The length before a part.
 _HEAD: Final = 4
+# One part is copied at once; longer data has several.
 _MOST_PART: Final = 1 << 20
+# Bytes that may wait to be read; then reading from the connection stops.
 _HIGH: Final = 1 << 20
-"""How many bytes may wait to be read; then nothing more is read from the connection."""
 
 
 class PairStream(asyncio.Protocol):
@@ -319,7 +315,7 @@ class PairStream(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._left: int | None = None  # of the part under way; None where its length comes next
+        self._left: int | None = None  # of the part under way; None before its length
         self._ended = False
         self._sent_end = False
         self._why = ""
@@ -328,8 +324,6 @@ class PairStream(asyncio.Protocol):
         self._drained = asyncio.Event()
         self._drained.set()
         self._transport: asyncio.Transport | None = None
-
-    # --- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio when the connection exists."""
@@ -356,8 +350,6 @@ class PairStream(asyncio.Protocol):
         self._why = self._why or (str(error) if error else "the other end has gone")
         self._drained.set()
         self._came.set()
-
-    # --- what the owner calls
 
     @property
     def lost(self) -> bool:
@@ -417,8 +409,6 @@ class PairStream(asyncio.Protocol):
         """End the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-
-    # --- within
 
     async def _room(self) -> None:
         await self._drained.wait()

@@ -29,13 +29,15 @@ import attrs
 
 VERSIONS: Final = (2,)
 """The versions of the protocol that this program speaks, the best last."""
+# Before a peer has proven itself: a hello with the longest token has under 3 KiB.
 GREETING_BYTES: Final = 8 << 10
-"""The longest frame before a peer has proven itself."""
+# Afterwards: an ad of 192 KiB with its other fields.
 MOST_BYTES: Final = 256 << 10
-"""The longest frame afterwards."""
+# Bytes of output in a frame; in base 64 they take 128 KiB of it.
 MOST_PIECE: Final = 96 << 10
-"""How many bytes of a job's output one frame carries, as text in base 64."""
+# The length before a body.
 _HEAD: Final = 4
+# Python takes quadratic time for the digits of an integer.
 _MOST_DIGITS: Final = 300
 _UNSTORED: Final = re.compile("[\0\ud800-\udfff]")
 """Halves of characters, which UTF-8 has not, and the null byte, which PostgreSQL has not."""
@@ -245,7 +247,9 @@ class FrameDecoder:
         return rest
 
 
+# A token fits in a header of HTTP, an environment variable, a line.
 _MOST_BYTES: Final = 2048
+# Seconds since 1970, 30,000 years on: a larger number is a mistake.
 _LAST: Final = 1e12
 REVOKED: Final = "the token was revoked: ask the admin of the binder for a new one"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
@@ -407,7 +411,9 @@ def _decoded(text: str) -> bytes:
 
 
 _LABEL: Final = b"matchmaker pilot protocol"
+# A peer speaks one to three versions; a long list costs time before it has proven itself.
 _MOST_VERSIONS: Final = 16
+# Hexadecimal characters of 128 bits, which never occur twice.
 _LEAST_NONCE: Final = 32
 
 
