@@ -28,7 +28,7 @@ def choose(
     requirements: Expr | None = None,
     tie: random.Random | None = None,
 ) -> Selection:
-    """Chooses worker nodes: those that match the job both ways, best rank first.
+    """Choose worker nodes: those that match the job both ways, best rank first.
 
     ``requirements`` replaces the job's own: the residual of a reduction. A node whose ``Available``
     is false takes no jobs now and is refused. A rank that is not a number counts as 0, as in

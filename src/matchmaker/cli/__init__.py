@@ -30,7 +30,7 @@ class Screen(io.TextIOWrapper):
         self.obedient = terminal
 
     def write(self, text: str) -> int:
-        """Writes text; control characters and marks of direction, which show nothing, as ``?``."""
+        """Write text; control characters and marks of direction, which show nothing, as ``?``."""
         shown = text.isprintable() or "".join(
             char if char.isprintable() or char in "\n\t" else "?" for char in text
         )
@@ -39,7 +39,7 @@ class Screen(io.TextIOWrapper):
 
 
 def main() -> None:
-    """Runs the command with the process's arguments, and exits."""
+    """Run the command with the process's arguments, and exit."""
     if sys.stdout is not None and sys.stdout.isatty():
         sys.stdout = Screen(sys.stdout)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _status() -> int:
-    """Runs the command. Returns its exit status; what is wrong is on standard error."""
+    """Run the command, and return its exit status; errors go to standard error."""
     # Loaded on call: the package itself stays light.
     import click
 
@@ -153,11 +153,11 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that there is no memory left.
+    """Whether an error, or one that led to it, means that memory is used up.
 
-    Python raises SystemError where it could not even make a MemoryError, and an ImportError, which
-    says so in words, for a library of C that has no room. It may also raise SyntaxError for a
-    sound module that it had no room to compile.
+    Python raises SystemError if it could not even make a MemoryError, and ImportError for a library
+    of C without room. It may also raise SyntaxError for a sound module that it had no room to
+    compile.
     """
     while error is not None:
         # XML that is broken raises a subclass of SyntaxError.

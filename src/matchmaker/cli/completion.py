@@ -1,6 +1,6 @@
-"""``classad completion``, and what a shell is offered for a word that is being typed.
+"""``classad completion``, and the offers to a shell for a word that is being typed.
 
-Click knows subcommands, options and choices; the rest goes by what a parameter is called in help.
+Click knows subcommands, options and choices; the rest goes by the name of a parameter in help.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 def teach(command: click.Command) -> None:
-    """Makes the parameters of a command, and of its subcommands, offer what may stand for them."""
+    """Make the parameters of a command, and of its subcommands, offer possible values."""
     for each in command.commands.values() if isinstance(command, click.Group) else [command]:
         for parameter in each.params:
             parameter.shell_complete = partial(offered, parameter)  # type: ignore[method-assign]
 
 
 def offered(parameter: click.Parameter, ctx: click.Context, word: str) -> list[CompletionItem]:
-    """What may stand for a word that was begun, as the value of a parameter."""
+    """Return the values of a parameter that continue a word."""
     if not isinstance(parameter.type, click.types.StringParamType):
         return parameter.type.shell_complete(ctx, parameter, word)
     called = set(re.split(r"[\s\[\].…]+", parameter.make_metavar(ctx)))

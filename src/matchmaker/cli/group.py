@@ -99,9 +99,9 @@ class ReaderGoneError(Exception):
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Says that a reader has gone before click makes it an exit with status 1.
+    """Say that a reader has gone before click makes it an exit with status 1.
 
-    Where another connection broke off, such as a server's, that is no way to end in silence.
+    If another connection broke off, such as a server's, that is an error.
     """
     try:
         yield
@@ -157,7 +157,7 @@ class Subcommands(click.Group):
     """A subcommand with subcommands of its own: alone it prints its help, with whole sentences."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Print the help where nothing is asked for."""
+        """Print the help if nothing is asked for."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             ctx.exit()

@@ -61,7 +61,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def ads(path: str, key: str | None = None) -> list[ClassAd]:
-    """Reads all ads of a file: any format of ads, a saved pool, or Parquet."""
+    """Read all ads of a file: any format of ads, a saved pool, or Parquet."""
     with opened(path) as file:
         return list(held(path, file, key))
 
@@ -138,7 +138,7 @@ def is_text(path: str, file: IO[bytes]) -> bool:
 
 
 def remark(path: str, file: IO[bytes]) -> None:
-    """Says on standard error that a file is a job description which others may not read."""
+    """Say on standard error that a file is a job description which others may not read."""
     from matchmaker.classad.formats import new
 
     found = new.remark(beginning(file).decode("utf-8-sig", "replace"))
@@ -197,10 +197,10 @@ def keyed(
     Args:
         path: the file, for messages.
         jobs: the jobs with their numbers.
-        prefix: what numbers follow; None for one that is drawn and told.
-        check: raises ValueError for a text that is no key.
+        prefix: the start of numbered keys; None for a random one, which is told.
+        check: raises ValueError for a text that cannot be a key.
         make: raises ValueError or OSError for a job that cannot be handed on.
-        word: what is numbered.
+        word: the noun for a job in messages.
 
     Raises ValueError, with the number, for the first job that has no key of its own or is refused.
     """
@@ -230,7 +230,7 @@ def keyed(
 
 
 def one_ad(path: str) -> ClassAd:
-    """Reads a file of one ad. Raises ParseError for another number of ads."""
+    """Read a file of one ad. Raises ParseError for another number of ads."""
     return the_one(path, ads(path))
 
 

@@ -197,7 +197,7 @@ def submitter() -> Submitter:
 
 
 def warn_of_contradictions(script: str, made: Submission, table: Mapping) -> None:
-    """Prints where a script contradicts its flags. A script that cannot be read is left alone."""
+    """Print the lines of a script that contradict its flags; skip a script that is not readable."""
     from matchmaker.batch.flags.submission import contradictions
 
     path = Path(script)

@@ -1,7 +1,7 @@
 """Printing: tables and paragraphs for people, JSON for ``--json``.
 
-Text from ads is printed as it is, never as markup, and without what a terminal would obey. Rich is
-loaded where something is drawn: it takes as long as a short command does.
+Text from ads is printed as it is, never as markup, and without escape sequences. Rich is imported
+when something is drawn: it takes as long as a short command does.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def console() -> Console:
 
     class _OutputConsole(Console):
         def on_broken_pipe(self) -> None:
-            """Leaves the error to the command; rich would end the process with status 1."""
+            """Leave the error to the command; rich would end the process with status 1."""
             raise  # noqa: PLE0704 - rich calls it where it caught the error
 
     wide = None if sys.stdout.isatty() else 100_000
@@ -60,7 +60,7 @@ def console() -> Console:
 
 
 def show(part: RenderableType) -> None:
-    """Prints a table, or a text without what a terminal would obey."""
+    """Print a table, or a text without escape sequences."""
     part = printable(part) if isinstance(part, str) else part
     out = console()
     if out.is_terminal:
@@ -79,7 +79,8 @@ def show(part: RenderableType) -> None:
 
 
 def _lines(part: Table) -> Iterator[str]:
-    """The lines of a table in a file, where no cell folds; a thousand rows take Rich a second."""
+    """Return the lines of a table in a file, where no cell folds."""
+    # Rich takes a second for a thousand rows.
     from rich.cells import cell_len
 
     columns = [
@@ -148,7 +149,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The lines of an expression: broken before operators where it can be, and after commas.
+    """Break an expression into lines: before operators if possible, and after commas.
 
     >>> wrapped("TARGET.Memory >= MY.RequestMemory && f(TARGET.Arch, 1)", 30)
     ['TARGET.Memory', '>= MY.RequestMemory', '&& f(TARGET.Arch, 1)']
@@ -178,7 +179,7 @@ def complaint(error: Exception) -> str:
 
 
 def warn(text: str) -> None:
-    """Prints a line for people on standard error."""
+    """Print a line for people on standard error."""
     print(f"classad: {printable(text)}", file=sys.stderr, flush=True)
 
 
@@ -193,7 +194,7 @@ def number(value: float) -> str:
 
 
 def print_json(data: Any) -> None:
-    """Prints data as JSON in ASCII, so that it cannot steer a terminal."""
+    """Print data as JSON in ASCII, so that it cannot steer a terminal."""
     import json
 
     text = json.dumps(data, indent=2, allow_nan=False)
@@ -205,7 +206,7 @@ def print_json(data: Any) -> None:
 
 
 def print_trace(whole: Trace) -> None:
-    """Prints a trace: as a tree on a terminal, as indented lines elsewhere."""
+    """Print a trace: as a tree on a terminal, as indented lines elsewhere."""
     if not sys.stdout.isatty():
         for depth, part in whole.walk():
             print("  " * depth + printable(part.line()))
@@ -222,7 +223,7 @@ def print_trace(whole: Trace) -> None:
 
 @contextmanager
 def waiting(what: str) -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal what is waited for; the function that it gives changes the words."""
+    """Show on a terminal a text while the command waits; yield the function that changes it."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda words: None
         return

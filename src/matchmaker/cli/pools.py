@@ -1,4 +1,4 @@
-"""Pools that subcommands read, what they take of one, and pools in shards."""
+"""Pools that subcommands read, the choice of ads, jobs and slots in them, and pools in shards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def holds(wanted: Expr, ad: ClassAd) -> bool:
 def satisfying(ads: Iterable[ClassAd], wanted: Expr | None) -> Iterator[ClassAd]:
     """The ads for which a constraint is true; all without one.
 
-    What is undefined or an error is not true. Where none is left, a line on standard error says so.
+    Undefined and error do not count as true. If no ad is left, a warning says so.
     """
     if wanted is None:
         yield from ads
@@ -102,7 +102,7 @@ def _text(job: ClassAd, name: str) -> str | None:
 
 
 def labels(jobs: Sequence[ClassAd]) -> list[str]:
-    """Each job by its id, or by its number among those given, from 1, where it has none."""
+    """Return the id of each job, or its number, from 1, if it has none."""
     return [id_of(job) or str(number) for number, job in enumerate(jobs, 1)]
 
 
@@ -218,8 +218,8 @@ def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) ->
     """The ads of some files together as a pool, by `key`.
 
     With `wanted`, a constraint, they are those for which it is true.
-    Without a key it is Name, or the key of the pool that the only file is. Raises ValueError where
-    two ads have the same key, with the files and the places of the ads there.
+    Without a key it is Name, or the key of the pool that the only file is. Raises ValueError, with
+    files and places, if two ads have the same key.
     """
     found = held(paths, key, wanted)
     return found if isinstance(found, mm.Pool) else made(found, key)
@@ -252,9 +252,9 @@ def held(
 
 
 def _filled(path: str, file: IO[bytes], key: str | None) -> mm.Pool | None:
-    """The pool of a large file of ads, read into columns; None where each ad is to be looked at.
+    """Read a large file of ads into columns; None if two ads have the same key, or one has none.
 
-    That is where two have the same key, or one has none: then the message has its place.
+    The ads are then read one by one, for a message with the place.
     """
     if path == "-" or Path(path).stat().st_size < inputs.LARGE or not inputs.is_text(path, file):
         return None
@@ -290,7 +290,7 @@ def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> mm.Pool
 
 
 def _placed(files: list[tuple[str, list[ClassAd]]], key: str) -> str:
-    """Names the first ad, by file and number, without a key or with a duplicate one."""
+    """Name the first ad, by file and number, without a key or with a duplicate one."""
     from matchmaker.matching.columns.store import key_from
 
     places: dict[str, str] = {}
@@ -352,7 +352,10 @@ def in_shards(
     shards: int | None,
     scheduler: str | None,
 ) -> Iterator[Shards]:
-    """The shards of some files. What is counted out or chosen is read here, and then divided."""
+    """Yield the shards of some files.
+
+    For a number of shards or a constraint, the ads are read here first.
+    """
     from matchmaker.shards import Shards
     from matchmaker.shards.cluster import Cluster, cores
 

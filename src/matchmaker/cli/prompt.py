@@ -49,7 +49,7 @@ class _Desk:
 
 
 def interact(my: ClassAd, target: ClassAd | None, ads: int = 0) -> int:
-    """Asks for expressions and commands until the end of input. Gives the exit status."""
+    """Ask for expressions and commands until the end of input. Gives the exit status."""
     desk = _Desk(my, target)
     session: PromptSession[str] = PromptSession(
         MESSAGE,
@@ -77,7 +77,7 @@ def interact(my: ClassAd, target: ClassAd | None, ads: int = 0) -> int:
 
 
 def answer(line: str, desk: _Desk) -> bool:
-    """Runs a line, and prints its errors. Returns whether to go on."""
+    """Run a line, and print its errors. Returns whether to go on."""
     try:
         if not line.startswith(":"):
             print(printable(value_text(parse_expr(line).eval(desk.my, desk.target))))

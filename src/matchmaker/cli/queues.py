@@ -1,4 +1,4 @@
-"""The options that name and choose queues, and reading what they name.
+"""The options that name and choose queues, and the reading of their sources.
 
 The library that reads and merges them is imported when it is needed.
 """
@@ -43,7 +43,7 @@ class Sources:
         start_tls: whether to ask ``ldap://`` servers for TLS first.
         ca_file: certificates to trust in place of the system's.
         timeout: seconds to wait for a server to connect, and for each piece of its answer.
-        accept_partial: whether a source that was not read to its end counts as far as it goes.
+        accept_partial: whether an incomplete source counts as far as it goes.
         max_size: bytes of a dump that are read at most; None for the usual bound.
     """
 
@@ -80,7 +80,7 @@ def _read_ldap(places: Sources, url: str, rules: frozenset[str]) -> Glue:
 
 
 def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Parses a number of bytes: digits, and optionally k, M or G."""
+    """Parse a number of bytes: digits, and optionally k, M or G."""
     if text is None:
         return None
     digits, unit = text.rstrip("kMG"), text[len(text.rstrip("kMG")) :]
@@ -90,7 +90,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 def _moment(_context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    """Parses a time; without a zone it is UTC."""
+    """Parse a time; without a zone it is UTC."""
     if text is None:
         return None
     try:
@@ -154,7 +154,7 @@ access_option = click.option(
 
 
 def choice_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Adds the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
+    """Add the options for how a queue is chosen; the command gets ``rules`` and ``tie``."""
 
     @wraps(command)
     def chosen(
@@ -195,11 +195,11 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
 def read(
     places: Sources, also: frozenset[str] = frozenset(), nodes: Sequence[ClassAd] | None = None
 ) -> Queues:
-    """Reads and merges the queues of all sources; cleaning rules are the usual ones and ``also``.
+    """Read and merges the queues of all sources; cleaning rules are the usual ones and ``also``.
 
     Without a source, the queues are those that ``nodes`` list. Each source that was not read to its
-    end is named on standard error. Raises UsageError if there is no queue, and ValueError if a
-    source holds nothing of GLUE.
+    end is named on standard error. Raises UsageError without a queue, and ValueError for a source
+    without GLUE.
     """
     from matchmaker import broker
     from matchmaker.glue.issues import Issue, lines
@@ -225,7 +225,7 @@ def read(
 
 
 def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glue | list[ClassAd]]]:
-    """Reads the sources one after the other."""
+    """Read the sources one after the other."""
     from matchmaker import glue
 
     rules = glue.DEFAULT_RULES | also
@@ -251,7 +251,7 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
 def _ads_or_system(
     places: Sources, path: str, file: IO[bytes], rules: frozenset[str]
 ) -> Glue | list[ClassAd]:
-    """Reads a file of ads, or a document of an information system.
+    """Read a file of ads, or a document of an information system.
 
     Raises ValueError for JSON or XML that is neither.
     """
@@ -279,7 +279,7 @@ def _ads_or_system(
 def _holds_ads(document: object, form: str, data: bytes) -> bool:
     """Whether a document may be ads of queues: those of JSON have a name, or an attribute of GLUE.
 
-    Any text that is no JSON, and XML, is left to the reader of ads if it is none of GLUE.
+    Other text, and XML, is left to the reader of ads unless it is of GLUE.
     """
     from matchmaker.broker.sources import NAMES
     from matchmaker.glue.query import short_names
@@ -318,7 +318,7 @@ def routed(
     hosts: Hosts | None = None,
     **how: Any,
 ) -> tuple[Queue, Reduction, Submission | None]:
-    """Takes the named queue or else the broker's choice; gives it, its reduction and the flags.
+    """Take the named queue or else the broker's choice; return it, its reduction and the flags.
 
     How the broker decides, ``tie`` and ``rules``, is given on.
 

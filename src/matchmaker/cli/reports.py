@@ -1,4 +1,4 @@
-"""Reports of selections, reductions and submissions, for several subcommands.
+"""Report of selections, reductions and submissions, for several subcommands.
 
 Each is data for ``--json`` and a part of a page for people.
 """
@@ -96,7 +96,7 @@ def reduction_data(reduction: Reduction) -> dict[str, Any]:
 
 
 def submission_data(submission: Submission) -> dict[str, Any]:
-    """The flags, their verdict, and what they leave out."""
+    """Return the flags, their verdict, and the clauses that they drop."""
     certificate = submission.certificate
     return {
         "lrms": submission.lrms,
@@ -126,11 +126,11 @@ class Page:
         self._facts: list[tuple[str, object]] = []
 
     def say(self, name: str, value: object) -> None:
-        """Adds a line with a name and a value."""
+        """Add a line with a name and a value."""
         self._facts.append((name, value))
 
     def show(self, part: RenderableType) -> None:
-        """Adds a part after an empty line."""
+        """Add a part after an empty line."""
         self._close()
         self._parts += ["", part]
 
@@ -142,7 +142,7 @@ class Page:
         attribute: str = "",
         states: Sequence[str] | None = None,
     ) -> None:
-        """Adds a table of the ranking, and one of the refusals with their reasons.
+        """Add a table of the ranking, and one of the refusals with their reasons.
 
         Last columns show the states, if they are given, and which access is unknown, if any is.
         """
@@ -171,13 +171,13 @@ class Page:
                 self.show(table(["refused", "why"], refusals, whole=(0,)))
 
     def reduction(self, reduction: Reduction) -> None:
-        """Adds the requirement and its residual on hosts."""
+        """Add the requirement and its residual on hosts."""
         self.say("requirement", brief(reduction.requirement, 400))
         left = {Verdict.NEVER: "never true", Verdict.ALWAYS: "always true: any host will do"}
         self.say("residual", left.get(reduction.verdict, phrase(reduction.residual)))
 
     def nodes(self, selection: Selection) -> None:
-        """Adds the number of matching nodes, their names, and why the others are refused."""
+        """Add the number of matching nodes, their names, and why the others are refused."""
         total = len(selection.ranked) + len(selection.refused)
         names = " ".join(candidate.name for candidate in selection.ranked)
         self.say("worker nodes", f"{len(selection.ranked)} of {total}: {names or 'none will do'}")
@@ -186,7 +186,7 @@ class Page:
             self.say("", f"{times} refused: {reason}")
 
     def submission(self, submission: Submission) -> None:
-        """Adds the flags as a command line, the verdict, and the dropped clauses."""
+        """Add the flags as a command line, the verdict, and the dropped clauses."""
         if submission.command:
             self.say(submission.lrms, shlex.join((submission.command, *submission.argv)))
         for line in () if submission.command else submission.directives:
@@ -214,12 +214,12 @@ class Page:
             self.say("dropped", f"{phrase(dropped.clause)}: {dropped.reason}")
 
     def lines(self, lines: Sequence[str], *, apart: bool = True) -> None:
-        """Adds lines as one part, after an empty line if they stand apart."""
+        """Add lines as one part, after an empty line if they stand apart."""
         self._close()
         self._parts += [*([""] if apart else []), *lines]
 
     def fates(self, reduction: Reduction, submission: Submission) -> None:
-        """Adds a table that shows for each clause of the residual whether the flags carry it."""
+        """Add a table that shows for each clause of the residual whether the flags carry it."""
         reasons = {dropped.clause: dropped.reason for dropped in submission.dropped}
         clauses = [] if reduction.verdict is not Verdict.RESIDUAL else conjuncts(reduction.residual)
         kept = "in the flags"
@@ -235,7 +235,7 @@ class Page:
             self._facts = []
 
     def print(self, *, as_json: bool = False) -> None:
-        """Prints the page, or its data."""
+        """Print the page, or its data."""
         if as_json:
             print_json(self.data)
             return
@@ -281,7 +281,7 @@ def by_reason(refused: Sequence[Refusal], width: int) -> list[str]:
 
 
 def _reason(refusal: Refusal) -> tuple[str, list[str]]:
-    """The reason of a refusal without who refuses and what was found, and these as texts."""
+    """Split a refusal into its reason, the party that refuses, and the values found."""
     clause = refusal.clause
     if clause is None:
         return refusal.reason, []

@@ -1,6 +1,6 @@
 """The ledger's options, and jobs that were handed over, for several subcommands.
 
-What a job went through is decided by the library; here it becomes a table, JSON and a waiting line.
+The library decides the states of a job; here they become a table, JSON and a waiting line.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 
 @attrs.frozen(slots=True)
 class LedgerOptions:
-    """Where the records are: the ledger's file or URL, and the spool's directory.
+    """The places of the records: the ledger's file or URL, and the spool's directory.
 
-    ``cluster`` is which batch system of its kind is meant, where one ledger serves several.
+    ``cluster`` tells batch systems of one kind apart, if one ledger serves several.
     ``deadlines`` are those that differ from the default, as ``NAME=SECONDS,…``.
     """
 
@@ -75,7 +75,7 @@ options = gathered(
 
 
 def state_folder() -> Path:
-    """Where the command keeps what must outlast it."""
+    """Return the folder for files that outlast the command."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "classad"
 
@@ -93,7 +93,7 @@ def ledger_at(place: LedgerOptions) -> str:
 
 
 def say_exposed(*places: str | Path) -> None:
-    """Says on standard error, once, which files and folders others may read."""
+    """Say on standard error, once, which files and folders others may read."""
     from matchmaker.delegation.database import exposed
 
     for place in {str(place) for place in places} - _said:
@@ -148,7 +148,7 @@ def deadlines_of(place: LedgerOptions) -> Deadlines:
 
 
 def spool_of(place: LedgerOptions, ledger: Ledger) -> Spool | None:
-    """The spool of a ledger; None where there is none yet, or none is known."""
+    """Return the spool of a ledger; None if there is none yet, or it is unknown."""
     from matchmaker.delegation.spool import SharedSpool
 
     root = place.spool or (f"{ledger.place}.spool" if ledger.sqlite else "")
@@ -197,7 +197,7 @@ def report_data(report: Reconciliation) -> dict[str, Any]:
 
 
 def jobs_table(records: list[Record], now: float, waits: list[str]) -> Table:
-    """A table of jobs, each with what it waits for or why it is where it is."""
+    """Make a table of jobs, each with the reason for its wait or its state."""
     rows = [
         [record.key, record.state, record.cluster, record.remote_id or "-",
          span(now - record.created),
@@ -232,7 +232,7 @@ def span(seconds: float) -> str:
 
 
 def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
-    """Looks again until a job may start or has ended, for `seconds` at most."""
+    """Look again until a job may start or has ended, for `seconds` at most."""
     end = time.monotonic() + seconds
     with waiting(f"{record.key} is {record.state}") as say:
         while record.state in EARLY and time.monotonic() < end:
@@ -247,7 +247,7 @@ def until_committed(made: Delegator, record: Record, seconds: float) -> Record:
 def all_committed(
     made: Delegator, ledger: Ledger, records: Sequence[Record], seconds: float
 ) -> dict[str, Record]:
-    """Looks again until all jobs may start or have ended, for `seconds` at most; by key."""
+    """Look again until all jobs may start or have ended, for `seconds` at most; by key."""
     end = time.monotonic() + seconds
     found = {record.key: record for record in records}
     early = [key for key, record in found.items() if record.state in EARLY]

@@ -1,4 +1,4 @@
-"""Hands jobs over to a batch system: no job is lost, and none starts twice.
+"""Hand jobs over to a batch system: no job is lost, and none starts twice.
 
 A :class:`Delegator` writes a job into a :class:`Ledger`, submits it so that it cannot start, and
 releases it once that is sure. docs/delegation.md explains the contract. The modules are loaded on

@@ -1,7 +1,7 @@
-"""Runs a batch system's commands as its table declares, and reads their answers.
+"""Run a batch system's commands as its table declares, and reads their answers.
 
-This is the only module of delegation that starts programs. No method raises for what a command
-does: an error, a time-out, an output that is cut short or that cannot be read is a
+This is the only module of delegation that starts programs. No method raises for the outcome of a
+command: an error, a time-out, an output that is cut short or that cannot be read is a
 :class:`~matchmaker.delegation.record.NoAnswer` with the reason in words.
 """
 
@@ -81,7 +81,7 @@ class Commands:
         environment: Mapping[str, str],
         umask: str = "",
     ) -> str | Refused | NoAnswer:
-        """Submits a job by the table, with as much metadata as there is room for, shortest first.
+        """Submit a job by the table, with as much metadata as there is room for, shortest first.
 
         The script's path must be absolute.
         """
@@ -130,9 +130,9 @@ class Commands:
     def _submitted(
         self, argv: list[str], directory: str, environment: Mapping[str, str], umask: int
     ) -> str | Refused | NoAnswer:
-        """Submits from the directory, and with the environment and the umask, of the order.
+        """Submit from the directory, and with the environment and the umask, of the order.
 
-        What the batch system's own client reads, such as SLURM_CONF, is of whoever submits.
+        Variables of the batch system's own client, such as SLURM_CONF, are the submitter's.
         """
         ours = self._environment()
         program = shutil.which(argv[0], path=ours.get("PATH"))
@@ -159,8 +159,8 @@ class Commands:
     def recall(self, names: Mapping[str, str], since: float) -> Answer:
         """The named jobs in the accounting, from ``since`` on (seconds since 1970).
 
-        Each name has the job's id, or an empty text. Where the command takes ids or names, it is
-        asked for these alone; a job of one of the ids has its name, whatever the accounting says.
+        Each name has the job's id, or an empty text. A command that takes ids or names is asked for
+        these alone; a job of one of the ids has its name, whatever the accounting says.
         """
         call = self.control.recall
         if call is None:
@@ -180,9 +180,9 @@ class Commands:
         return QueueListing(tuple({status: None for status in found if status.name in names}))
 
     def release(self, jobs: Sequence[tuple[str, str]]) -> list[NoAnswer | None]:
-        """Lets parked jobs start, each by its id and name, if the id has that name.
+        """Let parked jobs start, each by its id and name, if the id has that name.
 
-        By one command for all, and by one for each only where that fails.
+        One command releases all; if it fails, one for each job does.
         """
         call = self.control.release
         bad = self._strange(call, jobs)
@@ -193,7 +193,7 @@ class Commands:
         return [bad.get(job) for job in jobs]
 
     def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
-        """Ends a job, if the id has that name. A job that is not there is ended."""
+        """End a job, if the id has that name. A job that is not there is ended."""
         call, job = self.control.cancel, (remote_id, name)
         strange = self._strange(call, [job])
         if strange:
@@ -334,7 +334,7 @@ def _in_parts(
 def _read(
     argv: Sequence[str], ended: ProgramResult | NoAnswer, read: Callable[[str], _T]
 ) -> _T | NoAnswer:
-    """What a reader makes of a command's answer."""
+    """Parse a command's answer with a reader."""
     if isinstance(ended, NoAnswer):
         return ended
     if ended.status != 0:
@@ -350,8 +350,8 @@ def entries(
 ) -> tuple[list[str], list[str]]:
     """The words, or lines, that carry metadata, and the other words.
 
-    What the words already put in the same place, such as ``--comment=classad1:…``, is carried
-    along. Values that are not plain are written as ``base64:…``, by the alphabet for URLs.
+    Text that the words already put in the same place, such as ``--comment=classad1:…``, stays.
+    Values that are not plain are written as ``base64:…``, by the alphabet for URLs.
 
     >>> from matchmaker.delegation.control import load_control
     >>> entries({"key": "k7"}, ["--mem=5M", "--comment=classad1:AA"], load_control("slurm"), {})
@@ -383,7 +383,7 @@ def entries(
 
 
 def _taken(words: Sequence[str], option: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What the words already give to an option, and the words without it."""
+    """Split words into the values of an option and the other words."""
     earlier: list[str] = []
     rest: list[str] = []
     left = list(words)
@@ -416,7 +416,7 @@ def _word(value: str) -> str:
 
 
 def _all_match(pattern: str, ended: ProgramResult) -> bool:
-    """Whether a complaint is nothing but what the pattern allows: as a whole, or line by line."""
+    """Whether a pattern matches a whole complaint, or each line of it."""
     said = _said(ended).strip()
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return bool(lines) and (

@@ -25,9 +25,9 @@ class BatchSystem(Protocol):
         """The name of the batch system, such as ``slurm``."""
 
     def refusal(self, words: Sequence[str], folder: Path) -> str:
-        """Why a job with these words, whose script is in a folder, cannot be submitted from here.
+        """Return why a job with these words and its script in a folder cannot be submitted here.
 
-        Empty where it may be. Asked before anything is written down; asks no other machine.
+        The text is empty if it can be. Called before anything is recorded; asks no other machine.
         """
 
     def own_options(
@@ -55,23 +55,22 @@ class BatchSystem(Protocol):
         environment: Mapping[str, str],
         umask: str = "",
     ) -> str | Refused | NoAnswer:
-        """Submits a job so that it cannot start for `seconds`, or until it is released.
+        """Submit a job so that it cannot start for `seconds`, or until it is released.
 
         Args:
             name: the name of the job, ``mm-KEY-N``.
             script: the script, a path that the batch system's commands take as it is.
             words: options, as of ``Submission.argv``.
-            metadata: names and values that the job carries where the batch system has room.
+            metadata: names and values that the job carries as far as the batch system has room.
             seconds: how long it must not start.
-            directory: where the batch system's command runs.
-            environment: the variables that it runs with, and gives to the job where that is its
-                way.
+            directory: the working directory of the batch system's command.
+            environment: the variables that it runs with, and may give to the job.
             umask: the same of the bits that new files do not get, in octal; empty for this
                 process's.
 
         Returns:
-            The batch system's id; Refused where it said in its own words that it will not take
-            such a job; NoAnswer for every other outcome: an error, a lost reply.
+            The batch system's id; Refused if it definitely will not take such a job; NoAnswer for
+            every other outcome: an error, a lost reply.
         """
 
     def look(self) -> Answer:
@@ -80,33 +79,33 @@ class BatchSystem(Protocol):
     def recall(self, names: Mapping[str, str], since: float) -> Answer:
         """The named jobs in the batch system's accounting, from a time on (seconds since 1970).
 
-        Each name has the job's id, or an empty text where none is known.
+        Each name has the job's id, or an empty text if that is unknown.
 
         A job that is absent there may still be in the queue. ``QueueListing(())`` if a batch
         system keeps no accounting.
         """
 
     def release(self, jobs: Sequence[tuple[str, str]]) -> Sequence[NoAnswer | None]:
-        """Lets parked jobs start, each by its id and name, if the id has that name.
+        """Let parked jobs start, each by its id and name, if the id has that name.
 
-        None for each where it had effect.
+        None for each that was released.
         """
 
     def cancel(self, remote_id: str, name: str) -> NoAnswer | None:
-        """Ends a job, if the id has that name. None once the batch system took the request."""
+        """End a job, if the id has that name. None once the batch system took the request."""
 
 
 @attrs.frozen(slots=True)
 class SpoolMarks:
-    """What is on record of an attempt.
+    """Records of an attempt in the spool.
 
     Attributes:
         committed: the job may start.
         started: a job took the exclusive record of the start.
         forbidden: the exclusive record was taken so that no job can take it any more.
-        exit: the exit status in the record of the end; None if there is no such record.
+        exit: the exit status in the record of the end; None without such a record.
         job: the digest of the job that they are of; empty if they do not say.
-        stopped: its lease was ended; said of a job that started and has no record of its end.
+        stopped: its lease was ended after its start, and its end is not on record.
         over: the job itself saw that its lease was over, and ended its payload.
     """
 
@@ -153,19 +152,19 @@ class Spool(Protocol):
         """The name of the spool in the ledger, by which each look at its jobs finds it."""
 
     def ready(self) -> Path | NoAnswer:
-        """Makes the place for records, if there is none; returns the folder of all scripts."""
+        """Make the place for records, if there is none; return the folder of all scripts."""
 
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path | NoAnswer:
-        """Makes room for an attempt; returns the script to submit, which fences the payload.
+        """Make room for an attempt; return the script to submit, which fences the payload.
 
-        With the digest of a job, NoAnswer where the room is another job's. ``cluster`` is the batch
+        With the digest of a job, NoAnswer if the room is another job's. ``cluster`` is the batch
         system that it is made for.
         """
 
     def sign(self, key: str, attempt: int, origin: Origin) -> NoAnswer | None:
-        """Writes down whose attempt it is, and whose spool, if that is not on record."""
+        """Write down whose attempt it is, and whose spool, if that is not on record."""
 
     def origins(
         self, names: Iterable[tuple[str, int]]
@@ -181,7 +180,7 @@ class Spool(Protocol):
     def commit(
         self, key: str, attempt: int, seconds: float, length: float | None = None
     ) -> NoAnswer | None:
-        """Lets the attempt's payload start, with a lease of `seconds` from now; again: no change.
+        """Let the attempt's payload start, with a lease of `seconds` from now; again: no change.
 
         With a `length`, it may start within `seconds`, and then runs for that long.
 
@@ -191,14 +190,14 @@ class Spool(Protocol):
     def renew(
         self, key: str, attempt: int, seconds: float, length: float | None = None
     ) -> NoAnswer | None:
-        """Makes the lease end `seconds` from now; at 0 or less at once.
+        """Make the lease end `seconds` from now; at 0 or less at once.
 
         With a `length`, a payload that has started runs for that long from now, and one that has
         not as after :meth:`commit`.
         """
 
     def forbid(self, key: str, attempt: int) -> NoAnswer | None:
-        """Takes the exclusive record of the start if it is free, so that no payload can start.
+        """Take the exclusive record of the start if it is free, so that no payload can start.
 
         None whether it was free or not; :meth:`marks` then says who has it.
         """
@@ -214,11 +213,11 @@ class Spool(Protocol):
     def attempts(self) -> Mapping[tuple[str, int], str] | NoAnswer:
         """Every attempt (key, attempt) that there is room for, and its batch system.
 
-        The batch system is empty where the room does not say it.
+        The batch system is empty if it is not on record.
         """
 
     def forget(self, key: str, job: str = "") -> NoAnswer | None:
-        """Removes what is on record of a key; its owner has taken the result.
+        """Remove the records of a key after its owner has taken the result.
 
-        With the digest of a job, NoAnswer where any of it is another job's.
+        With the digest of a job, NoAnswer if a record is another job's.
         """

@@ -37,12 +37,12 @@ class SystemCommand:
 
     Attributes:
         argv: its words, with slots.
-        each: what ``{jobs}`` among its words has for each job.
-        join: what stands between these; where it is empty, each is a word.
-        count: the command for the number of jobs, asked where the answer is empty.
-        none: a pattern for the whole complaint of a command that says that there are no such jobs.
+        each: the text for each job in place of ``{jobs}``.
+        join: the separator of these; empty if each is a word.
+        count: the command for the number of jobs, asked if the answer is empty.
+        none: a pattern for the whole complaint of a command that finds none of the jobs.
         by_id, by_name: its further words for jobs by their ids, or by their names, with ``{list}``;
-            empty where it is asked for all jobs of ours.
+            empty if it is asked for all of our jobs.
         done: a pattern for each line of a complaint that does no harm, with slots.
         check: whether the command knows ids alone, so that the name is looked up before.
     """
@@ -60,12 +60,12 @@ class SystemCommand:
 
 @attrs.frozen(slots=True)
 class Carrier:
-    """Where a batch system keeps metadata of a job.
+    """The place for metadata of a job in a batch system.
 
     Attributes:
-        argv: the option, with ``{entries}``; empty where each entry is a line.
+        argv: the option, with ``{entries}``; empty if each entry is a line.
         entry: one entry, with ``{name}``, ``{Name}`` or ``{NAME}``, and ``{value}``.
-        join: what stands between entries.
+        join: the separator of entries.
         line: one entry as a line of the submit description.
         room: how many characters there are for all entries.
     """
@@ -96,7 +96,7 @@ class Options:
     value: str = ""
 
     def wrong(self, words: Sequence[str]) -> str:
-        """The first of some words that is no such option, and why; empty if all are.
+        """Return the first word that is not such an option, and why; empty if all are.
 
         >>> options = Options(none=("-x",), one=("--mem", "-n"))
         >>> options.wrong(["--mem=5M", "-n", "5", "-x"]), options.wrong(["-x", "job.sh"])
@@ -158,13 +158,12 @@ class Control:
         lrms: the name of the batch system.
         reader: how its answers are read.
         park: the submission of a job that cannot start yet.
-        description: the text of a submit description, where the command takes one.
+        description: the text of a submit description, for a command that takes one.
         look, recall, release, cancel: the commands; ``recall`` is None without accounting.
-        metadata: where metadata go.
+        metadata: the place for metadata.
         options: the words that a caller may add to ``park``.
         orders: how owners give options of their own.
-        refused: parts of what its command for submissions says where it will not take such a job,
-            now or later; whatever else it says may pass.
+        refused: parts of definite refusals of a submission; any other error may pass.
         spaces: whether its commands take paths with spaces.
         since: the form of a moment in ``recall``, in UTC, as ``strftime`` takes it; seconds
             since 1970 if empty.
@@ -257,7 +256,7 @@ def _tuple(value: Any) -> Any:
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """A template with its slots filled; braces that are no slot stay.
+    """A template with its slots filled; other braces stay.
 
     >>> filled("JobName={name}", {"name": "mm-{x}-1"})
     'JobName=mm-{x}-1'
@@ -313,13 +312,14 @@ def invocation_of(
     Args:
         job: the job's ad.
         folder: the folder of the description.
-        directory: where the job runs; empty for the choice of the batch system.
+        directory: the job's directory; empty for the choice of the batch system.
         script: the path of a script in place of the job's own program.
         arguments: arguments in place of the job's own.
 
     Raises:
         ValueError: an attribute has a value of another kind.
-        RefusedError: the description asks for what is not done here, such as a ``Prologue``.
+        RefusedError: the description asks for a service that is missing here, such as a
+            ``Prologue``.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad('[ Executable = "/bin/echo"; Arguments = "a \'b c\'"; StdOutput = "o" ]')
@@ -447,7 +447,7 @@ class OwnOptions:
 
 @attrs.frozen(slots=True)
 class _Given:
-    """An option with its words, and where it stands."""
+    """An option with its words and its place."""
 
     name: str
     words: tuple[str, ...]
@@ -470,8 +470,8 @@ def own_options(
     r"""Gather an owner's options from the command line, variables and the script's lines.
 
     Of several with one meaning the command line counts before variables, and these before the
-    script, as for the batch system itself. What was found for the job's requirements counts before
-    variables and lines.
+    script, as for the batch system itself. Flags that were found for the job's requirements count
+    before variables and lines.
 
     Args:
         control: the table of the batch system.
@@ -480,8 +480,8 @@ def own_options(
         given: the options on the command line.
         found: the flags that were found for the job.
 
-    Raises RefusedError, which names the option and its place, for one that is not known, that
-    cannot be honoured for a job with a key, or that contradicts what the job's requirements need.
+    Raises RefusedError, which names the option and its place, for one that is unknown, that cannot
+    be honoured for a job with a key, or that contradicts the job's requirements.
 
     >>> from matchmaker.delegation.control import load_control
     >>> script = b"#!/bin/sh\n#SBATCH -t 5 -J sim\n"

@@ -142,10 +142,10 @@ def _set_up_sqlite(engine: Engine, wait: float) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection, wait: float) -> None:
-    """Sets the mode of the file's log, which stays.
+    """Set the mode of the file's log, which stays.
 
-    SQLite's own timeout does not hold here: where another has the file, which is new to both, it
-    refuses at once.
+    SQLite's own timeout does not hold here: if two processes open a new file, one is refused at
+    once.
     """
     end = time.monotonic() + wait
     while True:
@@ -198,9 +198,9 @@ def _sqlite_words(error: sqlite3.Error, wait: float, damaged: str) -> str:
 
 @contextmanager
 def explained(place: str, wait: float, damaged: str = DAMAGED) -> Iterator[None]:
-    """Turns the database's errors into LedgerError, and a key that is there into TakenError.
+    """Turn the database's errors into LedgerError, and a key that is there into TakenError.
 
-    ``damaged`` is what is said of a database that cannot be used any more.
+    ``damaged`` is the message for a database that cannot be used any more.
     """
     try:
         yield
@@ -231,14 +231,14 @@ def writing(
 ) -> Iterator[Connection]:
     """A connection in one transaction that writes, which an exception rolls back.
 
-    Raises what ``explained`` does.
+    Raises the errors of ``explained``.
 
     Args:
         engine: the database's, by ``engine``.
         place: the database's path or URL, for errors.
         wait: how many seconds the engine waits for another writer, for errors.
         durable: whether the commit waits for the disk.
-        damaged: what is said of a database that cannot be used any more.
+        damaged: the message for a database that cannot be used any more.
     """
     with explained(place, wait, damaged), engine.connect() as plain:
         connection = plain.execution_options(writes=True, durable=durable)

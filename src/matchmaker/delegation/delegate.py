@@ -87,7 +87,7 @@ _AT_ONCE: Final = 200
 
 
 class Delegator:
-    """Hands jobs over to one batch system under the contract of docs/delegation.md.
+    """Hand jobs over to one batch system under the contract of docs/delegation.md.
 
     Several may share a ledger, on one machine or, with PostgreSQL, on many. Every method raises
     LedgerError if the ledger cannot be read or written.
@@ -109,13 +109,13 @@ class Delegator:
         """A delegator on a ledger.
 
         Args:
-            ledger: where the records are.
+            ledger: the ledger of the jobs.
             system: the batch system, by its name or as an object.
             spool: the records of starts and ends of new jobs, or their directory, which the nodes
                 must share; by default a directory beside a ledger of SQLite. A job that was handed
                 over before keeps its own.
-            cluster: which of several batch systems of its kind this is, where one ledger serves
-                them all. What one does not show is not absent from the others.
+            cluster: which of several batch systems of its kind this is, if one ledger serves them
+                all. A job that one does not show may be at another.
             deadlines: how long each step may take.
             owner: who hands jobs over; by default the user at this machine.
             parallel: how many commands of the batch system may run at a time.
@@ -157,12 +157,12 @@ class Delegator:
         directory: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Record:
-        """Hands a job over: it is written down, and submitted so that it cannot start yet.
+        """Hand a job over: it is written down, and submitted so that it cannot start yet.
 
         A later :meth:`reconcile` commits it. The same key with the same order gives the record that
         there is, and submits nothing. The order is the job's ad, the content of its script, how it
-        is called, and the caller's own words. What a broker found (``submission``) is no part of
-        it, nor from where it was given. Each attempt has the script, the directory and the
+        is called, and the caller's own words. The flags of a broker (``submission``) are not part
+        of it, nor the directory of the caller. Each attempt has the script, the directory and the
         environment of the order, whoever submits it.
 
         Args:
@@ -173,7 +173,7 @@ class Delegator:
             key: the job's name in the ledger; by default a new one.
             lease: how many seconds the job lives after its owner last renewed it.
             lease_from: ``start``, and the lease begins when the payload starts, or ``submit``.
-            policy: what the job requires of its queue's policy, which travels with it.
+            policy: the job's requirement on its queue's policy, which travels with it.
             words: the caller's own options for the batch system's command. Those in lines of the
                 script, such as ``#SBATCH``, and in variables, such as ``SBATCH_ACCOUNT``, count as
                 well (:func:`~matchmaker.delegation.control.own_options`).
@@ -210,7 +210,7 @@ class Delegator:
         return found
 
     def submit_all(self, orders: Sequence[Order]) -> list[Record | Exception]:
-        """Hands many jobs over; of each the record, or the error that :meth:`submit` raises.
+        """Hand many jobs over; of each the record, or the error that :meth:`submit` raises.
 
         One transaction writes up to 200 orders down, and one their replies. As many commands of the
         batch system run at a time as the delegator is given (``parallel``).
@@ -370,10 +370,10 @@ class Delegator:
         return self._context.ledger.history(key)
 
     def renew(self, key: str, seconds: float | None = None) -> Record:
-        """Makes a job's lease run from now on, for `seconds` or as long as it was given for.
+        """Make a job's lease run from now on, for `seconds` or as long as it was given for.
 
-        Raises NoJobError, NotPossibleError for a job that has no lease to renew, and
-        UnansweredError where the job itself may still have the lease from before.
+        Raises NoJobError, NotPossibleError for a job without a lease to renew, and UnansweredError
+        if the job itself may still have the old lease.
         """
         _check_lease(seconds)
         record = self._update(
@@ -399,7 +399,7 @@ class Delegator:
         return record
 
     def renew_all(self) -> list[tuple[str, str]]:
-        """Renews the leases of this owner's live jobs here, once a third of each has gone by.
+        """Renew the leases of this owner's live jobs here, once a third of each has gone by.
 
         Gives what could not be done, by key.
         """
@@ -416,7 +416,7 @@ class Delegator:
         return troubles
 
     def cancel(self, key: str) -> Record:
-        """Ends a job, or begins to: the wish is written down, then one look follows.
+        """End a job, or begins to: the wish is written down, then one look follows.
 
         Raises NoJobError, and NotPossibleError for a job that has ended otherwise.
         """
@@ -426,7 +426,7 @@ class Delegator:
         return self.job(key)
 
     def resume(self, key: str) -> Record:
-        """Submits a paused job again, as often as at first, once one look shows that it may be.
+        """Submit a paused job again, as often as at first, once one look shows that it may be.
 
         Raises NoJobError, and NotPossibleError for a job that is not paused.
         """
@@ -437,7 +437,7 @@ class Delegator:
         return self.job(key)
 
     def acknowledge(self, key: str) -> Record:
-        """Takes the result of a job that has ended; the records of its start and end are removed.
+        """Take the result of a job that has ended; the records of its start and end are removed.
 
         Raises NoJobError, and NotPossibleError for a job that has not ended.
         """
@@ -463,9 +463,9 @@ class Delegator:
         return reconcile(self._context, keys)
 
     def rebuild(self) -> Reconciliation:
-        """Makes the missing records anew from the batch system and the records of starts and ends.
+        """Make the missing records anew from the batch system and the records of starts and ends.
 
-        What the ledger has stays, unless there is a later attempt of a live job. A job of another
+        Rows of the ledger stay, unless there is a later attempt of a live job. A job of another
         ledger is left alone, and one that ended stays ended. Whoever had the ledger open must open
         it again.
 
@@ -495,7 +495,7 @@ class Delegator:
         return spool.place
 
     def _update(self, key: str, change: Callable[[Record], Record]) -> Record:
-        """Changes a record, and again if another wrote it meanwhile."""
+        """Change a record, and again if another wrote it meanwhile."""
         for _ in range(TRIES):
             known = self.job(key)
             wanted = change(known)
@@ -543,7 +543,7 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _umask() -> str:
-    """This process's umask, in octal; empty where it cannot be read without a change of it."""
+    """Return this process's umask in octal; empty if only a change would tell it."""
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""Carries out the effects that are due for a record, and records a submission's reply.
+"""Carry out the effects that are due for a record, and record a submission's reply.
 
 If an effect fails, the next look repeats it, because the states give it again.
-:mod:`matchmaker.delegation.states` decides what is due.
+:mod:`matchmaker.delegation.states` decides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DelegationContext:
     """The tools of a delegator.
 
     Attributes:
-        ledger: where the records are.
+        ledger: the ledger of the jobs.
         system: the batch system.
         spool: the records of starts and ends of new jobs; None if no place for them was named.
         deadlines: how long each step may take.
@@ -78,7 +78,7 @@ class DelegationContext:
 def carry_out_all(
     context: DelegationContext, due: Sequence[tuple[Record, tuple[Effect, ...]]]
 ) -> list[tuple[str, str]]:
-    """Does what is due for many records; gives for each that failed its key and why."""
+    """Carry out the effects of many records; return the key and the reason of each failure."""
     troubles: list[tuple[str, str]] = []
     for start in range(0, len(due), _AT_ONCE):
         troubles += _carry_out(context, due[start : start + _AT_ONCE])
@@ -113,7 +113,7 @@ def _carry_out(
 def _released(
     context: DelegationContext, jobs: Sequence[tuple[str, str]]
 ) -> Sequence[NoAnswer | None]:
-    """What came of releasing jobs, whose commits are on record: together, or one by one."""
+    """Release jobs whose commits are on record: together, or one by one."""
     if not jobs:
         return []
     done = _heard(lambda: context.system.release(jobs))
@@ -127,7 +127,7 @@ def _released(
 def carry_out(
     context: DelegationContext, record: Record, effects: tuple[Effect, ...]
 ) -> dict[Act, str]:
-    """Does what is due for a record, in order, but for releases; what had no effect, and why."""
+    """Carry out the effects of a record in order, but for releases; return the failures."""
     failed: dict[Act, str] = {}
     for effect in effects:
         if effect.act is Act.PARK:
@@ -140,7 +140,7 @@ def carry_out(
 
 
 def hand_in(context: DelegationContext, record: Record, effect: Effect) -> Record | None:
-    """Submits an attempt and writes down what came of it; the record after, if it is known."""
+    """Submit an attempt and write down what came of it; the record after, if it is known."""
     reply = _submit(context, record, effect, None)
     return _replied(context, record, reply)
 
@@ -148,7 +148,7 @@ def hand_in(context: DelegationContext, record: Record, effect: Effect) -> Recor
 def hand_in_all(
     context: DelegationContext, wanted: Sequence[tuple[Record, Effect, Payload]]
 ) -> list[Record]:
-    """Submits the first attempts of many jobs, and writes down what came of them at once."""
+    """Submit the first attempts of many jobs, and write down what came of them at once."""
 
     def submitted(one: tuple[Record, Effect, Payload]) -> str | Refused | NoAnswer:
         return _submit(context, *one)
@@ -177,7 +177,7 @@ def hand_in_all(
 
 
 def _heard(act: Callable[[], _T]) -> _T | NoAnswer:
-    """What an act gives; NoAnswer for a defect, which must not stop the other jobs."""
+    """Call a function; return NoAnswer for a defect, which must not stop the other jobs."""
     try:
         return act()
     except LedgerError:
@@ -219,7 +219,7 @@ def _submit(
 def _park(
     context: DelegationContext, record: Record, effect: Effect, given: Payload | None
 ) -> str | Refused | NoAnswer:
-    """Submits an attempt; unless it is refused, it counts as submitted perhaps."""
+    """Submit an attempt; unless it is refused, it counts as submitted perhaps."""
     payload = given if given is not None else context.ledger.payload(record.key)
     if payload is None:
         return Refused("it never started, and the ledger does not describe it any more")
@@ -261,9 +261,9 @@ def _origin(context: DelegationContext, record: Record) -> Origin:
 def _replied(
     context: DelegationContext, record: Record, reply: str | Refused | NoAnswer
 ) -> Record | None:
-    """Writes down what came of a submission, unless the job has gone on meanwhile.
+    """Record the reply to a submission, unless the job has gone on meanwhile.
 
-    That need not reach the disk: what is lost with it is found again by the job's name.
+    The row need not reach the disk: a lost reply is found again by the job's name.
     """
     known: Record | None = record
     seen = Observation(queue=NOT_ASKED, reply=reply)
@@ -294,9 +294,9 @@ def script_at(path: Path) -> bytes:
 
 
 def digest_of(payload: Payload, system: str) -> str:
-    """A hash of an order: its batch system, ad, script, and what its owner said of the call.
+    """A hash of an order: its batch system, ad, script, and the owner's call.
 
-    The queue and the flags that were found for it are no part of it, nor from where it was given.
+    The queue and the flags that were found for it are not part of it, nor the caller's directory.
     """
     call = attrs.evolve(payload.invocation, directory="", umask="")
     said = json.dumps([system, payload.own_words, payload.ad, attrs.astuple(call)]).encode()

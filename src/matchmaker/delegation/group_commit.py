@@ -35,8 +35,8 @@ class GroupCommit(Generic[_Asked, _Found]):
     """A function of one thing, carried out by a function of many.
 
     Args:
-        work: gives for a sequence of things a sequence of results, in order. What it raises, every
-            caller whose thing was among them gets.
+        work: gives for a sequence of things a sequence of results, in order. Its errors are raised
+            to every caller of the batch.
 
     >>> double = GroupCommit(lambda numbers: [2 * number for number in numbers])
     >>> double(4)

@@ -246,11 +246,11 @@ class Ledger:
     """Records of transfers in a database.
 
     Safe for threads and for several processes on one machine; on PostgreSQL for several machines.
-    Every method raises LedgerError where the database cannot be read or written.
+    Every method raises LedgerError if the database cannot be read or written.
     """
 
     def __init__(self, place: str | Path, *, wait: float = _WAIT_SECONDS) -> None:
-        """Opens a ledger, and makes its tables if there are none.
+        """Open a ledger, and makes its tables if there are none.
 
         Args:
             place: the path of a file of SQLite, or a URL such as ``postgresql://host/database``.
@@ -300,13 +300,13 @@ class Ledger:
         """What tells the jobs of this ledger from those of others; a rebuild may restore it."""
 
     def close(self) -> None:
-        """Closes the connections; the ledger cannot be used afterwards."""
+        """Close the connections; the ledger cannot be used afterwards."""
         self._engine.dispose()
 
     # --- reading ----------------------------------------------------------------------------------
 
     def find(self, key: str) -> Record | None:
-        """The record of a key, or None. Raises DamagedError where its row is no record."""
+        """Return the record of a key, or None. Raises DamagedError for a damaged row."""
         for found in self._select(transfers.c.key == key):
             if isinstance(found, Unreadable):
                 raise DamagedError(f"{found.key}: {found.why}")
@@ -344,7 +344,7 @@ class Ledger:
         return _readable(self._select(*only, order=transfers.c.created.desc(), most=most))
 
     def unreadable(self) -> list[Unreadable]:
-        """Every row that is no record, because its values were changed or damaged.
+        """Return every row whose values were changed or damaged.
 
         The database itself looks for rows that may be such, so that a million of sound ones take
         seconds.
@@ -412,7 +412,7 @@ class Ledger:
             return [Transition(*row) for row in read.execute(query)]
 
     def check(self) -> list[str]:
-        """What is damaged, by the database's own check; nothing if all is well."""
+        """Return the faults that the database's own check finds."""
         if not self.sqlite:
             return []
         with self._reading() as read:
@@ -422,7 +422,7 @@ class Ledger:
     # --- writing ----------------------------------------------------------------------------------
 
     def add(self, wanted: Sequence[New]) -> list[Record | None]:
-        """Writes new records with their jobs; None for each key that is there already.
+        """Write new records with their jobs; None for each key that is there already.
 
         They share a transaction, with those of other threads.
         """
@@ -457,7 +457,7 @@ class Ledger:
     def save(
         self, changes: Sequence[Change], by: str = "", *, durable: bool = True
     ) -> list[Record | None]:
-        """Writes changed records in one transaction; None for each that another wrote meanwhile.
+        """Write changed records in one transaction; None for each that another wrote meanwhile.
 
         A change of state goes into the log in the same transaction. Threads share a transaction.
         One that need not be `durable` outlives the death of this process, and reaches the disk with
@@ -493,7 +493,7 @@ class Ledger:
         return [made if held else None for made, held in zip(new, won, strict=True)]
 
     def adopt(self, identity: str) -> bool:
-        """Takes the identity of a lost ledger; False, and no change, if there are jobs already."""
+        """Take the identity of a lost ledger; False, and no change, if there are jobs already."""
         with self._writing() as write:
             if write.scalar(sql.select(log.c.id).limit(1)) is not None:
                 return False
@@ -514,7 +514,7 @@ class Ledger:
         return found
 
     def remove(self, records: Sequence[Record]) -> int:
-        """Removes terminal records with their jobs and their log, unless they were written since.
+        """Remove terminal records with their jobs and their log, unless they were written since.
 
         Gives how many are gone. Their keys are free again.
         """
@@ -533,7 +533,7 @@ class Ledger:
         return len(gone)
 
     def drop_contents(self) -> None:
-        """Removes the scripts and environments that no job names any more."""
+        """Remove the scripts and environments that no job names any more."""
         used = sql.select(jobs.c.content).union(sql.select(jobs.c.environment))
         with self._writing() as write:
             write.execute(contents.delete().where(contents.c.digest.not_in(used)))
@@ -545,11 +545,11 @@ class Ledger:
         by: str = "",
         payloads: Mapping[str, Payload] = MappingProxyType({}),
     ) -> None:
-        """Replaces the live records, and those of the given keys, in a new epoch.
+        """Replace the live records, and those of the given keys, in a new epoch.
 
-        Whoever read the ledger before can write no more. Jobs and the log stay. Each record gets
-        what the row before says of the job, so that a job with a description can be submitted
-        again, and its mark is the same. ``payloads`` describe jobs, by key, that lost theirs.
+        Whoever read the ledger before can write no more. Jobs and the log stay. Each record keeps
+        the facts of the job in the row before, so that a job with a description can be submitted
+        again with the same mark. ``payloads`` describe jobs, by key, that lost theirs.
         """
         keys = sorted({record.key for record in records})
         with self._writing() as write:
@@ -577,7 +577,7 @@ class Ledger:
                                               "reason": "rebuilt"} for r in made])  # fmt: skip
 
     def _describe(self, write: Connection, payloads: Mapping[str, Payload]) -> None:
-        """Writes the jobs that have no description."""
+        """Write the jobs that have no description."""
         for key, payload in payloads.items():
             if write.scalar(sql.select(jobs.c.key).where(jobs.c.key == key)) is None:
                 row, named = job_rows(key, payload)
@@ -601,7 +601,7 @@ class Ledger:
 
 
 def _updated(write: Connection, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Writes rows all at once, and one by one only if somebody else wrote some of them."""
+    """Write rows all at once, and one by one only if somebody else wrote some of them."""
     if len(rows) > 1:
         with write.begin_nested() as attempt:
             if write.execute(_UPDATE, rows).rowcount == len(rows):
@@ -665,10 +665,10 @@ def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:
 
 
 def set_aside(place: str) -> str | None:
-    """Renames the file of a damaged ledger, so that a new one can be made; gives its new name.
+    """Rename the file of a damaged ledger, so that a new one can be made; return its new name.
 
-    None where nothing is damaged, or the ledger is not a file. Raises LedgerError where it cannot
-    be read for another reason, and OSError.
+    None if nothing is damaged, or the ledger is not a file. Raises LedgerError if it cannot be read
+    for another reason, and OSError.
     """
     path = Path(place)
     if "://" in place or not path.exists():

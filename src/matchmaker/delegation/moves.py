@@ -42,13 +42,13 @@ NOT_ASKED: Final = NoAnswer("not asked")
 
 @attrs.frozen(slots=True, kw_only=True)
 class Observation:
-    """What one look shows of a key.
+    """A key as one look shows it.
 
     Attributes:
         queue: the jobs of the key in the queue, of every attempt; or no answer.
         accounting: those in the accounting; None if it was not asked.
-        marks: what is on record of the attempt; or no answer.
-        reply: what came of a submission; None if there was none.
+        marks: the records of the attempt in the spool; or no answer.
+        reply: the reply to a submission; None without one.
     """
 
     queue: tuple[JobStatus, ...] | NoAnswer
@@ -67,7 +67,7 @@ def _order(status: JobStatus) -> tuple[int, int, str]:
 
 @attrs.frozen(slots=False)
 class Situation:
-    """A record beside what is observed of it, at a time."""
+    """A record, an observation of it, and the time."""
 
     record: Record
     seen: Observation
@@ -85,7 +85,7 @@ class Situation:
 
     @property
     def chosen(self) -> JobStatus | None:
-        """The living job that the record context: of the id it names, else the lowest."""
+        """The living job that the record means: of the id it names, else the lowest."""
         mine = [status for status in self.alive if status.remote_id == self.record.remote_id]
         return next(iter(mine or self.alive), None)
 
@@ -134,7 +134,7 @@ class Situation:
 
     @property
     def ended(self) -> JobStatus | None:
-        """The job that the record context, where queue or accounting have it as ended."""
+        """The job that the record means, if queue or accounting show it as ended."""
         for place in (self.seen.queue, self.seen.accounting):
             for status in place if isinstance(place, tuple) else ():
                 if (
@@ -148,7 +148,7 @@ class Situation:
 
     @property
     def marks(self) -> SpoolMarks:
-        """What is on record of the attempt; nothing if it was not read."""
+        """The records of the attempt; empty ones if they were not read."""
         return self.seen.marks if isinstance(self.seen.marks, SpoolMarks) else SpoolMarks()
 
     @property
@@ -172,8 +172,8 @@ class Situation:
     def spent(self) -> bool:
         """Whether no payload of it can be running any more, by its lease.
 
-        What is not in the queue starts no more, so that a lease that begins with the start has been
-        over for sure since its length after that.
+        A job that has left the queue cannot start, so a lease that begins with the start is over
+        after its length from then.
         """
         since = self.record.absent_since
         if self.lease_over or since is None or not self.record.from_start:
@@ -191,7 +191,7 @@ def _same_time(one: float | None, other: float | None) -> bool:
 
 
 def noticed(record: Record, seen: Observation, now: float, deadlines: Deadlines) -> Record:
-    """The record with what a look shows, in the same state.
+    """Return the record with the facts of a look, in the same state.
 
     Moments that lie ahead, after a clock went back, are now. ``seen`` is written only now and then,
     so that a look at ten thousand jobs that goes well writes nothing.

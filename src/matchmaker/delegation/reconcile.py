@@ -48,14 +48,14 @@ _Statuses = Mapping[str, tuple[JobStatus, ...]]
 
 @attrs.frozen(slots=True)
 class Reconciliation:
-    """What a reconciliation saw and did.
+    """The result of a reconciliation.
 
     Attributes:
         live: how many live jobs it looked at.
         paused: how many of them wait for their owner now.
         moved: the jobs whose state changed, before and after.
         silence: why the batch system or the spool gave no answer; empty if both did.
-        troubles: what could not be done, by key; it is tried again next time.
+        troubles: steps that failed, by key; they are tried again next time.
         strangers: how many jobs of ours the queue has that this ledger does not know.
     """
 
@@ -149,7 +149,7 @@ _SpoolMarks = Mapping[tuple[str, int], SpoolMarks | NoAnswer] | NoAnswer
 
 
 def _marks(context: DelegationContext, records: Iterable[Record]) -> dict[str, _SpoolMarks]:
-    """What is on record of the attempts, by the place of the spool: one look at each spool."""
+    """Read the records of attempts, by the place of the spool: one look at each spool."""
     wanted: dict[str, list[tuple[str, int]]] = {}
     for record in records:
         wanted.setdefault(record.spool, []).append((record.key, record.attempt))
@@ -163,12 +163,11 @@ def _marks(context: DelegationContext, records: Iterable[Record]) -> dict[str, _
 
 
 def rebuild(context: DelegationContext) -> Reconciliation:
-    """Makes the missing records anew from the batch system and the records of starts and ends.
+    """Make the missing records anew from the batch system and the records of starts and ends.
 
     A row of the ledger stays as it is, unless it is damaged, or there is a later attempt of a live
-    job than it has. What the spool has for another batch system is left to that one, and what it
-    has of another ledger to that ledger. An empty ledger takes the place of the one that signed the
-    spool, if that was here or is no longer there.
+    job than it has. Attempts of another batch system or of another ledger are left to these. An
+    empty ledger takes the place of the one that signed the spool, if that was here or is gone.
 
     Raises UnansweredError while one of them gives no answer.
     """
@@ -320,7 +319,7 @@ def check(ledger: Ledger, spool: Spool | None = None) -> list[str]:
         spool: the records of starts and ends, whose jobs the ledger should know; None to leave
             them out.
 
-    Raises LedgerError where the ledger cannot be read for another reason than damage.
+    Raises LedgerError if the ledger cannot be read for another reason than damage.
     """
     damage = ledger.check()
     if damage:
@@ -348,7 +347,7 @@ def unknown_to(ledger: Ledger, spool: Spool) -> list[str] | NoAnswer:
 
 
 def prune(ledger: Ledger, before: float) -> tuple[int, list[tuple[str, str]]]:
-    """Removes the records of jobs that ended before a time, and what their spools have of them.
+    """Remove the records of jobs that ended before a time, and what their spools have of them.
 
     Gives how many are gone, and what could not be done, by key: such a record stays.
     """

@@ -30,11 +30,11 @@ def printable(text: str) -> str:
 
 
 class Phase(StrEnum):
-    """Where a batch system says that a job is.
+    """The place of a job in its life, as a batch system shows it.
 
     ``parked``: held, or with a begin time ahead: it cannot start yet. ``waiting``: it may start.
     ``running``: it has started; suspended jobs too. ``ended``: it runs no more, with an exit status
-    where the batch system keeps one. ``cancelled``: ended by a person, a limit or the batch system.
+    if the batch system keeps one. ``cancelled``: ended by a person, a limit or the batch system.
     """
 
     PARKED = "parked"
@@ -45,12 +45,12 @@ class Phase(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why a job is where it is, for programs; a record's ``reason`` has it in words.
+    """The reason of a state, for programs; a record's ``reason`` has it in words.
 
     ``TIMEOUT``, ``OUT_OF_MEMORY``, ``PREEMPTED``, ``NODE_FAIL``, ``CANCELLED``: the batch system
     ended it, for that cause or at somebody's request. ``EXIT_STATUS``, ``SIGNAL``: its payload
     ended with a status other than 0, or by a signal. ``REFUSED``: the batch system will not take
-    it. ``NO_ANSWER``: its submission had no answer that says what came of it. ``NOT_STARTED``: an
+    it. ``NO_ANSWER``: its submission had no definite answer. ``NOT_STARTED``: an
     attempt can start no more. ``OWNER``: its owner wants it ended. ``LEASE``: its lease ran out.
     ``LOST``: it is gone with no record of its end. ``REBUILT``: its row was made anew.
     """
@@ -80,9 +80,9 @@ class JobStatus:
         remote_id: the batch system's id, which a batch system that lost its state may use again.
         submitted: when it was submitted, in seconds since 1970 by the batch system's clock, or
             None if it does not say.
-        phase: where it is.
+        phase: its phase.
         exit: the exit status of a job that ended, or None if it is not known; 128 and the signal's
-            number where a signal ended it.
+            number if a signal ended it.
         why: the batch system's own words for a job that does not go on, or empty.
         mark: the mark of the record that it was submitted for; empty if it does not show one.
         code: why the batch system ended it; None for a job that goes on or ended by itself.
@@ -114,7 +114,7 @@ class NoAnswer:
 
 @attrs.frozen(slots=True)
 class Refused:
-    """A definite answer to a submission: there is no job, and the same again would be refused."""
+    """A definite refusal of a submission; the same one would be refused again."""
 
     reason: str
 
@@ -135,7 +135,7 @@ class NoJobError(ValueError):
 
 
 class UnansweredError(ValueError):
-    """The batch system or the spool gives no answer; the message says what was not done."""
+    """The batch system or the spool gives no answer; the message says which step is open."""
 
 
 PREFIX: Final = "mm-"
@@ -181,7 +181,7 @@ def key_of(name: str) -> tuple[str, int] | None:
 
 
 class State(StrEnum):
-    """Where a transfer stands.
+    """The state of a transfer.
 
     ``intent``: written down, and then submitted so that it cannot start. ``unknown``: whether the
     batch system has it is not known. ``paused``: it was submitted as often as it may be, without a
@@ -235,13 +235,13 @@ class Deadlines:
     """How long each step may take, in seconds, and how often a job is submitted.
 
     Safety hangs on none of them: with wrong clocks a job waits longer or is submitted again, and
-    still starts once. Raises ValueError for what is not above 0, and for a hold too short for the
-    wait before the commit.
+    still starts once. Raises ValueError for a value that is not above 0, and for a hold too short
+    for the wait before the commit.
 
     Attributes:
         reply: how long the reply to a submission is waited for.
         settle: how long after the reply a job must still be seen before it may start. Slurm saves
-            its state every 5 s, and what it acknowledged since is lost if it crashes.
+            its state every 5 s, and forgets in a crash the jobs that it acknowledged since.
         absent: how long healthy answers must be without a job before it counts as gone.
         hold: how long a submitted job cannot start by itself.
         margin: how long before the end of the hold nothing is committed any more.
@@ -292,7 +292,7 @@ class Record:
         owner: who handed it over and renews its lease.
         epoch: the ledger's epoch in which the row was written.
         revision: how often the row was written.
-        state: where the transfer stands.
+        state: the state of the transfer.
         cluster: the batch system.
         ledger: the identity of the ledger that it was handed over in.
         digest: a hash of the job; empty in a row that was rebuilt without the job's description.
@@ -312,7 +312,7 @@ class Record:
         absent_since: since when healthy answers are without it.
         cancel_wanted: its owner wants it ended.
         exit: the payload's exit status.
-        reason: why it is where it is, if that needs saying.
+        reason: why it is in that state, if that needs saying.
         code: the same for programs.
         tries: how often it was submitted since it was handed over or resumed.
         retry_at: when it may be submitted again, if it has to be.
@@ -370,7 +370,7 @@ class Record:
     def owns(self, mark: str) -> bool:
         """Whether a job with a mark may be its own: with its mark, or with none.
 
-        Where the row was made anew and the job's digest is lost, any mark of its ledger counts.
+        If the row was made anew without the job's digest, any mark of its ledger counts.
         """
         known = self.ledger and not self.digest
         return mark in {"", self.mark} or bool(known and mark.startswith(self.ledger))
@@ -382,7 +382,7 @@ class Invocation:
 
     Attributes:
         arguments: the payload's arguments.
-        directory: where it runs; empty for the directory that the batch system chooses.
+        directory: its working directory; empty for the batch system's choice.
         umask: the bits that its new files do not get, in octal; empty for the batch system's.
         exports: variables that it gets in any case, whatever the batch system passes on.
         stdin, stdout, stderr: files in place of those of the batch system; empty for none.
@@ -400,7 +400,7 @@ class Invocation:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Payload:
-    """A job as it is submitted, in each attempt the same, whoever submits it and from where.
+    """A job as it is submitted: the same in each attempt, whoever submits it.
 
     Attributes:
         ad: the job's ad, as text.
@@ -409,7 +409,7 @@ class Payload:
         invocation: how the script is called.
         own_words: the arguments for the batch system's command that its owner gave.
         words: all arguments for the batch system's command.
-        directory: where the batch system's command runs.
+        directory: the working directory of the batch system's command.
         environment: the variables that it runs with.
         metadata: names and texts that travel with the job.
     """
@@ -427,8 +427,7 @@ class Payload:
     def differs(self, other: Payload) -> str:
         """Name the parts of an order in which another one differs; empty if both are one order.
 
-        What was found for a job (its queue, flags), and from where it was handed over, are no parts
-        of the order.
+        The queue and flags that were found for a job, and the caller's directory, do not count.
 
         >>> one = Payload(ad="[ Cpus = 1; A = 2 ]", script="a.sh", content=b"true")
         >>> one.differs(attrs.evolve(one, ad="[ Cpus = 2; A = 2 ]", content=b"false"))
@@ -495,7 +494,7 @@ _PARTS: Final = {
 
 @attrs.frozen(slots=True)
 class Unreadable:
-    """A row of the ledger that is no record: its key, and what is wrong with it."""
+    """A damaged row of the ledger: its key and its fault."""
 
     key: str
     why: str
@@ -503,7 +502,7 @@ class Unreadable:
 
 @attrs.frozen(slots=True)
 class Transition:
-    """A transition of a job in the log: when, from where to where, by whom and why."""
+    """A transition of a job in the log: its time, states, author and reason."""
 
     attempt: int
     revision: int

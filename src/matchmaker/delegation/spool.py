@@ -44,7 +44,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_exports(call: Invocation) -> None:
-    """Raises ValueError if an exported variable has no name of a shell's variable."""
+    """Raises ValueError if the name of an exported variable is not one of the shell."""
     for name, _ in call.exports:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name[:80]!r} is no name of a variable: letters, digits and _")
@@ -55,8 +55,8 @@ def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10)
 
     Args:
         room: the directory, by the path that nodes know it by.
-        invocation: how the payload is called; by default without arguments, where the batch system
-            starts it.
+        invocation: how the payload is called; by default without arguments, in the batch system's
+            directory.
         grace: seconds between the first signal and the last when the lease is over.
 
     Raises:
@@ -135,7 +135,7 @@ class SharedSpool:
 
     @_or_silence
     def ready(self) -> Path:
-        """Makes the spool, if there is none; returns its directory."""
+        """Make the spool, if there is none; return its directory."""
         _mark(self.root)
         return self.root
 
@@ -143,11 +143,11 @@ class SharedSpool:
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path:
-        """Makes the directory of an attempt; returns the script to submit, which fences it.
+        """Make the directory of an attempt; return the script to submit, which fences it.
 
-        With the digest of a job, NoAnswer where the directory is another job's, and always where
-        there is a later attempt, which may have started: who asks was late, or has another ledger.
-        The batch system ``cluster`` is on record with it.
+        With the digest of a job, NoAnswer if the directory is another job's, and always if there is
+        a later attempt, which may have started: who asks was late, or has another ledger. The batch
+        system ``cluster`` is on record with it.
         """
         _mark(self.root)
         room = self._room(key, attempt)
@@ -167,7 +167,7 @@ class SharedSpool:
 
     @_or_silence
     def sign(self, key: str, attempt: int, origin: Origin) -> None:
-        """Writes down whose attempt it is, and whose spool, if that is not on record."""
+        """Write down whose attempt it is, and whose spool, if that is not on record."""
         text = f"{json.dumps(attrs.asdict(origin))}\n"
         if not (self.root / _FIRST).exists():
             _link(self.root / _FIRST, text)
@@ -195,7 +195,7 @@ class SharedSpool:
 
     @_or_silence
     def commit(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
-        """Lets the payload start, with a lease of ``seconds`` from now; again: no change.
+        """Let the payload start, with a lease of ``seconds`` from now; again: no change.
 
         With a ``length``, it may start within ``seconds``, and then runs for that long.
         """
@@ -209,7 +209,7 @@ class SharedSpool:
 
     @_or_silence
     def renew(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
-        """Makes the lease end ``seconds`` from now; at 0 or less at once. None without a commit.
+        """Make the lease end ``seconds`` from now; at 0 or less at once. None without a commit.
 
         With a ``length``, a payload that has started runs for that long from now, and one that has
         not as after ``commit``.
@@ -222,7 +222,7 @@ class SharedSpool:
 
     @_or_silence
     def forbid(self, key: str, attempt: int) -> None:
-        """Takes the record of the start if it is free, so that no payload can start."""
+        """Take the record of the start if it is free, so that no payload can start."""
         _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
 
     @_or_silence
@@ -240,7 +240,7 @@ class SharedSpool:
 
     @_or_silence
     def forget(self, key: str, job: str = "") -> None:
-        """Removes the directory of a key, unless it has an attempt of another job."""
+        """Remove the directory of a key, unless it has an attempt of another job."""
         self._check()
         folder = self.root / check_key(key)
         for room in folder.iterdir() if job and folder.is_dir() else ():
@@ -258,7 +258,7 @@ class SharedSpool:
     def _there(self, key: str, attempt: int) -> Path:
         """The directory of an attempt that was prepared.
 
-        Where it is not there, the shared directory is not mounted, or is another one.
+        If it is missing, the shared directory is not mounted, or is another one.
         """
         room = self._room(key, attempt)
         if not room.is_dir():
@@ -279,10 +279,10 @@ class SharedSpool:
 
 
 def _mark(root: Path) -> None:
-    """Makes a spool of a directory that is empty or not there.
+    """Make a spool of a directory that is empty or not there.
 
-    Several may do so at once: markers that others are making are no content, and what a job has
-    there is seen only after the marker.
+    Several processes may do so at once: the markers of others do not count as content, and the
+    first job comes after the marker.
     """
     marker = root / _MARKER
     if marker.is_file():
@@ -299,7 +299,7 @@ def _mark(root: Path) -> None:
 
 
 def _own(folder: Path) -> None:
-    """Makes a directory that this account alone may write to, or takes its own one that is there.
+    """Make a directory that only this account may write to, or accept one that it owns.
 
     Whoever else may write to it, or may put another in its place, could change what a job runs.
     """
@@ -343,7 +343,7 @@ def _marks(room: Path) -> SpoolMarks | NoAnswer:
 
 
 def _origin(path: Path) -> Origin | None:
-    """What a file says of an attempt's ledger; None where it is not there or was damaged."""
+    """Read the file of an attempt's origin; None if it is missing or damaged."""
     try:
         with plain(path) as file:
             found = json.loads(file.read(_RECORD))
@@ -361,7 +361,7 @@ def _origin(path: Path) -> Origin | None:
 
 
 def _described(room: Path) -> Payload | None:
-    """What an attempt was made of; None where that is not there or was damaged."""
+    """Read the payload of an attempt; None if it is missing or damaged."""
     try:
         with plain(room / _ORDER) as file:
             text = file.read(_LARGEST)
@@ -374,7 +374,7 @@ def _described(room: Path) -> Payload | None:
 def _job(there: Collection[str]) -> tuple[str, str]:
     """The digest and the batch system in the name of a file ``job.DIGEST.CLUSTER``.
 
-    Of several such files the digest is ``?``, which is no job's.
+    Of several such files the digest is ``?``, which matches none.
     """
     jobs = [name.removeprefix(_JOB) for name in there if name.startswith(_JOB)]
     digest, _, cluster = jobs[0].partition(".") if len(jobs) == 1 else ("?" if jobs else "", "", "")
@@ -388,7 +388,7 @@ def _latest(folder: Path) -> int:
 
 
 def _take(room: Path, job: str, cluster: str) -> None:
-    """Makes a directory the job's, unless it is another's; with the commit it is durable."""
+    """Make a directory the job's, unless it is another's; with the commit it is durable."""
     made = room / (f"{_JOB}{job}.{cluster}" if _CLUSTER.fullmatch(cluster) else f"{_JOB}{job}")
     there = {entry.name for entry in room.iterdir()}
     if not _job(there)[0] and "payload" not in there:
@@ -401,7 +401,7 @@ def _take(room: Path, job: str, cluster: str) -> None:
 def _first_word(path: Path) -> str:
     """The first word of a record; of a damaged one ``?``, since it is there.
 
-    Raises OSError for what is no file.
+    Raises OSError for anything but a file.
     """
     with plain(path) as file:
         text = file.read(_RECORD).decode("utf-8", "replace")
@@ -433,7 +433,7 @@ def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 
 def _link(path: Path, text: str) -> None:
-    """Makes a record that only one can make; no error if another has."""
+    """Make a record that only one can make; no error if another has."""
     with _beside(path, text.encode()) as made, contextlib.suppress(FileExistsError):
         _sync(made)
         os.link(made, path)
@@ -457,7 +457,7 @@ def _beside(path: Path, content: bytes, mode: int = 0o600) -> Iterator[Path]:
 
 
 def _sync(place: Path) -> None:
-    """Makes a file or the names in a directory durable."""
+    """Make a file or the names in a directory durable."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -472,4 +472,4 @@ def _sync_each(places: Sequence[Path]) -> list[None]:
 
 
 _FOLDERS: Final[GroupCommit[Path, None]] = GroupCommit(_sync_each)
-"""Makes the names in a directory durable, once for all threads that wait for it."""
+"""Make the names in a directory durable, once for all threads that wait for it."""

@@ -30,7 +30,7 @@ from matchmaker.delegation.record import (
 
 
 class Act(StrEnum):
-    """What can be done for a record; each may be done again without harm, ``park`` excepted."""
+    """An action for a record; each may be repeated without harm, except ``park``."""
 
     PARK = "park"
     COMMIT = "commit"
@@ -131,7 +131,7 @@ WAITS: Final[Mapping[State, str]] = {
 
 
 def due(s: Situation) -> tuple[Effect, ...]:
-    """What is to be done in the record's state, and about what is left of earlier attempts."""
+    """Return the actions of the record's state, and those against leftovers of earlier attempts."""
     return (*_DUE[s.record.state](s), *cancels(s.outdated))
 
 
@@ -145,14 +145,14 @@ DEFAULT: Final = Deadlines()
 
 @attrs.frozen(slots=True)
 class StepResult:
-    """A record after a look, and what is due for it, in order; a failure ends the order."""
+    """A record after a look, and its effects in order; a failure ends the order."""
 
     record: Record
     effects: tuple[Effect, ...] = ()
 
 
 def _deadline(record: Record, now: float, deadlines: Deadlines) -> float | None:
-    """By when something must happen in the record's state; None where it is terminal."""
+    """Return the deadline of the record's state; None for a terminal one."""
     match record.state:
         case _S.INTENT:
             return min(now + deadlines.reply, record.lease_until)
@@ -195,7 +195,7 @@ def _park(record: Record, deadlines: Deadlines) -> Effect:
 def step(
     record: Record, seen: Observation, now: float, deadlines: Deadlines = DEFAULT
 ) -> StepResult:
-    """One move at most: the record after an observation, and what is due for it.
+    """Make one move at most: the record after an observation, and its effects.
 
     The effects may be carried out only by who wrote the record down, if it differs. A terminal
     record stays as it is.
@@ -241,14 +241,14 @@ def rebuilt(
     record: Record, marks: SpoolMarks | NoAnswer, before: State | None, now: float,
     deadlines: Deadlines = DEFAULT,
 ) -> Record:  # fmt: skip
-    """A new record of an attempt whose row was lost, by what is on record of it.
+    """Make a new record of an attempt whose row was lost, from its records in the spool.
 
-    What ended stays ended. What may never start is paused: whether it was to be submitted again or
-    to end, nobody knows any more.
+    An ended attempt stays ended. One that may never start is paused: it is unknown whether it was
+    to be submitted again or to end.
 
     Args:
         record: the row of the attempt as it began.
-        marks: what is on record of the attempt.
+        marks: the records of the attempt in the spool.
         before: the last state in the log; None if it has none.
         now: the time, in seconds since 1970.
         deadlines: how long each step may take.
@@ -331,7 +331,7 @@ def acknowledged(record: Record, now: float) -> Record:
 
 
 def stuck(record: Record, now: float, deadlines: Deadlines = DEFAULT) -> str | None:
-    """What a live record that does not get on waits for; None for one that does."""
+    """Say why a live record does not get on; None if it does."""
     if record.state not in LIVE:
         return None
     if record.state is _S.PAUSED:

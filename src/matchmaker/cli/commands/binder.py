@@ -129,7 +129,7 @@ def run(
 
 
 async def _until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> str:
-    """Runs until a signal asks for its end, and gives the signal's name."""
+    """Run until a signal asks for its end, and return the signal's name."""
     import signal
 
     stop, names = asyncio.Event(), [""]
@@ -188,7 +188,7 @@ def token(
 
 
 def _asks(asked: Callable[..., int]) -> Callable[..., int]:
-    """Adds the options that say where the binder is; the command gets them as ``place``."""
+    """Add the options for the binder's address; the command gets them as ``place``."""
 
     @wraps(asked)
     def gathered(*, at: str, token_file: str, ca: str | None, **values: Any) -> int:
@@ -307,7 +307,7 @@ def submit(
 def _jobs_of(
     path: str, common: str | None, prefix: str | None, *, commands: bool
 ) -> dict[str, ClassAd]:
-    """Reads and checks all jobs of a file, by their keys.
+    """Read and check all jobs of a file, by their keys.
 
     Raises ValueError with the line, or the number, of one that cannot be handed in.
     """
@@ -357,7 +357,7 @@ def _command_lines(path: str) -> Iterator[tuple[int, ClassAd]]:
 def _submit_all(
     jobs: dict[str, ClassAd], place: BinderAddress, wait: float, *, as_json: bool
 ) -> int:
-    """Hands in many jobs, perhaps waits for them, and prints what became of each."""
+    """Hand in many jobs, perhaps waits for them, and print what became of each."""
 
     async def submitted(found: BinderClient) -> dict[str, JobFacts | str]:
         done = {key: job async for key, job in found.submit_all(jobs.items())}
@@ -458,7 +458,7 @@ def output(
     *, job: str, part: str | None, name: str | None, into: str | None, place: BinderAddress,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Write to standard output what the ended JOB printed, or fetch its output files.
+    """Write the output of the ended JOB to standard output, or fetch its files.
 
     Exit status 1 if JOB has not ended, or if a part is not there or not whole; standard error says
     why.
@@ -524,7 +524,7 @@ async def _fetched(
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cancel(*, job: str, reason: str, place: BinderAddress, as_json: bool) -> int:
-    """End JOB: at once where no pilot has it, otherwise as soon as its pilot has ended it."""
+    """End JOB: at once if no pilot has it, otherwise as soon as its pilot has ended it."""
     _print_job(_asked(place, lambda found: found.cancel(job, reason)), as_json=as_json)
     return 0
 
@@ -583,7 +583,7 @@ def connect_(*, file: str, seconds: float, place: BinderAddress, as_json: bool) 
 
 
 async def _talk(place: BinderAddress, ad: ClassAd, seconds: float) -> tuple[int, int]:
-    """Carries bytes both ways until the pilot's side has ended; returns how many."""
+    """Carry bytes both ways until the pilot's side has ended; return how many."""
     from matchmaker.pilots.wire import connect
 
     numbers = [0, 0]
@@ -612,7 +612,7 @@ async def _talk(place: BinderAddress, ad: ClassAd, seconds: float) -> tuple[int,
 
 
 def _read(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) -> None:
-    """Gives standard input to a queue, its end as no bytes."""
+    """Give standard input to a queue, its end as no bytes."""
     # The file itself: a thread that waits for a buffer's lock would abort the process at its end.
     try:
         file = None if sys.stdin is None else sys.stdin.fileno()

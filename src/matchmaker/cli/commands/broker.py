@@ -134,7 +134,7 @@ def hand_over(
     wish: HandoverOptions,
     choose: Callable[[], Submission | None],
 ) -> tuple[Record, OwnOptions] | None:
-    """Hands a job over, and waits until it may start; the job and its owner's options.
+    """Hand a job over, and wait until it may start; the job and its owner's options.
 
     The key is looked up before anything is chosen: an order that is known goes on as it is. It is
     printed before the job is on record, so that nobody who repeats the order needs another one.
@@ -184,7 +184,7 @@ _AT_ONCE: Final = 8
 class OrderOutcome:
     """The result of one of many orders: its record, or the reason for none; status 1 or 2.
 
-    Of one that is handed over now, also the owner's options, and what was left out.
+    A job that is handed over now also has its owner's options and the ones left out.
     """
 
     key: str
@@ -198,7 +198,7 @@ def hand_over_all(
     orders: Mapping[str, OrderedJob], place: transfers.LedgerOptions, wish: HandoverOptions,
     choose: Callable[[ClassAd], Submission],
 ) -> list[OrderOutcome]:  # fmt: skip
-    """Hands many jobs over by their keys, in one process, and waits until they may start.
+    """Hand many jobs over by their keys, in one process, and wait until they may start.
 
     A key that is known goes on as it is. Jobs that differ in nothing but how they are called share
     a choice of queue.
@@ -295,7 +295,7 @@ def _with_flags(
 
 
 def _options_data(order: OrderedJob, options: OwnOptions) -> Mapping[str, list[str]]:
-    """The owner's options, and what has no effect, as they are printed."""
+    """Return the owner's options, and attributes without effect, for printing."""
     return {
         "words": [*options.passing, *options.words],
         "left_out": [*order.left_out, *options.left_out],
@@ -303,7 +303,7 @@ def _options_data(order: OrderedJob, options: OwnOptions) -> Mapping[str, list[s
 
 
 def say_options(page: reports.Page, order: OrderedJob, options: OwnOptions) -> None:
-    """Adds to a page the owner's options, and what has no effect."""
+    """Add the owner's options, and attributes without effect, to a page."""
     made = _options_data(order, options)
     page.data["options"] = made
     if made["words"]:
@@ -313,7 +313,7 @@ def say_options(page: reports.Page, order: OrderedJob, options: OwnOptions) -> N
 
 
 def say_handed(page: reports.Page, record: Record) -> bool:
-    """Adds the job to a page; returns whether it was handed over."""
+    """Add the job to a page; return whether it was handed over."""
     page.data["transfer"] = transfers.record_data(record)
     page.say("key", record.key)
     ended = str(record.state) in ENDED_BADLY
@@ -420,7 +420,7 @@ def broker_command(
 
 
 def _show_grid(page: reports.Page, job: ClassAd, queue: ClassAd, lrms: str | None) -> None:
-    """Adds the lines of a submit description that send the job to the queue through a grid."""
+    """Add the lines of a submit description that send the job to the queue through a grid."""
     lines = broker.grid_lines(job, queue)
     if lines:
         page.data["grid"] = list(lines)
@@ -432,7 +432,7 @@ def _show_grid(page: reports.Page, job: ClassAd, queue: ClassAd, lrms: str | Non
 
 
 def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
-    """Prints the queue of each of many jobs, numbered from 1. Returns the exit status."""
+    """Print the queue of each of many jobs, numbered from 1. Returns the exit status."""
     if as_json:
         print_json([
             {"job": number, "chosen": choice.chosen, "waits": choice.waits,
@@ -455,7 +455,7 @@ def _bulk(choices: list[broker.Choice], as_json: bool) -> int:
 
 
 def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
-    """Adds the answers to the page. Returns whether each question that was asked has one."""
+    """Add the answers to the page. Returns whether each question that was asked has one."""
     data = page.data
     assert route.selection is not None  # noqa: S101 - no queue was named
     data["queues"] = reports.selection_data(route.selection)
@@ -592,7 +592,7 @@ def submit_command(
 
 
 def _report(outcomes: list[OrderOutcome], *, as_json: bool) -> int:
-    """Prints what became of many jobs. Returns the exit status."""
+    """Print what became of many jobs. Returns the exit status."""
     rows: list[dict[str, Any]] = []
     for each in outcomes:
         record = each.record

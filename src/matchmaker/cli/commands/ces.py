@@ -1,4 +1,4 @@
-"""``classad ces``: lists queues, and what is wrong with their data."""
+"""``classad ces``: list queues, and the faults of their data."""
 
 from __future__ import annotations
 
@@ -62,15 +62,14 @@ def ces_command(
     """Describe computing elements: batch queues, from LDIF, LDAP or ads.
 
     Attributes go by their names or by short ones, as in lcg-info: FreeCPUs, Tag, OS. A query
-    compares them with =, !=, <, <=, > and >=; * in a text stands for any. Where no queue is left
-    the exit status is 1.
+    compares them with =, !=, <, <=, > and >=; * in a text stands for any. If no queue is left the
+    exit status is 1.
 
-    With --check, the exit status is 1 where there are errors or warnings; ads of --ce are held
+    With --check, the exit status is 1 if there are errors or warnings; ads of --ce are held
     against the same rules as dumps, but otherwise used as they are. Dumps and servers are also
     tested as EGI's glue-validator and gstat-validation do. The same finding on several entries is
     one line, which names three of them; --json has each by itself. With --nagios too, the exit
-    status is 0 where there are but notes, 1 for warnings, 2 for errors, and 3 where nothing could
-    be read.
+    status is 0 for notes, 1 for warnings, 2 for errors, and 3 if nothing could be read.
     """
     if nagios and not check:
         raise click.UsageError("--nagios needs --check: it is a form of its findings")
@@ -147,7 +146,7 @@ def _narrowed(
 
 
 def _names() -> Iterator[tuple[str, str, str, str]]:
-    """Lists short names, their attributes and units."""
+    """List short names, their attributes and units."""
     for short, name in short_names().items():
         known = attribute(name)
         kind, unit = ("string", "none") if known is None else (known.classad, known.unit)
@@ -156,7 +155,7 @@ def _names() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _findings(known: Queues, places: queues.Sources) -> list[tuple[str, Issue]]:
-    """Lists the findings by source: those of reading, and those on ads, which stay unchanged."""
+    """List the findings by source: those of reading, and those on ads, which stay unchanged."""
     written = [queue for queue in known.all if queue.source in places.ce_files]
     return [
         *known.issues,
@@ -173,7 +172,7 @@ def _by_source(found: Iterable[tuple[str, Issue]]) -> dict[tuple[str, str], list
 
 
 def _nagios(places: queues.Sources) -> int:
-    """Prints one line for Nagios, with the counts behind the bar. Returns the exit status."""
+    """Print one line for Nagios, with the counts behind the bar. Returns the exit status."""
     try:
         known = queues.read(places, VALIDATORS)
     except (OSError, ValueError) as error:

@@ -93,7 +93,7 @@ def convert_command(
 def _all(
     files: tuple[str, ...], format_: str, report: Callable[[ParseError], object] | None
 ) -> Iterator[ClassAd]:
-    """Reads the ads of all files, then checks what concerns all of them together."""
+    """Read the ads of all files, then checks what concerns all of them together."""
     for path in files:
         yield from _ads(path, format_, report)
     inputs.check_expressions()

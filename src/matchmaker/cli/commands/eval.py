@@ -112,7 +112,7 @@ def _target(given: str | None) -> ClassAd | None:
 
 
 def _lines() -> list[Expr]:
-    """Reads expressions from standard input; skips empty lines and those that begin with #."""
+    """Read expressions from standard input; skip empty lines and those that begin with #."""
     found: list[Expr] = []
     text = sys.stdin.buffer.read().decode("utf-8-sig")
     for number, line in enumerate(text.splitlines(), 1):

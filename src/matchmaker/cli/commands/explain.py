@@ -82,8 +82,8 @@ def explain_command(
     requirements refuse the job.
 
     Of many jobs, those that match alike are explained once, those first that match least; the exit
-    status is 0 where each matches something. --job ID takes one; --html shows them all. --with
-    takes the key of an ad, or the name of a machine with one slot.
+    status is 0 if each matches something. --job ID takes one; --html shows them all. --with takes
+    the key of an ad, or the name of a machine with one slot.
 
     Of the ads that match it says how many are free now, and why the others are not: claimed,
     draining, kept by their owners, reserved. --names gives the attributes that say so.
@@ -123,7 +123,7 @@ def _printed(
     *,
     as_json: bool,
 ) -> int:
-    """Prints an explanation and writes its page; the exit status."""
+    """Print an explanation and write its page; the exit status."""
     from matchmaker.matching.explanation import PairExplanation
 
     if html_file is not None:
@@ -158,7 +158,7 @@ def _many(jobs: list[ClassAd], pool: Pool | Shards, names: dict[str, str]) -> Qu
 
 
 def _printed_many(found: QueueExplanation, *, as_json: bool, quiet: bool) -> int:
-    """Prints what was found of several jobs, unless a page has it; the exit status."""
+    """Print the explanations of several jobs, unless a page has them; return the exit status."""
     left = found.count - len(found.clusters)
     if left:
         warn(f"{count(left, 'smaller cluster')} of jobs not explained: --job ID explains one job")
@@ -179,7 +179,7 @@ def _printed_many(found: QueueExplanation, *, as_json: bool, quiet: bool) -> int
 
 
 def _paged(explained: Paged, job: str, pool_files: tuple[str, ...], path: str) -> None:
-    """Writes the page of an explanation; `job` says of what."""
+    """Write the page of an explanation; `job` says of what."""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     files = ", ".join(_file(path) for path in pool_files)
     _write(path, explained.html(f"{job}, pool {shorten(files, 200)}, {when}"))

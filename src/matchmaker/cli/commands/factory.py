@@ -160,7 +160,7 @@ def _services(ledger: str | None) -> Iterator[Services]:
 @_LEDGER
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, name: str | None, ledger: str | None, as_json: bool) -> int:
-    """Show the services of a ledger: pilots, what they decided, and which sites are held back.
+    """Show the services of a ledger: pilots, decisions, and sites that are held back.
 
     Exit status 1 if a service has failed, or there is none.
     """
@@ -287,7 +287,7 @@ def stop(
 
 
 def _end_pilots(known: Service, *, as_json: bool) -> int:
-    """Ends the free pilots of a service that does not run, by the settings it ran with."""
+    """End the free pilots of a service that does not run, by the settings it ran with."""
     try:
         settings = _settings(known.file)
     except (OSError, ValueError) as error:

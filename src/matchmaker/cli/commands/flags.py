@@ -172,7 +172,7 @@ def _check(table: batch.Mapping, nodes_file: str | None, *, as_json: bool) -> in
 
 
 def _program(table: batch.Mapping) -> str:
-    """Finds the batch system's command for submitting. Raises UsageError if there is none."""
+    """Find the batch system's command for submitting. Raises UsageError if there is none."""
     if not table.submit:
         raise click.UsageError(f"{table.lrms} has no command to submit with")
     command = table.submit[0]
@@ -185,7 +185,7 @@ def _program(table: batch.Mapping) -> str:
 def _submit(
     program: str, made: batch.Submission, script: str, *, captured: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the batch system's own command, without a shell."""
+    """Run the batch system's own command, without a shell."""
     # With a folder, so that a file name that begins with a minus is no option.
     path = script if "/" in script else f"./{script}"
     argv = [program, *made.argv, path]
@@ -213,7 +213,7 @@ def reduce_command(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Take the facts of a queue out of JOB's requirements; what is left is a condition on hosts."""
+    """Take the facts of a queue out of JOB's requirements; a condition on hosts is left."""
     job = inputs.one_job(job_file)
     chosen, reduction, _ = queues.routed(
         job, queues.read(places), queue, places.at, Hosts(attributes=host_attributes)
@@ -283,11 +283,10 @@ def blah_local_submit_attributes_command(
 
 
 def _directives(table: batch.Mapping, *, strict: bool) -> tuple[Sequence[str] | None, list[str]]:
-    """The lines for what is on standard input, and what they do not carry.
+    """Return the lines for the variables on standard input, and the demands that they lose.
 
-    There are no lines if all must be carried and something is not.
-
-    Directives stand first: a batch system stops reading them at the first other line.
+    With ``strict``, None in place of lines that lose a demand. Directives come first: a batch
+    system stops reading them at the first other line.
     """
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")

@@ -220,7 +220,7 @@ def reconcile_command(
 def _look(
     place: transfers.LedgerOptions, lrms: str | None, *, goes_on: bool, renew: bool
 ) -> list[tuple[str, Reconciliation]] | None:
-    """One look at each batch system with live jobs, or at one; None where there is no ledger now.
+    """Look once at each batch system with live jobs, or at one; None without a ledger now.
 
     The ledger is opened anew for each round, so that one that was rebuilt does no harm.
     """
@@ -316,7 +316,7 @@ def _act(
     *,
     as_json: bool,
 ) -> int:
-    """Does something for each job, and prints what became of it.
+    """Do something for each job, and print what became of it.
 
     Exit status 1, with the reason on standard error, if the state of a job does not allow it, or
     the job may not know of it; the others are done.

@@ -1,4 +1,4 @@
-"""``classad lint``: what is wrong in ads and expressions, or probably not meant."""
+"""``classad lint``: find mistakes in ads and expressions, and probable ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lint_command(
 ) -> int:  # fmt: skip
     """Find mistakes in the ads or the expression of each FILE.
 
-    Exit status: 0 nothing found but notes, 1 warnings or errors, 2 a file that is no text.
+    Exit status: 0 nothing found but notes, 1 warnings or errors, 2 a file that is not text.
     """
     if not files and not expressions:
         raise click.UsageError("nothing to check: give FILE or --expr EXPR")
@@ -125,7 +125,7 @@ _MOST_LINES: Final = 10
 
 
 def _also(numbers: Sequence[int]) -> Iterable[str]:
-    """Where else a finding is."""
+    """Say which other lines have a finding."""
     if numbers:
         shown = ", ".join(map(str, list(dict.fromkeys(numbers))[:_MOST_LINES]))
         more = f" …, {len(numbers)} times" if len(numbers) > _MOST_LINES else ""

@@ -101,7 +101,7 @@ def match_command(
 
 
 def _warn(error: str | None) -> None:
-    """Warns on standard error that the pool, not the job, may cause refusals."""
+    """Warn on standard error that the pool, not the job, may cause refusals."""
     if error is not None:
         warn(f"not all could be evaluated: {error}")
 
@@ -121,7 +121,7 @@ def _page(matched: int, total: int, states: dict[str, int]) -> Page:
 def _in_shards(
     job: ClassAd, pool: Shards, top: int | None, names: dict[str, str], as_json: bool
 ) -> int:
-    """Shows the best without a state for each: the slots are elsewhere."""
+    """Show the best without a state for each: the slots are elsewhere."""
     shown = SHOWN if top is None else top
     matched = pool.match(job) if as_json and top is None else pool.top(job, max(shown, 1))
     best = matched.best(len(matched))
@@ -151,7 +151,7 @@ def _print(
     best: Matches, rows: Sequence[tuple[str, float, State | None]], counts: dict[str, int],
     total: int, as_json: bool,
 ) -> int:  # fmt: skip
-    """Prints the best matches; why others were refused is not sought among many."""
+    """Print the best matches; why others were refused is not sought among many."""
     from matchmaker.matching.states import State
 
     matched = sum(counts.values())
@@ -242,8 +242,8 @@ def assign_command(
 
     Partitionable slots give each job the part that it asks for. Jobs go by their ids, such as
     ClusterId.ProcId; those without one are counted from 1, as they
-    stand in the files; the library counts them from 0. Exit status 0 where a job got a slot, 1
-    where none did.
+    stand in the files; the library counts them from 0. Exit status 0 if a job got a slot, 1 if none
+    did.
     """
     from matchmaker import Policy
 
@@ -269,7 +269,7 @@ def assign_command(
 
 
 def _by_name(option: str, given: tuple[str, ...], read: Callable[[str, str], _T]) -> dict[str, _T]:
-    """Parses NAME=VALUE options; each name may occur once."""
+    """Parse NAME=VALUE options; each name may occur once."""
     found: dict[str, _T] = {}
     for text in given:
         # A group may have a = in its name, an expression too.
@@ -308,7 +308,7 @@ def _assignment_data(found: Assignment, ids: Sequence[str | None]) -> dict[str, 
 
 
 def _placement(placement: Placement, name: str | None) -> dict[str, Any]:
-    """Describes a job. Jobs are counted from 1, in the order of the files."""
+    """Describe a job. Jobs are counted from 1, in the order of the files."""
     data = {
         "job": placement.number + 1,
         "id": name,
@@ -354,6 +354,6 @@ def _part(placement: Placement) -> str:
 
 
 def _numbers(jobs: list[str]) -> str:
-    """Lists the first few jobs."""
+    """List the first few jobs."""
     shown = ", ".join(jobs[:8])
     return shown if len(jobs) <= 8 else f"{shown} and {len(jobs) - 8} more"

@@ -62,7 +62,7 @@ QUEUE_COLUMNS = {
 
 
 def described(lrms: str, saved: tuple[str, ...], mapping: str | None = None) -> Description:
-    """Asks the batch system, or reads saved outputs. Findings go to standard error.
+    """Ask the batch system, or reads saved outputs. Findings go to standard error.
 
     With a site's ``mapping``, nodes have the attributes that their features stand for.
     """
@@ -93,7 +93,7 @@ def local_names(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 def report_closed(queues: Iterable[ClassAd]) -> None:
-    """Reports queues that the batch system keeps for others than the VOs, on standard error."""
+    """Report queues that the batch system keeps for others than the VOs, on standard error."""
     for ad in queues:
         if admits_nobody(ad):
             name, lists = str(ad.eval("Name")), value_text(ad.eval("LocalAccess"))
@@ -116,7 +116,7 @@ def _text_of(path: str) -> str:
 def print_ads(
     ads: tuple[ClassAd, ...], noun: str, columns: Mapping[str, str], as_json: bool
 ) -> None:
-    """Prints the main attributes of the ads as a table, or all attributes as JSON."""
+    """Print the main attributes of the ads as a table, or all attributes as JSON."""
     if as_json:
         print_json([{name: plain(ad.eval(name)) for name in ad} for ad in ads])
         return
@@ -141,7 +141,7 @@ def watch(
     *,
     as_json: bool = False,
 ) -> None:
-    """Asks repeatedly, prints the changes, and keeps a file of the ads up to date.
+    """Ask repeatedly, print the changes, and keeps a file of the ads up to date.
 
     If the batch system does not answer, an error is printed and the last ads stay.
     """
@@ -234,8 +234,8 @@ def nodes_command(
 
     Without JOB, the batch system named with --lrms describes its nodes, those of --queue alone if
     it is given, or with --queues its queues. --write keeps the ads in a file, and --watch the file
-    up to date, until interrupted. --formats lists what the reader of the batch system was tested
-    with, and asks nobody.
+    up to date, until interrupted. --formats lists the outputs that the reader of the batch system
+    was tested with, and asks nobody.
 
     A queue that the batch system keeps for some groups or accounts admits the VOs of --vo whose
     name, or whose name given with --local, is among them.
@@ -523,7 +523,7 @@ def _write(
     records: glue.GlueRecords, output: str | None, version: str, before: Iterable[glue.Issue],
     *, as_json: bool,
 ) -> list[glue.Issue]:  # fmt: skip
-    """Writes LDIF; gives the issues before, and what the schema could not hold."""
+    """Write LDIF; return the issues before, and those of values that the schema cannot hold."""
     path = output if output and output != "-" else None
     text = io.StringIO() if as_json else sys.stdout
     found = glue.write_ldif(records, path or text, version=version)  # type: ignore[arg-type]
@@ -535,7 +535,7 @@ def _write(
 
 
 def _warn_of_closed(records: glue.GlueRecords) -> None:
-    """Names queues that no rule of access opens to anybody."""
+    """Name queues that no rule of access opens to anybody."""
     if closed := [ce.id for ce in records.computing_elements if nobody(ce)]:
         warn(
             f"warning: no rule of access admits anybody at {_named(closed)}, so that brokers may"
@@ -569,7 +569,7 @@ def _site_file(path: str | None) -> dict[str, Value]:
 def _with_site(
     records: glue.GlueRecords, values: Mapping[str, Value], path: str
 ) -> glue.GlueRecords:
-    """Adds what a site file says to the one site of the records."""
+    """Add the values of a site file to the one site of the records."""
     if not records.sites:
         raise click.UsageError(
             f"--site-file {path} tells of a site, and no queue is of one: name it with --site, or"
@@ -585,7 +585,7 @@ def _with_site(
 
 @attrs.frozen(slots=True)
 class _Offer:
-    """What the options add to described queues and their hosts."""
+    """The options' additions to described queues and their hosts."""
 
     endpoint: str | None
     site: str | None

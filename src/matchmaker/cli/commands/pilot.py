@@ -106,7 +106,7 @@ def pilot_command(
     folder: str | None, direct: str | None, cert: str | None, cert_key: str | None,
     report: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Run jobs on this node for a binder, or what a storage holds, until nothing is left to do.
+    """Run jobs on this node for a binder, or tasks from a storage, until nothing is left to do.
 
     A pilot whose time is over, or that gets SIGTERM, gives its jobs back, and leaves no process and
     no file behind. With --store, exit status 1 if parameters failed too often, the node
@@ -222,7 +222,7 @@ def _store(
     url: str, *, slots: int, idle: float | None, wall: float | None, folder: str | None,
     report: str | None, as_json: bool, tasks: str | None, node: str | None, failures: int,
 ) -> int:  # fmt: skip
-    """Works on a store, without a binder."""
+    """Work on a store, without a binder."""
     from collections import Counter
 
     import attrs
@@ -240,7 +240,7 @@ def _store(
     said: set[str] = set()
 
     def warn_once(text: str) -> None:
-        """What all slots say of the store, and what the storage answers again and again."""
+        """Print a warning that several slots or answers repeat, once."""
         if text not in said:
             said.add(text)
             warn(text)
@@ -295,7 +295,7 @@ async def _together(workers: Sequence[Worker], wall: float | None, report: Path 
 
 
 async def _report(workers: Sequence[Worker], file: Path) -> None:
-    """Tells a factory each second what the pilot does, and ends it when the factory asks."""
+    """Report the pilot's state to a factory each second, and end the pilot on its request."""
     from matchmaker.classad import ClassAd
     from matchmaker.pilots.node.works import write_report
 
@@ -388,7 +388,7 @@ def store_command() -> None:
 def demand_(*, url: str, as_json: bool) -> int:
     """Print an ad for each parameter that is not done, for a factory that submits pilots.
 
-    JobStatus is 2 where a pilot runs it, and 1 where none does. Exit status 0 also if nothing is
+    JobStatus is 2 if a pilot runs it, and 1 if none does. Exit status 0 also if nothing is
     left: a factory takes any other for an error.
     """
     from matchmaker.pilots.store.backends import open_store

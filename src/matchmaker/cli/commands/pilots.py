@@ -75,7 +75,7 @@ def simulate(
     html_file: str | None,
     svg_file: str | None,
 ) -> int:
-    """Run policies on the jobs of TRACE, and compare pilots, waste and waits.
+    """Run policies on the jobs of TRACE, and compare pilots, waste and wait.
 
     TRACE is in the Standard Workload Format, plain or gzip; - is standard input. The table has
     medians over all seeds and delays. Exit status 1 if a policy left jobs without a pilot.
@@ -190,7 +190,7 @@ def _seeds(text: str) -> list[int]:
 
 @contextmanager
 def _workload(trace: str | None, load: str | None) -> Iterator[TraceFile | Load]:
-    """The jobs; what is left out of a trace is said."""
+    """Yield the jobs of a trace or a load; name lines that are left out."""
     if (trace is None) == (load is None):
         raise click.UsageError("give a TRACE or --load, one of the two")
     if load is not None:

@@ -1,4 +1,4 @@
-"""Reads what the commands of batch systems answer, by the name that their tables give."""
+"""Read the answers of batch systems' commands, by the name of the reader in their tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the answers of Grid Engine's commands: XML of ``qstat``, records of ``qacct``."""
+"""Read the answers of Grid Engine's commands: XML of ``qstat``, records of ``qacct``."""
 
 from __future__ import annotations
 

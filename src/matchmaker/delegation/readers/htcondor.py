@@ -1,4 +1,4 @@
-"""Reads the answers of HTCondor's commands, JSON but for the totals."""
+"""Read the answers of HTCondor's commands, JSON but for the totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the answers of LSF's commands: JSON of ``bjobs``, which has its own number of jobs."""
+"""Read the answers of LSF's commands: JSON of ``bjobs``, which has its own number of jobs."""
 
 from __future__ import annotations
 

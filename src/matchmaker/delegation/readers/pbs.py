@@ -1,4 +1,4 @@
-"""Reads the answers of PBS Pro (JSON) and of Torque (XML).
+"""Read the answers of PBS Pro (JSON) and of Torque (XML).
 
 Both number states by the same letters, and keep our name among the variables of a job, because the
 names of jobs themselves are cut to 15 characters by some versions.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableError(ValueError):
-    """An answer that was cut short or is not what was asked for; the message says what is wrong."""
+    """An answer that was cut short or has another form; the message names the fault."""
 
 
 @attrs.frozen(slots=True)
@@ -34,8 +34,7 @@ class Reader:
         id: the pattern of the answer to a submission; its first group is the id.
         queue: the jobs of a listing of the queue, those of others too.
         accounts: the jobs of a listing of the accounting.
-        total: the pattern of a line with the number of jobs; empty where listings say themselves
-            where they end.
+        total: the pattern of a line with the number of jobs; empty if listings mark their own end.
 
     All raise UnreadableError for an answer that is cut short or that they cannot read, and nothing
     else.
@@ -110,7 +109,7 @@ def carried(text: object, name: str) -> tuple[str, str]:
     """The name and the mark of a job, by a comment or a description that carries our metadata.
 
     The name is that which the job was submitted under, even if the batch system shows another; it
-    stays as it is where the text does not say it. The mark is empty if there is none.
+    stays as it is if the text does not say it. The mark is empty if there is none.
 
     >>> carried("mark=00112233aabbccdd attempt=2 key=k7 ad=", "site_mm-k7-2")
     ('mm-k7-2', '00112233aabbccdd')
@@ -151,7 +150,7 @@ def as_xml(text: str) -> Element:
 
 
 def moment(text: str, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:
-    """A time in UTC as seconds since 1970; None for what is no such time.
+    """Return a time in UTC as seconds since 1970; None for any other text.
 
     >>> moment("1970-01-02T00:00:00"), moment("Unknown")
     (86400.0, None)

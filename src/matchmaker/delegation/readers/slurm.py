@@ -1,4 +1,4 @@
-"""Reads the answers of Slurm's commands, from version 22.05 on.
+"""Read the answers of Slurm's commands, from version 22.05 on.
 
 States: https://slurm.schedmd.com/squeue.html, "JOB STATE CODES". A state that is not in the table
 is shown as running, with its name, because the job is there and has not ended.
