@@ -64,6 +64,13 @@ def file(tmp_path: Path) -> Path:
         ("[[demand]]", '[policy]\nad = "[ Copies = -1 ]"\n[[demand]]', "a number of at least 0"),
         ("[[demand]]", "[deadlines]\nsetle = 1\n[[demand]]", "perhaps settle is meant"),
         ("[[demand]]", "[metrics]\nport = 0\n[[demand]]", "port: found 0; expected a number of"),
+        ("cycle = 1", "policy = 7", "policy: found 7; expected a table"),
+        ("cycle = 1", "source = []", "source: found []; expected tables [[source]]"),
+        ("cycle = 1", "source = [1]", "[[source]] 1: found 1; expected a table"),
+        ('lrms = "slurm"', 'lrms = "s"\ncluster = "a b"', "[[queue]] 1 cluster: found 'a b'; exp"),
+        ('lrms = "slurm"', 'lrms = "s"\nad = "[ x ="', "[[queue]] 1 ad: found '[ x ='; expected "),
+        ('lrms = "slurm"', 'lrms = "s"\nclustr = "a"', "[[queue]] 1 no key is called 'clustr'; "),
+        ("[[demand]]", "[deadlines]\nreply = -1\n[[demand]]", "[deadlines] reply must be a number"),
         ('"jobs.db"', '"postgresql://h/d"', "spool is missing"),
     ],
 )  # fmt: skip

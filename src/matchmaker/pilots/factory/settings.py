@@ -1,15 +1,16 @@
-"""What a factory's file says: its settings, checked, with what is wrong said in a sentence.
+"""The settings of a factory, read from its file, and what is wrong with it as a sentence.
 
-The tables of the file (TOML) and their keys are the classes below and their fields;
-docs/factory.md explains them. Sources are read in :mod:`matchmaker.pilots.factory.sources`.
+The tables of the file (TOML) and their keys are the classes below and their fields; a field's type
+says which values are taken. docs/factory.md explains the keys.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import attrs
 
@@ -18,11 +19,28 @@ from matchmaker.classad.errors import closest, printable
 from matchmaker.classad.values import is_integer, is_number
 from matchmaker.delegation.record import Deadlines, check_key
 
+if TYPE_CHECKING:
+    import cattrs
+
 _MOST_BYTES: Final = 1 << 20
+"""Bytes of a factory's file: one of a thousand queues has a tenth of it."""
 
 
 class SettingsError(ValueError):
     """A factory's file cannot be used; the message says where, what was found and expected."""
+
+
+class _WrongError(ValueError):
+    """A value is not of its type; the text says what was expected."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__(expected)
+        self.value = value
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+# Each function takes a value of TOML, and returns it or raises ValueError with what is expected.
 
 
 def _text(value: Any) -> str:
@@ -44,15 +62,9 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _seconds(value: Any) -> float:
+def _above_0(value: Any, what: str) -> float:
     if not is_number(value) or not 0 < value <= 10**9:
-        raise ValueError("a number of seconds above 0")
-    return float(value)
-
-
-def _rate(value: Any) -> float:
-    if not is_number(value) or not 0 < value <= 10**9:
-        raise ValueError("a number of submissions a second above 0")
+        raise ValueError(f"a number of {what} above 0")
     return float(value)
 
 
@@ -80,55 +92,30 @@ def _expression(value: Any) -> Expr:
     return parse_expr(value)
 
 
-def _of(kind: Callable[[Any], Any], **how: Any) -> Any:
-    """A field whose value is checked and made by a function."""
-    return attrs.field(metadata={"kind": kind}, **how)
+Line: TypeAlias = Annotated[str, _text]
+Key: TypeAlias = Annotated[str, _name]
+# A path is read as a text and begins at the file's folder.
+FilePath: TypeAlias = Annotated[str, Path]
+Words: TypeAlias = Annotated[tuple[str, ...], _words]
+Seconds: TypeAlias = Annotated[float, partial(_above_0, what="seconds")]
+Rate: TypeAlias = Annotated[float, partial(_above_0, what="submissions and cancellations a second")]
+Count: TypeAlias = Annotated[int, _count]
+Port: TypeAlias = Annotated[int, _port]
+AdText: TypeAlias = Annotated[ClassAd, _ad]
+ExprText: TypeAlias = Annotated[Expr, _expression]
 
 
-def _part(read: Callable[[Any, str, Path], Any], **how: Any) -> Any:
-    """A field whose tables are read by a function, with their key and the file's folder."""
-    return attrs.field(metadata={"part": read}, **how)
+def _one_of(table: DemandSource | QueueSource, keys: tuple[str, ...]) -> None:
+    given = [key for key in keys if getattr(table, key) is not None]
+    if len(given) != 1:
+        raise ValueError(f"found {' and '.join(given) or 'none'} of {', '.join(keys)}; give one")
 
 
-def _table(kind: type, **how: Any) -> Any:
-    """A field that is a table."""
-    return _part(lambda table, key, folder: _made(kind, table, f"[{key}] ", folder), **how)
-
-
-def _tables(kind: type, *one_of: str, **how: Any) -> Any:
-    """A field of several tables, each with exactly one of some keys."""
-
-    def read(tables: Any, key: str, folder: Path) -> tuple[Any, ...]:
-        if not isinstance(tables, list) or not tables:
-            raise SettingsError(f"{key}: found {tables!r:.80}; expected tables [[{key}]]")
-        made = []
-        for number, table in enumerate(tables, 1):
-            place = f"[[{key}]] {number}"
-            one = _made(kind, table, f"{place} ", folder)
-            given = [each for each in one_of if getattr(one, each) is not None]
-            if one_of and len(given) != 1:
-                names, keys = " and ".join(given) or "none", ", ".join(one_of)
-                raise SettingsError(f"{place}: found {names} of {keys}; give one")
-            made.append(one)
-        return tuple(made)
-
-    return _part(read, **how)
-
-
-def _deadlines(table: Any, _: str, __: Path) -> Deadlines:
-    if not isinstance(table, dict):
-        raise SettingsError("deadlines: expected a table [deadlines]")
-    names = [field.name for field in attrs.fields(Deadlines)]
-    for key in table.keys() - set(names):
-        raise _unknown("[deadlines] ", key, names)
-    try:
-        return Deadlines(**table)
-    except (ValueError, TypeError) as error:
-        raise SettingsError(f"[deadlines] {error}") from None
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class PilotSettings:
+class ScriptSettings:
     """The table ``[pilot]``: what is submitted.
 
     Attributes:
@@ -143,38 +130,38 @@ class PilotSettings:
         ca: who signed the binder's certificate.
     """
 
-    script: str = _of(_text)
-    reports: str | None = _of(_text, default=None)
-    wall: float = _of(_seconds, default=86_400.0)
-    ad: ClassAd = _of(_ad, factory=ClassAd)
-    request: ClassAd = _of(_ad, factory=ClassAd)
-    early: float = _of(_seconds, default=300.0)
-    binder: str | None = _of(_text, default=None)
-    token: str | None = _of(_text, default=None)
-    ca: str | None = _of(_text, default=None)
+    script: FilePath
+    reports: FilePath | None = None
+    wall: Seconds = 86_400.0
+    ad: AdText = attrs.field(factory=ClassAd)
+    request: AdText = attrs.field(factory=ClassAd)
+    early: Seconds = 300.0
+    binder: Line | None = None
+    token: FilePath | None = None
+    ca: FilePath | None = None
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class PolicySettings:
     """The table ``[policy]``: the policy ad, in a file or as a text."""
 
-    file: str | None = _of(_text, default=None)
-    ad: ClassAd | None = _of(_ad, default=None)
+    file: FilePath | None = None
+    ad: AdText | None = None
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class CapSettings:
     """The table ``[caps]``: how many pilots the ledger may have at once, of all its services."""
 
-    pilots: int | None = _of(_count, default=None)
-    queued: int | None = _of(_count, default=None)
+    pilots: Count | None = None
+    queued: Count | None = None
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class MetricsSettings:
     """The table ``[metrics]``: where Prometheus finds the numbers, on this machine alone."""
 
-    port: int = _of(_port)
+    port: Port
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -191,16 +178,18 @@ class DemandSource:
         timeout: how many seconds a command may take.
     """
 
-    file: str | None = _of(_text, default=None)
-    command: tuple[str, ...] | None = _of(_words, default=None)
-    condor: tuple[str, ...] | None = _of(_words, default=None)
-    ledger: str | None = _of(_text, default=None)
-    wall: Expr = _of(_expression, factory=lambda: parse_expr("0"))
-    group: Expr = _of(
-        _expression,
+    file: FilePath | None = None
+    command: Words | None = None
+    condor: Words | None = None
+    ledger: Line | None = None
+    wall: ExprText = attrs.field(factory=lambda: parse_expr("0"))
+    group: ExprText = attrs.field(
         factory=lambda: parse_expr("MY.AccountingGroup ?: MY.VirtualOrganisation ?: MY.Owner"),
     )
-    timeout: float = _of(_seconds, default=60.0)
+    timeout: Seconds = 60.0
+
+    def __attrs_post_init__(self) -> None:
+        _one_of(self, ("file", "command", "condor", "ledger"))
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -220,16 +209,16 @@ class QueueSettings:
         rate: how many submissions a second its batch system takes.
     """
 
-    name: str = _of(_text)
-    lrms: str = _of(_text)
-    site: str = _of(_text, default="")
-    cluster: str | None = _of(_name, default=None)
-    words: tuple[str, ...] = _of(_words, default=())
-    ad: ClassAd = _of(_ad, factory=ClassAd)
-    wall: float | None = _of(_seconds, default=None)
-    max_pilots: int | None = _of(_count, default=None)
-    max_queued: int | None = _of(_count, default=None)
-    rate: float = _of(_rate, default=1.0)
+    name: Line
+    lrms: Line
+    site: Line = ""
+    cluster: Key | None = None
+    words: Words = ()
+    ad: AdText = attrs.field(factory=ClassAd)
+    wall: Seconds | None = None
+    max_pilots: Count | None = None
+    max_queued: Count | None = None
+    rate: Rate = 1.0
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -253,20 +242,23 @@ class QueueSource:
         timeout: how many seconds a server may take.
     """
 
-    ldif: str | None = _of(_text, default=None)
-    ldap: str | None = _of(_text, default=None)
-    ads: str | None = _of(_text, default=None)
-    describe: str | None = _of(_text, default=None)
-    site: str = _of(_text, default="")
-    lrms: str = _of(_text, default="")
-    cluster: str | None = _of(_name, default=None)
-    words: tuple[str, ...] = _of(_words, default=())
-    mapping: str | None = _of(_text, default=None)
-    only: tuple[str, ...] = _of(_words, default=())
-    max_pilots: int | None = _of(_count, default=None)
-    max_queued: int | None = _of(_count, default=None)
-    rate: float = _of(_rate, default=1.0)
-    timeout: float = _of(_seconds, default=30.0)
+    ldif: FilePath | None = None
+    ldap: Line | None = None
+    ads: FilePath | None = None
+    describe: Line | None = None
+    site: Line = ""
+    lrms: Line = ""
+    cluster: Key | None = None
+    words: Words = ()
+    mapping: FilePath | None = None
+    only: Words = ()
+    max_pilots: Count | None = None
+    max_queued: Count | None = None
+    rate: Rate = 1.0
+    timeout: Seconds = 30.0
+
+    def __attrs_post_init__(self) -> None:
+        _one_of(self, ("ldif", "ldap", "ads", "describe"))
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -284,32 +276,28 @@ class FactorySettings:
         pilot, policy, caps, demand, queue, source, metrics, deadlines: the tables.
     """
 
-    name: str = _of(_name)
-    ledger: str = _of(_text)
-    spool: str | None = _of(_text, default=None)
-    cycle: float = _of(_seconds, default=120.0)
-    beat: float = _of(_seconds, default=30.0)
-    lease: float = _of(_seconds, default=172_800.0)
-    stale: float = _of(_seconds, default=1800.0)
-    pilot: PilotSettings = _table(PilotSettings)
-    policy: PolicySettings = _table(PolicySettings, factory=PolicySettings)
-    caps: CapSettings = _table(CapSettings, factory=CapSettings)
-    demand: tuple[DemandSource, ...] = _tables(DemandSource, "file", "command", "condor", "ledger")
-    queue: tuple[QueueSettings, ...] = _tables(QueueSettings, default=())
-    source: tuple[QueueSource, ...] = _tables(
-        QueueSource, "ldif", "ldap", "ads", "describe", default=()
-    )
-    metrics: MetricsSettings | None = _table(MetricsSettings, default=None)
-    deadlines: Deadlines = _part(_deadlines, factory=Deadlines)
+    name: Key
+    ledger: Line
+    spool: FilePath | None = None
+    cycle: Seconds = 120.0
+    beat: Seconds = 30.0
+    lease: Seconds = 172_800.0
+    stale: Seconds = 1800.0
+    pilot: ScriptSettings
+    policy: PolicySettings = attrs.field(factory=PolicySettings)
+    caps: CapSettings = attrs.field(factory=CapSettings)
+    demand: tuple[DemandSource, ...]
+    queue: tuple[QueueSettings, ...] = ()
+    source: tuple[QueueSource, ...] = ()
+    metrics: MetricsSettings | None = None
+    deadlines: Deadlines = attrs.field(factory=Deadlines)
 
 
-_PATHS: Final = frozenset(
-    {"file", "script", "reports", "ldif", "ads", "mapping", "spool", "token", "ca"}
-)
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_settings(path: Path) -> FactorySettings:
-    """The settings in a factory's file. Paths in it start at its folder.
+    """Read the settings in a factory's file. Paths in it start at its folder.
 
     Raises:
         OSError: it cannot be read.
@@ -328,12 +316,12 @@ def read_settings(path: Path) -> FactorySettings:
 
 
 def settings(text: str, folder: Path, *, name: str = "factory") -> FactorySettings:
-    """The settings in the text of a file.
+    """Read the settings in the text of a file.
 
     Args:
         text: TOML.
         folder: where paths start.
-        name: of the service, if the text gives none.
+        name: of the service, if the text does not name it.
 
     Raises:
         SettingsError: it is no TOML, or something in it is unknown, missing or wrong.
@@ -347,7 +335,7 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> FactorySettin
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"not TOML: {error}") from None
-    made: FactorySettings = _made(FactorySettings, {"name": name, **found}, "", folder)
+    made = _structured({"name": name, **found}, folder)
     if not made.queue and not made.source:
         raise SettingsError("no queue: give a table [[queue]] or [[source]]")
     pilot = made.pilot
@@ -365,32 +353,106 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> FactorySettin
     return made
 
 
-def _made(kind: Any, table: Any, place: str, folder: Path) -> Any:
-    """A table as its class. Raises SettingsError with the place, what was found and expected."""
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place}found {table!r:.80}; expected a table")
-    fields = {field.name: field for field in attrs.fields(kind)}
-    values = {}
-    for key, value in table.items():
-        if key not in fields:
-            raise _unknown(place, key, fields)
-        values[key] = _value(fields[key], value, place, folder)
-    for field in fields.values():
-        if field.default is attrs.NOTHING and field.name not in values:
-            what = f"the table {field.name!r}" if "part" in field.metadata else field.name
-            raise SettingsError(f"{place}{what} is missing")
-    return kind(**values)
+def _structured(document: Mapping[str, Any], folder: Path) -> FactorySettings:
+    """Make the settings of a document. Raises SettingsError for the first fault, with its place."""
+    import cattrs
 
-
-def _value(field: attrs.Attribute[Any], value: Any, place: str, folder: Path) -> Any:
-    if "part" in field.metadata:
-        return field.metadata["part"](value, field.name, folder)
     try:
-        made = field.metadata["kind"](value)
-    except ValueError as error:
-        found, expected = printable(repr(value))[:80], str(error).splitlines()[0]
-        raise SettingsError(f"{place}{field.name}: found {found}; expected {expected}") from None
-    return str(folder / made) if field.name in _PATHS else made
+        return _converter(folder).structure(document, FactorySettings)
+    except cattrs.BaseValidationError as error:
+        raise _fault(error) from None
+
+
+def _converter(folder: Path) -> cattrs.Converter:
+    """Make a converter that checks each value by the function in its type."""
+    import cattrs
+    from cattrs.gen import make_dict_structure_fn
+
+    made = cattrs.Converter(forbid_extra_keys=True)
+
+    def value(found: Any, kind: Any) -> Any:
+        check = kind.__metadata__[0]
+        try:
+            return str(folder / _text(found)) if check is Path else check(found)
+        except ValueError as error:
+            raise _WrongError(found, str(error).splitlines()[0]) from None
+
+    def table(kind: type[attrs.AttrsInstance]) -> Callable[[Any, Any], Any]:
+        structure = make_dict_structure_fn(kind, made, _cattrs_forbid_extra_keys=True)
+
+        def read(found: Any, _: Any) -> Any:
+            if not isinstance(found, dict):
+                raise _WrongError(found, "a table")
+            return structure(found, kind)
+
+        return read
+
+    def tables(found: Any, kind: Any) -> tuple[Any, ...]:
+        if not isinstance(found, list) or not found:
+            raise _WrongError(found, "tables [[{key}]]")
+        several: Any = list.__class_getitem__(get_args(kind)[0])
+        return tuple(made.structure(found, several))
+
+    made.register_structure_hook_factory(attrs.has, table)
+    made.register_structure_hook_func(_is(tuple), tables)
+    made.register_structure_hook_func(_is(Annotated), value)
+    # The class of deadlines checks its own values.
+    for plain in (float, int):
+        made.register_structure_hook(plain, lambda found, _: found)
+    return made
+
+
+def _is(origin: Any) -> Callable[[Any], bool]:
+    return lambda kind: get_origin(kind) is origin
+
+
+def _fault(error: BaseException) -> SettingsError:
+    """Describe the first fault of those that were found, by its place in the file."""
+    import cattrs
+    from cattrs import AttributeValidationNote, IterableValidationNote
+
+    place: list[str | int] = []
+    kind: Any = None
+    while isinstance(error, cattrs.BaseValidationError):
+        kind = error.cl
+        # A key that is unknown may be meant for one that is missing.
+        error = min(
+            error.exceptions, key=lambda one: not isinstance(one, cattrs.ForbiddenExtraKeysError)
+        )
+        for note in getattr(error, "__notes__", ()):
+            if isinstance(note, AttributeValidationNote):
+                place.append(note.name)
+            elif isinstance(note, IterableValidationNote):
+                place.append(int(note.index))
+    if isinstance(error, cattrs.ForbiddenExtraKeysError):
+        return _unknown(_placed(place), min(error.extra_fields), attrs.fields_dict(kind))
+    if isinstance(error, KeyError):
+        *inside, key = place
+        what = f"the table {key!r}" if key in _TABLES else str(key)
+        return SettingsError(f"{_placed(inside)}{what} is missing")
+    if isinstance(error, _WrongError):
+        found = printable(repr(error.value))[:80]
+        *inside, key = place
+        where = _placed(place).rstrip() if isinstance(key, int) else f"{_placed(inside)}{key}"
+        expected = str(error).replace("{key}", str(key))
+        return SettingsError(f"{where}: found {found}; expected {expected}")
+    # A table as a whole: what is said begins with its keys.
+    mark = ":" if place and isinstance(place[-1], int) else ""
+    return SettingsError(f"{_placed(place).rstrip()}{mark} {error}")
+
+
+_TABLES: Final = frozenset({"pilot", "policy", "caps", "demand", "metrics", "deadlines"})
+
+
+def _placed(place: Sequence[str | int]) -> str:
+    """Write the place of a table as its heading; of several, with the number.
+
+    >>> _placed(()), _placed(("pilot",)), _placed(("queue", 0))
+    ('', '[pilot] ', '[[queue]] 1 ')
+    """
+    if not place:
+        return ""
+    return f"[{place[0]}] " if len(place) == 1 else f"[[{place[0]}]] {int(place[1]) + 1} "
 
 
 def _unknown(place: str, key: str, names: Iterable[str]) -> SettingsError:
