@@ -97,13 +97,8 @@ _MAY_COME: Final = """other.GlueCEPolicyMaxTotalJobs > 0
     : undefined"""
 
 ADMISSION: Final = (
-    AUTHORISED,
-    NOT_DENIED,
-    NOT_FULL,
-    SHORT_ENOUGH,
-    SMALL_ENOUGH,
-    TAKES_JOBS,
-    NO_DOWNTIME,
+    *(AUTHORISED, NOT_DENIED, NOT_FULL),
+    *(SHORT_ENOUGH, SMALL_ENOUGH, TAKES_JOBS, NO_DOWNTIME),
 )
 """The broker's own conditions, checked before the job's requirements. The first three are those of
 the gLite WMS."""
@@ -138,39 +133,28 @@ class Rules:
     ValueError: fuzzy is a number above 0, such as 1.0, or None for no lot; not -1
     """
 
-    admission: Sequence[str] = attrs.field(default=ADMISSION)
+    admission: Sequence[str] = ADMISSION
     both_ways: bool = True
-    access: Access = attrs.field(default="published")
-    tried: Sequence[str] = attrs.field(default=())
-    fuzzy: float | None = attrs.field(default=None)
-    free_slots: str | None = attrs.field(default=FREE_SLOTS)
+    access: Access = "published"
+    tried: Sequence[str] = ()
+    fuzzy: float | None = None
+    free_slots: str | None = FREE_SLOTS
 
-    @admission.validator
-    @tried.validator
-    def _several(self, field: attrs.Attribute[Sequence[str]], texts: object) -> None:
-        if isinstance(texts, str):
-            raise TypeError(
-                f"{field.name} takes several texts, such as a list of them: [{texts!r}]"
-            )
-
-    @access.validator
-    def _one(self, _: object, access: object) -> None:
-        if access not in get_args(Access):
-            raise ValueError(f"access is one of {', '.join(get_args(Access))}; not {access!r}")
-
-    @free_slots.validator
-    def _text(self, _: object, text: object) -> None:
-        if text is not None and not isinstance(text, str):
-            raise TypeError(f"free_slots takes an expression as text, or None, not {text!r}")
-
-    @fuzzy.validator
-    def _above_0(self, _: object, fuzzy: object) -> None:
-        if fuzzy is None:
-            return
-        said = f"fuzzy is a number above 0, such as 1.0, or None for no lot; not {fuzzy!r}"
-        if not is_number(fuzzy):
+    def __attrs_post_init__(self) -> None:
+        for name, several in (("admission", self.admission), ("tried", self.tried)):
+            if isinstance(several, str):
+                raise TypeError(
+                    f"{name} takes several texts, such as a list of them: [{several!r}]"
+                )
+        if self.access not in (known := get_args(Access)):
+            raise ValueError(f"access is one of {', '.join(known)}; not {self.access!r}")
+        free: object = self.free_slots
+        if free is not None and not isinstance(free, str):
+            raise TypeError(f"free_slots takes an expression as text, or None, not {free!r}")
+        said = f"fuzzy is a number above 0, such as 1.0, or None for no lot; not {self.fuzzy!r}"
+        if self.fuzzy is not None and not is_number(self.fuzzy):
             raise TypeError(said)
-        if not 0 < fuzzy < math.inf:
+        if self.fuzzy is not None and not 0 < self.fuzzy < math.inf:
             raise ValueError(said)
 
 
@@ -395,10 +379,10 @@ def _cpus() -> Expr:
 def _loaded(ces: Iterable[ClassAd] | Pool) -> Resources:
     from matchmaker.matching.pool import Pool
 
-    if isinstance(ces, Pool):
-        now = ces.snapshot()
-        return Resources(now, now._view.keys, now._view.ad)
-    return Resources.of(each_named(ces))
+    if not isinstance(ces, Pool):
+        return Resources.of(each_named(ces))
+    now = ces.snapshot()
+    return Resources(now, now._view.keys, now._view.ad)
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:

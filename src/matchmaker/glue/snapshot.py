@@ -23,12 +23,11 @@ from matchmaker.glue.issues import Report, issue
 from matchmaker.glue.linking import AccessPolicies, agreeing, damaged, link_glue1, link_glue2
 from matchmaker.glue.records import (
     CE_KEY,
-    Bind,
     ComputingElement,
-    GlueCluster,
     GlueRecord,
     GlueRecords,
     Values,
+    texts,
 )
 from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, ancestry, classes
 
@@ -197,69 +196,45 @@ _KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
 
 def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
     """Leave out the largest queues, if the ads would be too large for the number of entries."""
-    most = LIMITS.ads + LIMITS.ads_each * entries
-    weigh = _weigher()
-    weights = [weigh(ce) for ce in snapshot.computing_elements]
-    total = sum(weights)
-    if total <= most:
-        return snapshot
-    dropped: set[int] = set()
-    for place in sorted(range(len(weights)), key=weights.__getitem__, reverse=True):
-        if total <= most:
-            break
-        total -= weights[place]
-        dropped.add(place)
-        ce = snapshot.computing_elements[place]
-        said = f"its ads would repeat {weights[place]} attributes and list items; it is left out"
-        report(issue("link.too-many", said, raw=ce.id))
+    left, weigh = LIMITS.ads + LIMITS.ads_each * entries, _weigher()
     queues = snapshot.computing_elements
-    return attrs.evolve(
-        snapshot, computing_elements=tuple(ce for n, ce in enumerate(queues) if n not in dropped)
-    )
+    weights = {id(ce): weigh(ce) for ce in queues}
+    if sum(weights.values()) <= left:
+        return snapshot
+    kept: set[int] = set()
+    # The largest go, so that a stranger's queues do not push out those of others.
+    for ce in sorted(queues, key=lambda ce: weights[id(ce)]):
+        left -= weights[id(ce)]
+        if left >= 0:
+            kept.add(id(ce))
+        else:
+            said = f"its ads would repeat {weights[id(ce)]} attributes and list items; left out"
+            report(issue("link.too-many", said, raw=ce.id))
+    return attrs.evolve(snapshot, computing_elements=tuple(ce for ce in queues if id(ce) in kept))
 
 
 def _weigher() -> Callable[[ComputingElement], int]:
-    """How many attributes and list items the ads of a queue have, at most and roughly."""
-    clusters: dict[int, int] = {}
-    seen: set[tuple[int, str]] = set()
+    """Make a function that counts roughly the attributes and list items of a queue's ads."""
+    sizes: dict[int, int] = {}  # of clusters and hosts, which many queues share
 
-    def of_cluster(cluster: GlueCluster) -> int:
-        if id(cluster) not in clusters:
-            subs = max(
-                (_attributes_and_items(sub.values) for sub in cluster.subclusters), default=0
-            )
-            clusters[id(cluster)] = _attributes_and_items(cluster.values) + subs
-        return clusters[id(cluster)]
-
-    def copies(bind: Bind, rules: int) -> int:
-        if bind.se is None or (id(bind.se), bind.mount) in seen:
-            return 0
-        seen.add((id(bind.se), bind.mount))
-        areas = bind.se.areas[:rules]
-        own = max(1, len(areas)) * len(bind.se.values)
-        return own + sum(len(area.values) for area in areas)
+    def size(values: Values) -> int:
+        if id(values) not in sizes:
+            keys = [key for name in _KEYS for key in texts(values.get(name))]
+            others = sum(not key.lower().startswith(CE_KEY) for key in keys)
+            sizes[id(values)] = len(values) + others
+        return sizes[id(values)]
 
     def weigh(ce: ComputingElement) -> int:
         rules = [len(all_of([level.values])) for level in (ce, *ce.views)]
-        own = rules[0]
-        whole = _attributes_and_items(ce.values) + (
-            of_cluster(ce.cluster) if ce.cluster is not None else 0
-        )
-        weight = len(rules) * (whole + own + len(ce.bound))
-        weight += sum(_attributes_and_items(view.values) for view in ce.views) + sum(rules)
-        areas = sum(len(bind.se.areas) for bind in ce.binds if bind.se is not None)
-        close = len(ce.binds)
-        weight += sum(2 * close + min(areas, close * count) for count in rules)
-        return weight + sum(copies(bind, sum(rules)) for bind in ce.binds)
+        hosts = 0
+        if ce.cluster is not None:
+            subs = [size(sub.values) for sub in ce.cluster.subclusters]
+            hosts = size(ce.cluster.values) + max(subs, default=0)
+        each = size(ce.values) + hosts + rules[0] + len(ce.bound)
+        # An ad lists close storage once for each VO that it admits and that has an area there.
+        areas = [len(bind.se.areas) if bind.se is not None else 0 for bind in ce.binds]
+        close = sum(2 + min(number, count) for number in areas for count in rules)
+        views = sum(size(view.values) for view in ce.views)
+        return len(rules) * each + views + sum(rules) + close
 
     return weigh
-
-
-def _attributes_and_items(values: Values) -> int:
-    size = len(values)
-    for name in _KEYS:
-        keys = values.get(name)
-        if isinstance(keys, list):
-            texts = (key.lower() for key in keys if isinstance(key, str))
-            size += len(keys) - sum(text.startswith(CE_KEY) for text in texts)
-    return size

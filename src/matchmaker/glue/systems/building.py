@@ -251,26 +251,14 @@ class QueueBuilder:
         return found
 
     def add(
-        self,
-        endpoint: Endpoint,
-        queue: str,
-        lrms: str,
-        site: str,
-        *,
-        view: str,
-        values: Mapping[str, Value],
-        hosts: Mapping[str, Value] | None = None,
-    ) -> None:
+        self, endpoint: Endpoint, queue: str, lrms: str, site: str, *, view: str,
+        values: Mapping[str, Value], hosts: Mapping[str, Value] | None = None,
+    ) -> None:  # fmt: skip
         """Add a description of a queue.
 
-        Args:
-            endpoint: its computing element.
-            queue: its name in the batch system.
-            lrms: the batch system in lower case; empty if it is not known.
-            site: the id of its site, or empty.
-            view: the name of the description, by which several of one queue are told apart.
-            values: attributes of the queue, under GLUE's names if it has them.
-            hosts: attributes of its hosts.
+        The batch system is in lower case; it and the site may be empty. `view` tells apart several
+        descriptions of one queue. Attributes of it and its hosts have the names of GLUE if they
+        can.
         """
         ident = endpoint.queue_id(lrms, queue)
         if self.room <= 0:
@@ -304,9 +292,8 @@ class QueueBuilder:
             queues.append(attrs.evolve(made, cluster=cluster))
         if not queues:
             self.report(issue("link.no-queue", f"{self.system}: no queue is described"))
-        return GlueRecords(
-            tuple(sites.values()), tuple(clusters), tuple(queues), (), tuple(downtimes)
-        )
+        found = tuple(sites.values()), tuple(clusters), tuple(queues)
+        return GlueRecords(*found, (), tuple(downtimes))
 
     def _made(self, queue: _Queue) -> ComputingElement:
         endpoint = queue.endpoint
@@ -326,10 +313,8 @@ class QueueBuilder:
             values[GRID_RESOURCE] = resource
         if len(queue.parts) == 1 or any(RULES not in part for _, part in queue.parts):
             if len(queue.parts) > 1:
-                said = (
-                    "a queue is described several times, not each time with rules; the first counts"
-                )
-                self.report(issue("link.duplicate", f"{self.system}: {said}", raw=ident))
+                said = "described several times, not each time with rules; the first counts"
+                self.report(issue("link.duplicate", f"{self.system}: a queue is {said}", raw=ident))
             values |= queue.parts[0][1]
             if RULES not in values:
                 said = f"{self.system}: no rule of access: whom it admits is unknown"
@@ -431,25 +416,10 @@ class RegistryBuilder:
         self._ces[ident] = ComputingElement(ident, made, cluster)
 
     def add_downtime(
-        self,
-        place: str,
-        service: str,
-        times: tuple[str, str],
-        *,
-        severity: str,
-        why: Iterable[str],
-        url: str = "",
-    ) -> None:
-        """Add a downtime of a service; one that ends as it begins was called off.
-
-        Args:
-            place: its host, or another name of it.
-            service: its type.
-            times: from and to, as published.
-            severity: ``OUTAGE`` if the service is down.
-            why: the parts of the reason.
-            url: a page about it.
-        """
+        self, place: str, service: str, times: tuple[str, str], *, severity: str,
+        why: Iterable[str], url: str = "",
+    ) -> None:  # fmt: skip
+        """Add a downtime of a service at a place, from and to; one that ends at once is off."""
         start, end = map(time_of, times)
         if start is None or end is None or end < start or not place:
             said = "a downtime without a place, or without a time from and to, left out"

@@ -10,7 +10,7 @@ gives what they know to the queues that other systems describe there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -98,7 +98,8 @@ def address_of(ad: ClassAd) -> QueueAddress | None:
     endpoint, _, kind = (parts[0] if parts is not None else "").partition("/")
     host = first_text(ad, ("GlueCEInfoHostName",)) or endpoint.partition(":")[0]
     queue = first_text(ad, ("QueueName",)) or (parts[2] if parts is not None else "")
-    if not queue and CONDOR_URL in _schemes(ad):
+    urls = texts(ad.eval("GlueCEInfoContactString"))
+    if not queue and any(url.lower().startswith(CONDOR_URL) for url in urls):
         queue = DEFAULT_QUEUE  # HTCondor-CE publishes shares for VOs, and no queue
     port: Value = ad.eval("GlueCEInfoGatekeeperPort")
     if not is_integer(port):
@@ -107,11 +108,6 @@ def address_of(ad: ClassAd) -> QueueAddress | None:
     if kind.lower().startswith("nordugrid"):
         port = PORTS["arc-ce"]  # GridFTP and REST lead to the same queues
     return (host.lower(), port, queue) if host and queue and port else None
-
-
-def _schemes(ad: ClassAd) -> list[str]:
-    urls = texts(ad.eval("GlueCEInfoContactString"))
-    return ["".join(url.partition("://")[:2]).lower() for url in urls]
 
 
 def merge_by_trust(described: Sequence[tuple[int, ClassAd]]) -> list[MergedAd]:
@@ -166,7 +162,10 @@ def _unite(found: list[MergedAd], numbers: Sequence[int], levels: Mapping[int, i
                 found[number] = MergedAd(None, refused=tuple(sorted(_vos(ad) or ())))
             else:
                 # A catalogue speaks of the VOs that it serves: the other is one more view.
-                found[number] = MergedAd(_renamed(ad), view=base[0])
+                named = ad.copy()
+                ids = first_text(ad, ("CEid",)) or "", first_text(ad, (SYSTEM,)) or "other"
+                named["CEid"] = "/".join(ids)
+                found[number] = MergedAd(named, view=base[0])
                 base.append(number)
         for other, those in telling.items():
             _merge_into(found, other, those, denials, views=level > _SITE and len(those) > 1)
@@ -182,17 +181,13 @@ def _denied_by_all(ads: Iterable[ClassAd]) -> list[str]:
 
 
 def _merge_into(
-    found: list[MergedAd],
-    place: int,
-    others: Sequence[tuple[int, ClassAd]],
-    denials: Sequence[str],
-    *,
-    views: bool,
-) -> None:
-    """Tell an ad what others of one system say of its queue.
+    found: list[MergedAd], place: int, others: Sequence[tuple[int, ClassAd]],
+    denials: Sequence[str], *, views: bool,
+) -> None:  # fmt: skip
+    """Give an ad the values of others of one system about its queue.
 
     Several entries of a catalogue, such as the PanDA queues of one batch queue, have limits and VOs
-    of their own: each is a view. Where the queue publishes no rules, these are all that there is.
+    of their own: each is a view. If the queue publishes no rules, there are only these.
     """
     ad = found[place].ad
     if ad is None:
@@ -226,8 +221,8 @@ def _share(first: ClassAd | None, second: ClassAd) -> bool:
 def _with_values_of(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> ClassAd:
     """Return an ad with the attributes that only another has, and denials beside its rules."""
     made = ad.copy()
-    for name in _added(other):
-        if name not in made:
+    for name in other:
+        if name not in made and name.lower() not in _OWN:
             made[name] = other.expr(name)
     lists = required(of_ad(made))
     if not lists and (access := of_ad(other)):
@@ -239,9 +234,10 @@ def _with_values_of(ad: ClassAd, other: ClassAd, denials: Iterable[str]) -> Clas
         rules: list[Value] = ["ALL", *further]
         if rules not in lists:
             made[ALSO] = [*(before if isinstance(before, list) else [[]]), rules]
-    also = [*texts(made.eval(ALSO_DESCRIBED) if ALSO_DESCRIBED in made else None), *_names(other)]
-    if also:
-        made[ALSO_DESCRIBED] = list[Value](dict.fromkeys(also))
+    known = texts(made.eval(ALSO_DESCRIBED)) if ALSO_DESCRIBED in made else []
+    system = first_text(other, (SYSTEM,)) or "GLUE"
+    also = [*known, system, *texts(other.eval(ALSO_DESCRIBED))]
+    made[ALSO_DESCRIBED] = list[Value](dict.fromkeys(also))
     return made
 
 
@@ -251,21 +247,6 @@ def _view(ad: ClassAd, entry: ClassAd, denials: Sequence[str]) -> ClassAd:
     made.update(restricted(of_ad(made), [required(of_ad(entry))]))
     entry_name = (first_text(entry, ("CEid",)) or "").rpartition("/")[2]
     made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{entry_name}"
-    return made
-
-
-def _added(other: ClassAd) -> Iterator[str]:
-    return (name for name in other if name.lower() not in _OWN)
-
-
-def _names(ad: ClassAd) -> Iterable[str]:
-    return [*filter(None, [first_text(ad, (SYSTEM,)) or "GLUE"]), *texts(ad.eval(ALSO_DESCRIBED))]
-
-
-def _renamed(ad: ClassAd) -> ClassAd:
-    """Return an ad under the name of its system, as another view of its queue."""
-    made = ad.copy()
-    made["CEid"] = f"{first_text(ad, ('CEid',)) or ''}/{first_text(ad, (SYSTEM,)) or 'other'}"
     return made
 
 
@@ -283,12 +264,9 @@ _ADDED: Final = (
 def with_registered(ads: Sequence[ClassAd]) -> list[ClassAd | None]:
     """Add to queues the values that registries have of their computing elements.
 
-    Args:
-        ads: of queues, and of computing elements without queues.
-
     Returns:
         The ads in their order; None for a computing element of which other ads are the queues. A
-            queue of one that a registry has closed is closed.
+        queue of one that a registry has closed is closed.
 
     >>> closed = ClassAd(QueuesUnknown=True, GlueCEInfoHostName="ce", GlueCEStateStatus="Closed",
     ...                  InformationSystem="GOCDB")

@@ -32,7 +32,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 from xml.etree.ElementTree import Element
 
 import attrs
@@ -101,9 +101,8 @@ _GRID_RESOURCE: Final = re.compile(r"condor [!-~]{1,255} ([!-~]{1,255})")
 
 def has_catalogs(document: object) -> bool:
     """Whether a document is ads of which one has a catalogue."""
-    return isinstance(document, list) and any(
-        isinstance(ad, ClassAd) and CATALOG in ad for ad in document
-    )
+    ads = document if isinstance(document, list) else []
+    return any(isinstance(ad, ClassAd) and CATALOG in ad for ad in ads)
 
 
 def collector_records(document: object, report: Report) -> GlueRecords:
@@ -154,8 +153,8 @@ def _queues(
     reached, port = _reached(ad, host)
     for number, entry in enumerate(listed, 1):
         if not isinstance(entry, ClassAd):
-            said = "no ad in the catalogue, skipped"
-            report(issue("osg.entry", said, raw=f"{host}: entry {number}"))
+            place = f"{host}: entry {number}"
+            report(issue("osg.entry", "no ad in the catalogue, skipped", raw=place))
             continue
         name = first_text(entry, ("Name",)) or f"resource{number}"
         queue = first_text(entry, ("Queue",)) or _remote_queue(entry)
@@ -187,15 +186,14 @@ def _queues(
             values[RULES] = []
             said = "AllowedVOs is no list of VOs; it admits nobody"
             report(issue("clean.access-rule", said, raw=f"{host}: {name}: {vos}"))
-        hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name}
         whole_node = entry.eval("WholeNode")
-        hosts.update(_numbers(entry, _WHOLE_NODE if whole_node is True else _OF_HOST))
+        of_host = _numbers(entry, _WHOLE_NODE if whole_node is True else _OF_HOST)
+        hosts: dict[str, Value] = {"GlueSubClusterUniqueID": name, **of_host}
         if isinstance(whole_node, bool):
             hosts["WholeNode"] = whole_node
         if (system := first_text(entry, ("OS",))) is not None:
             hosts["GlueHostOperatingSystemName"] = system
-        safe = lrms.replace("-", "_") or "condor"
-        ident = f"{host}:{port}/condorce-{safe}-{name}"
+        ident = f"{host}:{port}/condorce-{lrms.replace('-', '_') or 'condor'}-{name}"
         yield ComputingElement(ident, values), SubCluster(name, hosts)
 
 
@@ -292,9 +290,7 @@ def parse_yaml(data: bytes) -> object:
             elif isinstance(event, yaml.CollectionStartEvent):
                 if len(opened) > LIMITS.depth:
                     raise ValueError(f"lists and mappings nested more than {LIMITS.depth} deep")
-                made: list[Any] | dict[str, Any] = (
-                    [] if isinstance(event, yaml.SequenceStartEvent) else {}
-                )
+                made: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
                 put(made)
                 opened.append((made, []))
             elif isinstance(event, yaml.CollectionEndEvent):
@@ -374,10 +370,8 @@ def _add_group(registry: RegistryBuilder, group: Mapping[str, Any], name: str) -
         values |= {key: told for key, value in above.items() if (told := _name(value))}
         if owners := [*_owners(resource.get("VOOwnership"))]:
             values["VOOwnership"] = list[Value](owners)
-        closed = (
-            disabled or _true(resource.get("Disable")) or not _true(resource.get("Active", "true"))
-        )
-        registry.add_ce(endpoint, name, values, closed=closed)
+        active = _true(resource.get("Active", "true")) and not _true(resource.get("Disable"))
+        registry.add_ce(endpoint, name, values, closed=disabled or not active)
 
 
 def _resources(value: object) -> Iterator[tuple[str, object]]:
@@ -458,17 +452,20 @@ _FLAVOURS: Final[Mapping[str, str]] = {
 }
 """The grid types of computing elements; others are clouds, or accounts reached by SSH."""
 
+_LIMITS: Final[Mapping[str, str]] = {
+    "GlueHostMainMemoryRAMSize": "MaxMemoryPerNode",
+    "GlueHostArchitectureSMPSize": "MaxCpusPerNode",
+}
+"""The limits of a job on a node, which are the resources of a pilot."""
+
 _QUEUE: Final = re.compile(r"\(\s*queue\s*=\s*\"?([^()\"\s]+)", re.IGNORECASE)
 _GPUS: Final = re.compile(r"(?:^|;)\s*GPUs\s*(?:,\s*([0-9]+))?", re.IGNORECASE)
 
 
 def is_factory(document: object) -> bool:
     """Whether a document is a factory's configuration, or a part of one with entries."""
-    return (
-        isinstance(document, Element)
-        and document.tag == "glidein"
-        and document.find("entries") is not None
-    )
+    named = isinstance(document, Element) and document.tag == "glidein"
+    return named and cast("Element", document).find("entries") is not None
 
 
 def factory_records(document: object, report: Report) -> GlueRecords:
@@ -495,20 +492,15 @@ class _Part:
     @classmethod
     def of(cls, element: Element) -> _Part:
         asked = _attributes(element, "config/submit/submit_attrs/submit_attr")
-        limits = element.iterfind("config/max_jobs/per_entry")
-        numbers = [positive(limit.get("glideins")) for limit in limits]
-        return cls(
-            element,
-            _attributes(element, "attrs/attr"),
-            {key.lstrip("+").lower(): value for key, value in asked.items()},
-            next(filter(None, reversed(numbers)), None),
-        )
+        asked = {key.lstrip("+").lower(): value for key, value in asked.items()}
+        limits = element.findall("config/max_jobs/per_entry")
+        most = next(filter(None, (positive(one.get("glideins")) for one in reversed(limits))), None)
+        return cls(element, _attributes(element, "attrs/attr"), asked, most)
 
 
 def _attributes(part: Element, path: str) -> dict[str, str]:
-    return {
-        text(item.get("name")): text(item.get("value")).strip('"') for item in part.iterfind(path)
-    }
+    items = part.iterfind(path)
+    return {text(item.get("name")): text(item.get("value")).strip('"') for item in items}
 
 
 def _add_entry(builder: QueueBuilder, parts: Sequence[_Part]) -> None:
@@ -544,12 +536,7 @@ def _add_entry(builder: QueueBuilder, parts: Sequence[_Part]) -> None:
     if any(text(part.element.get("enabled")).lower() == "false" for part in parts):
         values["GlueCEStateStatus"] = "Closed"
     values |= (hosts := _pilot(attributes, asked))
-    for ours, theirs in (
-        ("MaxMemoryPerNode", "GlueHostMainMemoryRAMSize"),
-        ("MaxCpusPerNode", "GlueHostArchitectureSMPSize"),
-    ):
-        if theirs in hosts:
-            values[ours] = hosts[theirs]
+    values |= {ours: hosts[theirs] for theirs, ours in _LIMITS.items() if theirs in hosts}
     if (seconds := positive(attributes.get("GLIDEIN_Max_Walltime"))) is not None:
         values["GlueCEPolicyMaxWallClockTime"] = max(seconds // 60, 1)
     if (most := next(filter(None, (part.most for part in parts)), None)) is not None:
@@ -561,14 +548,10 @@ def _add_entry(builder: QueueBuilder, parts: Sequence[_Part]) -> None:
     found = _QUEUE.search(text(entry.get("rsl")))
     queues = [found[1]] if found else []
     queues += [asked.get(key, "") for key in ("batch_queue", "remote_queue", "queue")]
-    builder.add(
-        endpoint,
-        (name(place[2]) if place else next(filter(None, map(name, queues)), "")) or DEFAULT_QUEUE,
-        lrms=name(place[1]) if place else "",
-        site=attributes.get("GLIDEIN_Site", ""),
-        view=title,
-        values=values,
-    )
+    lrms = name(place[1]) if place else ""
+    queue = name(place[2]) if place else next(filter(None, map(name, queues)), "")
+    site = attributes.get("GLIDEIN_Site", "")
+    builder.add(endpoint, queue or DEFAULT_QUEUE, lrms, site, view=title, values=values)
 
 
 def _labelled_vos(labels: str) -> Iterator[str]:

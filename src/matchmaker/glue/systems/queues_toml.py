@@ -101,11 +101,9 @@ def recognises(document: object) -> bool:
     >>> recognises({"queue": [{}]}), recognises({"defaults": {}}), recognises({"tool": {}})
     (True, False, False)
     """
-    return (
-        isinstance(document, dict)
-        and document.keys() <= _TABLES
-        and any(isinstance(document.get(key), list) for key in ("queue", "downtime"))
-    )
+    tables = document if isinstance(document, dict) else {}
+    listed = any(isinstance(tables.get(key), list) for key in ("queue", "downtime"))
+    return listed and tables.keys() <= _TABLES
 
 
 def records(document: object, report: Report) -> GlueRecords:
@@ -129,9 +127,8 @@ def records(document: object, report: Report) -> GlueRecords:
         start, end = (t if t.tzinfo else t.replace(tzinfo=UTC) for t in (entry.start, entry.end))
         if start >= end:
             faults.append(f"downtime {number}: end: it has to be after start")
-        downtimes.append(
-            Downtime(entry.ce, "", start, end, entry.severity, entry.reason, entry.url)
-        )
+        announced = entry.severity, entry.reason, entry.url
+        downtimes.append(Downtime(entry.ce, "", start, end, *announced))
     if faults:
         raise ValueError(f"{NAME}: {'; '.join(faults[:10])}")
     return builder.records(downtimes)
@@ -157,25 +154,15 @@ def _faults(queue: QueueEntry) -> list[str]:
 def _add(builder: QueueBuilder, endpoint: Endpoint, queue: QueueEntry, number: int) -> None:
     def taken(names: Mapping[str, str]) -> dict[str, Value]:
         given = ((ours, getattr(queue, key)) for key, ours in names.items())
-        return {
-            ours: list(value) if isinstance(value, tuple) else value
-            for ours, value in given
-            if value is not None
-        }
+        known = ((ours, value) for ours, value in given if value is not None)
+        return {ours: list(v) if isinstance(v, tuple) else v for ours, v in known}
 
     values = taken(_OF_QUEUE)
     values["GlueCEStateStatus"] = queue.status.capitalize()
     if queue.vos is not None or queue.rules is not None:
         values[RULES] = list[Value]([*rules_of(queue.vos or ()), *(queue.rules or ())])
-    builder.add(
-        endpoint,
-        queue.name,
-        lrms=queue.lrms.lower(),
-        site=queue.site,
-        view=f"queue{number}",
-        values=values,
-        hosts=taken(_OF_HOSTS),
-    )
+    lrms, view, hosts = queue.lrms.lower(), f"queue{number}", taken(_OF_HOSTS)
+    builder.add(endpoint, queue.name, lrms, queue.site, view=view, values=values, hosts=hosts)
 
 
 def _structured(document: Mapping[str, Any]) -> QueuesFile:
@@ -205,9 +192,7 @@ def _converter() -> cattrs.Converter:
     made = cattrs.Converter(forbid_extra_keys=True)
     for kind, word in ((int, "a number above 0"), (str, "a text"), (datetime, "a time")):
         made.register_structure_hook(kind, _exactly(kind, word))
-    made.register_structure_hook_func(
-        lambda kind: kind == tuple[str, ...], lambda value, _: _texts(value)
-    )
+    made.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _texts)
     return made
 
 
@@ -226,7 +211,7 @@ def _exactly(kind: type, word: str) -> Any:
     return take
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: Any, _: type) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(f"a list of texts is expected: {value!r}")
     return tuple(value)
