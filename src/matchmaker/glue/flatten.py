@@ -155,12 +155,8 @@ class _Shared:
         """Return the values of a cluster or its hosts as expressions of an ad."""
         found = self.levels.get(id(values))
         if found is None:
-            found = {
-                name: literal(value)
-                for name, value in values.items()
-                if name.lower() != "objectclass"
-            }
-            self.levels[id(values)] = found
+            items = ((n, v) for n, v in values.items() if n.lower() != "objectclass")
+            found = self.levels[id(values)] = {name: literal(value) for name, value in items}
         return found
 
     def keys_of(self, values: Mapping[str, Value], name: str) -> list[str]:
@@ -279,12 +275,8 @@ def _add_view(ad: ClassAd, view: VOView, ce: ComputingElement, shared: _Shared) 
         if own := texts(view.values.get(name)):
             known = texts(ad.eval(name)) if name in ad else shared.keys_of(cluster, name)
             ad[name] = list(dict.fromkeys((*known, *own)))
-    _nest(ad, [_nested(ad), view.values])
-
-
-def _nested(ad: ClassAd) -> Mapping[str, Value]:
-    value = ad.eval("GLUE2") if "GLUE2" in ad else None
-    return {"GLUE2": value} if isinstance(value, ClassAd) else {}
+    nested = {"GLUE2": ad.eval("GLUE2")} if "GLUE2" in ad else {}
+    _nest(ad, [nested, view.values])
 
 
 def _finished(
@@ -497,18 +489,12 @@ class _Gathered:
             name: StorageElement(name, values, tuple(areas.values()))
             for name, (values, areas) in self.storage.items()
         }
-        linked = tuple(
-            attrs.evolve(
-                ce, binds=tuple(attrs.evolve(b, se=elements.get(b.se_id)) for b in ce.binds)
-            )
-            for ce in queues
-        )
-        return GlueRecords(
-            tuple(self.sites.values()),
-            tuple(self.clusters.values()),
-            linked,
-            tuple(elements.values()),
-        )
+        linked = []
+        for ce in queues:
+            binds = tuple(attrs.evolve(bind, se=elements.get(bind.se_id)) for bind in ce.binds)
+            linked.append(attrs.evolve(ce, binds=binds))
+        sites, clusters = tuple(self.sites.values()), tuple(self.clusters.values())
+        return GlueRecords(sites, clusters, tuple(linked), tuple(elements.values()))
 
     def _queue(self, name: str, ads: Sequence[tuple[str, ClassAd]]) -> ComputingElement:
         own = next((ad for view, ad in ads if not view), None)
@@ -531,19 +517,11 @@ class _Gathered:
             if view:
                 seen = _attributes_of(ad, "GlueCE", "GlueVOView")
                 _nest_parts(seen, ad, ("Computing",))
-                different = {
-                    k: v for k, v in seen.items() if k == "GLUE2" or values.get(k, None) != v
-                }
-                views.append(VOView(view, {**different, "GlueVOViewLocalID": view}))
-        bound = shown.eval("GlueCESEBindGroupSEUniqueID")
-        return ComputingElement(
-            name,
-            values,
-            cluster,
-            tuple(views),
-            tuple(binds.values()),
-            tuple(str(se) for se in bound) if isinstance(bound, list) else (),
-        )
+                own_values = {k: v for k, v in seen.items() if k == "GLUE2" or values.get(k) != v}
+                views.append(VOView(view, {**own_values, "GlueVOViewLocalID": view}))
+        listed = shown.eval("GlueCESEBindGroupSEUniqueID")
+        bound = tuple(str(se) for se in listed) if isinstance(listed, list) else ()
+        return ComputingElement(name, values, cluster, tuple(views), tuple(binds.values()), bound)
 
     def _cluster(self, ad: ClassAd, queue: str) -> GlueCluster:
         host = queue.partition("/")[0].partition(":")[0]

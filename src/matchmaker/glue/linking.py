@@ -190,9 +190,8 @@ def _bind(record: CleanEntry, ses: Mapping[str, StorageElement], report: Report)
 
 
 ENDPOINTS: Final = (
-    "GLUE2ShareEndpointForeignKey",
-    "GLUE2ComputingShareComputingEndpointForeignKey",
-)
+    "GLUE2ShareEndpointForeignKey", "GLUE2ComputingShareComputingEndpointForeignKey"
+)  # fmt: skip
 """The attributes by which a share names its endpoints."""
 
 _SUBMISSION: Final = ("jobcreation", "jobexecution", "jobsubmission")
@@ -301,13 +300,9 @@ class _Linker:
                     subs = self._hosts_of(share, its)
                     place = (*_service_and_id(manager), *(sub.id for sub in subs))
                     if place not in clusters:
-                        clusters[place] = GlueCluster(
-                            manager.id,
-                            translate.cluster(manager),
-                            site_id,
-                            sites.get(site_id.lower()),
-                            tuple(subs),
-                        )
+                        values, site = translate.cluster(manager), sites.get(site_id.lower())
+                        made_of = manager.id, values, site_id, site
+                        clusters[place] = GlueCluster(*made_of, tuple(subs))
                     cluster = clusters[place]
                 else:
                     said = "no manager, so nothing is known of its hosts"
@@ -356,20 +351,18 @@ class _Linker:
 
     def _subclusters(self) -> dict[tuple[str, str], list[tuple[str, SubCluster]]]:
         """Return the sets of hosts of each manager, with the id by which shares call them."""
+
+        def children(kind: str, ancestor: str, *keys: str) -> ChildEntries:
+            names = tuple(f"GLUE2{key}ForeignKey" for key in keys)
+            return ChildEntries.by_keys(self.kinds[f"glue2{kind}"], names, ancestor)
+
         resource, by = "GLUE2ResourceID", "GLUE2ManagerID"
-        marks, tags = self.kinds["glue2benchmark"], self.kinds["glue2applicationenvironment"]
-        marks_of = ChildEntries.by_keys(
-            marks, ("GLUE2BenchmarkExecutionEnvironmentForeignKey",), resource
-        )
-        general = ChildEntries.by_keys(marks, ("GLUE2BenchmarkComputingManagerForeignKey",), by)
-        applications = ChildEntries.by_keys(
-            tags, ("GLUE2ApplicationEnvironmentComputingManagerForeignKey",), by
-        )
-        names = (
-            "GLUE2ResourceManagerForeignKey",
-            "GLUE2ExecutionEnvironmentComputingManagerForeignKey",
-        )
-        environments = ChildEntries.by_keys(self.kinds["glue2executionenvironment"], names, by)
+        tag = "ApplicationEnvironment"
+        marks_of = children("benchmark", resource, "BenchmarkExecutionEnvironment")
+        general = children("benchmark", by, "BenchmarkComputingManager")
+        applications = children(tag.lower(), by, f"{tag}ComputingManager")
+        keys = ("ResourceManager", "ExecutionEnvironmentComputingManager")
+        environments = children("executionenvironment", by, *keys)
         found: dict[tuple[str, str], list[tuple[str, SubCluster]]] = {}
         for manager in self.kinds["glue2computingmanager"]:
             records, its = environments.of(manager), applications.of(manager)
@@ -385,11 +378,9 @@ class _Linker:
                     record, manager, speeds, chosen, report=self.report, rules=self.rules
                 )
                 values["GLUE2"] = ClassAd(
-                    {
-                        "ExecutionEnvironment": self.nested(record),
-                        "Benchmark": [self.nested(speed) for speed in speeds],
-                        "ApplicationEnvironment": [self.nested(tag) for tag in chosen],
-                    }
+                    ExecutionEnvironment=self.nested(record),
+                    Benchmark=[*map(self.nested, speeds)],
+                    ApplicationEnvironment=[*map(self.nested, chosen)],
                 )
                 subs.append((record.id.lower(), SubCluster(record.id, values)))
             if not subs:
@@ -405,11 +396,8 @@ class _Linker:
     def _hosts_of(
         self, share: CleanEntry, hosts: Sequence[tuple[str, SubCluster]]
     ) -> list[SubCluster]:
-        names = (
-            "GLUE2ShareResourceForeignKey",
-            "GLUE2ComputingShareExecutionEnvironmentForeignKey",
-        )
-        wanted = keys_of(share, names, "")
+        kind = "GLUE2ComputingShareExecutionEnvironmentForeignKey"
+        wanted = keys_of(share, ("GLUE2ShareResourceForeignKey", kind), "")
         if not wanted:
             return [sub for _, sub in hosts]
         known = dict(hosts)
@@ -470,18 +458,13 @@ class _Linker:
                 values = CleanValues(GLUE2=ClassAd())
             else:
                 values = translate.queue(endpoint, share, manager)
-                values["GLUE2"] = ClassAd(
-                    {
-                        "Computing": ClassAd(
-                            {
-                                "Endpoint": self.nested(endpoint),
-                                "Service": self.nested(service),
-                                "Manager": self.nested(manager),
-                                "Share": self.nested(share),
-                            }
-                        )
-                    }
+                computing = ClassAd(
+                    Endpoint=self.nested(endpoint),
+                    Service=self.nested(service),
+                    Manager=self.nested(manager),
+                    Share=self.nested(share),
                 )
+                values["GLUE2"] = ClassAd(Computing=computing)
             values.update(access)
             yield size, EndpointShare(ce_id, share, values, endpoint.id if endpoint else "")
 
@@ -548,13 +531,9 @@ def _common_values(all_values: Sequence[CleanValues]) -> CleanValues:
     """Return the values on which several views agree; each has its own rules of access."""
     first, *others = all_values
     made = CleanValues()
-    agreed = {
-        name: value
-        for name, value in first.items()
-        if name not in (RULES, ALSO)
-        and all(name in other and other[name] == value for other in others)
-    }
-    made.take(agreed, first.cleaned)
+    names = (name for name in first if name not in (RULES, ALSO))
+    agreed = (n for n in names if all(n in one and one[n] == first[n] for one in others))
+    made.take({name: first[name] for name in agreed}, first.cleaned)
     return made
 
 

@@ -208,8 +208,8 @@ def fitting(snapshot: GlueRecords, entries: int, report: Report) -> GlueRecords:
         if left >= 0:
             kept.add(id(ce))
         else:
-            said = f"its ads would repeat {weights[id(ce)]} attributes and list items; left out"
-            report(issue("link.too-many", said, raw=ce.id))
+            said = f"its ads would repeat {weights[id(ce)]} attributes and list items"
+            report(issue("link.too-many", f"{said}; it is left out", raw=ce.id))
     return attrs.evolve(snapshot, computing_elements=tuple(ce for ce in queues if id(ce) in kept))
 
 

@@ -39,11 +39,8 @@ VO_VIEW: Final = "VOView"
 
 _QUEUE = ("GlueCE", "GlueCEInfo", "GlueCEState", "GlueCEPolicy")
 _HOST = (
-    "GlueHostArchitecture",
-    "GlueHostProcessor",
-    "GlueHostMainMemory",
-    "GlueHostNetworkAdapter",
-    "GlueHostOperatingSystem",
+    *("GlueHostArchitecture", "GlueHostProcessor", "GlueHostMainMemory"),
+    *("GlueHostNetworkAdapter", "GlueHostOperatingSystem"),
 )
 STATES = ("production", "queueing", "draining", "closed")
 _LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine": "sge"}
@@ -360,7 +357,7 @@ def areas(
     rules = [rule for policy in mapping for rule in policy.texts(POLICY_RULE)]
     if rules:
         made["GlueSAAccessControlBaseRule"] = list(rules)
-    names = list(dict.fromkeys(vo_of(rule) or rule for rule in rules if not denies(rule)))
+    names = dict.fromkeys(vo_of(rule) or rule for rule in rules if not denies(rule))
     for name in names if any(map(vo_of, rules)) else [share.id]:
         area = CleanValues({"GlueSALocalID": name})
         area.take({k: v for k, v in made.items() if k not in area}, made.cleaned)
@@ -369,13 +366,11 @@ def areas(
 
 def bind(record: CleanEntry) -> dict[str, Value]:
     """Return the values of a GlueCESEBind."""
-    mount = record.values.get("GLUE2ToStorageServiceLocalPath")
-    se = record.values.get("GLUE2ToStorageServiceStorageServiceForeignKey")
-    pairs: Mapping[str, Value | None] = {
-        "GlueCESEBindCEAccesspoint": mount,
-        "GlueCESEBindSEUniqueID": se,
+    names = {
+        "GlueCESEBindCEAccesspoint": "GLUE2ToStorageServiceLocalPath",
+        "GlueCESEBindSEUniqueID": "GLUE2ToStorageServiceStorageServiceForeignKey",
     }
-    return {name: value for name, value in pairs.items() if value is not None}
+    return {ours: record.values[name] for ours, name in names.items() if name in record.values}
 
 
 _FAMILIES: Final = (

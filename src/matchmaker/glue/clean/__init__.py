@@ -35,7 +35,7 @@ __all__ = [
     "check_rules", "clean_text", "doubts", "typed", "values", "whole",
 ]  # fmt: skip
 
-ALL_RULES: Final = frozenset(rule.id for rule in (*TEXT_RULES, *ENTRY_RULES))
+ALL_RULES: Final = frozenset([*(r.id for r in TEXT_RULES), *(r.id for r in ENTRY_RULES)])
 ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}

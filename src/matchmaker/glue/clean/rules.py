@@ -209,14 +209,14 @@ def _texts(name: str) -> bool:
     return name not in RULES_OF_ACCESS and (known is None or known.classad == "string")
 
 
-def _counts(name: str) -> bool:
-    known = attribute(name)
-    return known is not None and (known.scope == "policy" or bool(known.sentinel))
-
-
 def _limits(name: str) -> bool:
     known = attribute(name)
     return known is not None and known.scope == "policy"
+
+
+def _counts(name: str) -> bool:
+    known = attribute(name)
+    return _limits(name) or (known is not None and bool(known.sentinel))
 
 
 def _spelt(name: str) -> bool:
@@ -226,31 +226,23 @@ def _spelt(name: str) -> bool:
 TEXT_RULES: Final = (
     TextRule("clean.placeholder", "a placeholder, taken as undefined", placeholder, _texts),
     TextRule("clean.example-host", "a placeholder host, taken as undefined", example_host, _texts),
-    TextRule(
-        "clean.response-time",
-        "a provider's default time, taken as undefined",
-        response_time,
-        _counts,
-    ),
-    TextRule(
-        "clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited, _limits
-    ),
-    TextRule(
-        "clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown, _limits
-    ),
-    TextRule(
-        "clean.default-number", "a provider's default, taken as undefined", default_number, _counts
-    ),
+    TextRule("clean.response-time", "a provider's default time, taken as undefined", response_time,
+             _counts),
+    TextRule("clean.limit-unlimited", "a placeholder limit, taken as no limit", limit_unlimited,
+             _limits),
+    TextRule("clean.limit-unknown", "a placeholder limit, taken as undefined", limit_unknown,
+             _limits),
+    TextRule("clean.default-number", "a provider's default, taken as undefined", default_number,
+             _counts),
     TextRule("clean.platform", "another name of x86_64", platform, _PLATFORMS.__contains__),
     TextRule("clean.case", "another case", case, _spelt),
     TextRule("clean.status", "not a status of a queue as the schema spells it", status, _spelt),
     TextRule(
         "clean.access-rule",
         "not a rule of access; the policy or queue that has it admits nobody by its own rules",
-        access_rule,
-        RULES_OF_ACCESS.__contains__,
+        access_rule, RULES_OF_ACCESS.__contains__,
     ),
-)
+)  # fmt: skip
 
 TABLES: Final[Mapping[str, Any]] = tomllib.loads(data_text("schemas", "glue", "rules.toml"))
 OTHER: Final = "GlueHostProcessorOtherDescription"
@@ -512,45 +504,24 @@ def mail(case: CheckedEntry) -> None:
                 case.say(name, text, _said("expected is mailto:name@host", MAIL[name]))
 
 
-def _all(rows: Iterable[Iterable[str]]) -> frozenset[str]:
-    return frozenset(name for row in rows for name in row)
-
-
-ENTRY_RULES: Final = (
-    EntryRule(
-        "clean.no-dynamic-information",
-        "the provider had no figures, taken as undefined",
-        no_dynamic_information,
-        frozenset(TABLES["figures"]),
-    ),
-    EntryRule(
-        "clean.unit", "a number of the next larger unit, converted", small_unit, _all(_CPU_TIMES)
-    ),
-    EntryRule(
-        "clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time, _all(_CPU_TIMES)
-    ),
-    EntryRule(
-        "clean.no-limit", "0 jobs, taken as no limit", no_limit, frozenset(_NAMES["total_jobs"])
-    ),
-    EntryRule(
-        "clean.slots-per-job",
-        "no number of slots, taken as undefined",
-        slots_per_job,
-        frozenset(_NAMES["slots"]),
-    ),
-    EntryRule(
-        "clean.memory-size",
-        "suspicious: more than 4 TB or less than 100 MB",
-        memory_size,
-        frozenset(_NAMES["memory"]),
-    ),
-    EntryRule(
-        "clean.benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark, frozenset({OTHER})
-    ),
-    EntryRule("clean.stale", "not a current entry", stale, frozenset({_CREATED})),
-    EntryRule("clean.order", "doubtful", order, _all(pair[:2] for pair in AT_MOST)),
-    EntryRule("clean.sum", "doubtful total", sums, frozenset(total for total, _, _ in SUMS)),
-    EntryRule("clean.speed", "doubtful", speeds, frozenset({SI00})),
-    EntryRule("clean.mail", "no address of mail", mail, frozenset(MAIL)),
+_CPU_LIMITS: Final = frozenset(name for names in _CPU_TIMES for name in names)
+_ROWS: tuple[tuple[str, str, Callable[[CheckedEntry], None], Iterable[str]], ...] = (
+    ("no-dynamic-information", "the provider had no figures, taken as undefined",
+     no_dynamic_information, TABLES["figures"]),
+    ("unit", "a number of the next larger unit, converted", small_unit, _CPU_LIMITS),
+    ("cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time, _CPU_LIMITS),
+    ("no-limit", "0 jobs, taken as no limit", no_limit, _NAMES["total_jobs"]),
+    ("slots-per-job", "no number of slots, taken as undefined", slots_per_job, _NAMES["slots"]),
+    ("memory-size", "suspicious: more than 4 TB or less than 100 MB", memory_size,
+     _NAMES["memory"]),
+    ("benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark, (OTHER,)),
+    ("stale", "not a current entry", stale, (_CREATED,)),
+    ("order", "doubtful", order, (name for pair in AT_MOST for name in pair[:2])),
+    ("sum", "doubtful total", sums, (total for total, _, _ in SUMS)),
+    ("speed", "doubtful", speeds, (SI00,)),
+    ("mail", "no address of mail", mail, MAIL),
+)  # fmt: skip
+ENTRY_RULES: Final = tuple(
+    EntryRule(f"clean.{name}", said, apply, frozenset(about)) for name, said, apply, about in _ROWS
 )
 """Those that change values, and then the cross-checks."""

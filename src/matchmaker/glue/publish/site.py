@@ -94,7 +94,9 @@ def describe_site(
         if ce.cluster is not None:
             seen.setdefault((ce.cluster.id, _behind(ce, nodes)), []).append(ce)
     several = {cluster for cluster, count in Counter(c for c, _ in seen).items() if count > 1}
-    totals = {ident: _total(nodes, [b for c, b in seen if c == ident]) for ident, _ in seen}
+    # The processors of a node that several queues share count once.
+    behind_all = {ident: set().union(*(b for c, b in seen if c == ident)) for ident, _ in seen}
+    totals = {c: _cores([nodes[n] for n in sorted(those)]) for c, those in behind_all.items()}
     clusters: dict[str, GlueCluster] = {}
     for (ident, behind), queues_there in seen.items():
         cluster = queues_there[0].cluster
@@ -103,8 +105,9 @@ def describe_site(
         if nodes and cluster is not None and not (subs or cluster.subclusters):
             subs = (_unseen(name, queues_there, nodes),)
         if cluster is not None and subs:
-            values = {**cluster.values, **totals[ident]}
-            cluster = attrs.evolve(cluster, subclusters=subs, values=values)
+            number = totals[ident]
+            total: Mapping[str, Value] = {_ALL_CPUS: number} if number else {}
+            cluster = attrs.evolve(cluster, subclusters=subs, values={**cluster.values, **total})
         if cluster is not None:
             clusters.update((ce.id, cluster) for ce in queues_there)
     return attrs.evolve(
@@ -117,11 +120,6 @@ def describe_site(
     )
 
 
-def _total(nodes: Sequence[_Host], behind: Iterable[Iterable[int]]) -> dict[str, Value]:
-    total = _cores([nodes[number] for number in sorted(set().union(*behind))])
-    return {_ALL_CPUS: total} if total else {}
-
-
 def _unseen(name: str, queues: Sequence[ComputingElement], nodes: Sequence[_Host]) -> SubCluster:
     """Describe the hosts of queues that show no node by what all nodes of the batch system have.
 
@@ -130,9 +128,8 @@ def _unseen(name: str, queues: Sequence[ComputingElement], nodes: Sequence[_Host
     shared = common([host.values for host in nodes])
     values = {"GlueSubClusterUniqueID": name, "GlueSubClusterName": name}
     values |= {attr: value for attr, value in shared.items() if isinstance(value, str)}
-    if all(map(is_empty, queues)):
-        return SubCluster(name, {**values, "GlueSubClusterLogicalCPUs": 0})
-    return SubCluster(name, {**values})
+    none = {"GlueSubClusterLogicalCPUs": 0} if all(map(is_empty, queues)) else {}
+    return SubCluster(name, {**values, **none})
 
 
 def is_empty(ce: ComputingElement) -> bool:
@@ -141,10 +138,8 @@ def is_empty(ce: ComputingElement) -> bool:
 
 
 def _closed(ce: ComputingElement) -> ComputingElement:
-    if not is_empty(ce):
-        return ce
     closed: Mapping[str, Value] = {"GlueCEStateStatus": "Closed", "GlueCEStateFreeCPUs": 0}
-    return attrs.evolve(ce, values={**ce.values, **closed})
+    return attrs.evolve(ce, values={**ce.values, **closed}) if is_empty(ce) else ce
 
 
 _DISTRIBUTIONS: Final[Mapping[str, str]] = {
@@ -209,16 +204,11 @@ def with_system(
         ad = host.copy()
         if str(host_values(ad).get(_SYSTEM, "")).lower() in _KERNELS:
             mine = _kernel(ad)
-            known = system if kernel is None or mine == kernel else _built(mine)
-            for name, value in known.items():
-                ad[name] = value
+            built = _BUILT_BY.search(mine)
+            other: Mapping[str, Value] = {_SYSTEM: built[0]} if built else {}
+            ad.update(system if kernel is None or mine == kernel else other)
         found.append(ad)
     return found
-
-
-def _built(kernel: str) -> Mapping[str, Value]:
-    built = _BUILT_BY.search(kernel)
-    return {_SYSTEM: built[0]} if built else {}
 
 
 def _kernel(host: ClassAd) -> str:
@@ -280,16 +270,9 @@ def _fits(name: str, value: Value) -> bool:
         return False
     if known.multi:
         return isinstance(value, list)
-    kinds: Mapping[str, tuple[type, ...]] = {
-        "integer": (int, float),
-        "real": (int, float),
-        "boolean": (bool,),
-        "string": (str,),
-    }
-    number = known.classad in ("integer", "real")
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    return isinstance(value, kinds[known.classad]) and not (number and isinstance(value, bool))
+    if known.classad in ("integer", "real"):
+        return is_number(value) and math.isfinite(value)
+    return isinstance(value, bool if known.classad == "boolean" else str)
 
 
 def _subclusters(cluster: str, hosts: Sequence[_Host], *, split: bool) -> tuple[SubCluster, ...]:
@@ -330,26 +313,19 @@ def _alike(hosts: Sequence[_Host]) -> list[list[_Host]]:
         near = [group for group in groups.get(like, ()) if _near(host, group[0])]
         if not near and not host.available:
             fits = {n: v for n, v in host.values.items() if n != _MEMORY}.items()
-            near = [
-                group
-                for some in groups.values()
-                for group in some
-                if fits <= group[0].values.items() and _near(host, group[0])
-            ]
+            every = (group for some in groups.values() for group in some)
+            near = [g for g in every if fits <= g[0].values.items() and _near(host, g[0])]
         if near:
             near[0].append(host)
         else:
             groups.setdefault(like, []).append([host])
-    return sorted((group for some in groups.values() for group in some), key=_least)
+    found = [group for some in groups.values() for group in some]
+    return sorted(found, key=lambda group: (min(map(_memory, group)), _cores(group) or 0))
 
 
 def _memory(host: _Host) -> float:
     found = host.values.get(_MEMORY)
     return found if isinstance(found, (int, float)) else math.inf
-
-
-def _least(group: Sequence[_Host]) -> tuple[float, int]:
-    return min(map(_memory, group)), _cores(group) or 0
 
 
 def _near(host: _Host, other: _Host) -> bool:
@@ -456,9 +432,8 @@ def _placed(ad: ClassAd, endpoint: str | None) -> dict[str, Value]:
         )
     known = _ENDPOINT.fullmatch(endpoint)
     if known is None or not 0 < int(known["port"]) < 1 << 16:
-        raise ValueError(
-            f"{endpoint!r} is no endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream"
-        )
+        said = "is no endpoint HOST:PORT/INTERFACE, such as ce.site.org:8443/cream"
+        raise ValueError(f"{endpoint!r} {said}")
     host = known["host"].lower()
     place = f"{host}:{int(known['port'])}/{known['kind']}"
     return {
@@ -505,12 +480,13 @@ def admit(
     ['VO:atlas']
     """
     rules = {vo: rule(vo) for vo in vos}
-    names = {vo: _names(vo, known, local or {}) for vo, known in rules.items()}
+    owners = {vo: vo_of(known) or vo for vo, known in rules.items()}
+    named = {vo: (local or {}).get(vo) or (local or {}).get(own) for vo, own in owners.items()}
+    names = {vo: frozenset(named[vo] or (own,)) for vo, own in owners.items()}
     for vo in local or ():
         if not any(vo in (one, vo_of(known)) for one, known in rules.items()):
-            raise ValueError(
-                f"a local name of {vo!r}, which is not among the VOs that are admitted"
-            )
+            said = "which is not among the VOs that are admitted"
+            raise ValueError(f"a local name of {vo!r}, {said}")
     found = []
     for queue in queues:
         ad = queue.copy()
@@ -531,11 +507,6 @@ def admits_nobody(ad: ClassAd) -> bool:
     [True, False]
     """
     return LOCAL in ad and ad.eval(RULES) == [CLOSED]
-
-
-def _names(vo: str, known: str, local: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    own = vo_of(known)
-    return frozenset(local.get(vo) or local.get(own) or (own or vo,))
 
 
 def _admits(lists: Value, names: frozenset[str]) -> bool:
@@ -568,15 +539,12 @@ def rule(vo: str) -> str:
     ):
         text = f"VOMS:{text}" if text.startswith("/") else f"VO:{text}"
     kind, _, name = text.partition(":")
-    refused = f"{vo!r} names no virtual organisation, group, role or subject"
-    if not (text.isascii() and text.isprintable()):
-        raise ValueError(refused)
-    if kind.upper() == "VO" and name and not is_vo(name):
-        raise ValueError(
-            f"{vo!r} is not the name of a virtual organisation; give each name separately"
-        )
-    if not is_rule(text):
-        raise ValueError(refused)
+    plain = text.isascii() and text.isprintable()
+    if plain and kind.upper() == "VO" and name and not is_vo(name):
+        said = "is not the name of a virtual organisation; give each name separately"
+        raise ValueError(f"{vo!r} {said}")
+    if not (plain and is_rule(text)):
+        raise ValueError(f"{vo!r} names no virtual organisation, group, role or subject")
     if kind.upper() in ("VOMS", "DENY") and not name.startswith("/"):
         raise ValueError(f"{vo!r}: a VOMS group or role begins with a slash, such as /cms/Role=x")
     return text
@@ -609,25 +577,18 @@ def site_values(text: str) -> dict[str, Value]:
     >>> site_values('admin = "grid@s.org"')
     {'GlueSiteSysAdminContact': 'mailto:grid@s.org'}
     """
-    return {
-        KEYS[key]: _site_text(key, value) for key, value in _known_keys(tomllib.loads(text)).items()
-    }
-
-
-def _known_keys(found: dict[str, Any]) -> dict[str, Any]:
+    found = tomllib.loads(text)
     for key in found.keys() - KEYS.keys():
         raise ValueError(f"a site file has no key {key!r}; expected are {', '.join(KEYS)}")
-    return found
+    return {KEYS[key]: _site_text(key, value) for key, value in found.items()}
 
 
 def _site_text(key: str, value: Any) -> str:
     if key in _MOST_DEGREES:
         most = _MOST_DEGREES[key]
-        number = is_number(value)
-        if not number or not -most <= value <= most:
-            raise ValueError(
-                f"{key} is a number of degrees from -{most} to {most}: found {value!r}"
-            )
+        if not is_number(value) or not -most <= value <= most:
+            said = f"is a number of degrees from -{most} to {most}: found {value!r}"
+            raise ValueError(f"{key} {said}")
         return f"{value:.15g}"
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise ValueError(f"{key} is a text on one line: found {value!r}")

@@ -169,6 +169,7 @@ def _glue1_storage(writer: EntryWriter, element: StorageElement, home: str) -> I
 
 GLUE2_BASE: Final = "GLUE2GroupID=grid,o=glue"
 _SERVICE: Final = "org.ogf.glue.ComputingService"
+_JOBS: Final = "executionmanagement.jobexecution"
 
 
 def entries20(snapshot: GlueRecords, report: Report, base: str = GLUE2_BASE) -> Iterator[Entry]:
@@ -252,12 +253,9 @@ def _service(
     place = ServicePlace(home, or_else(service.get("GLUE2ServiceID"), ident), cluster.id)
     words = {interface(ce) for ce in queues}
     types = {INTERFACES[word][0] for word in words if word in INTERFACES}
-    values = {
-        "GLUE2ServiceType": types.pop() if len(types) == len(words) == 1 else _SERVICE,
-        "GLUE2ServiceCapability": ["executionmanagement.jobexecution"],
-        **service,
-    }
-    more = _of_site(cluster.site_id)
+    kind = types.pop() if len(types) == len(words) == 1 else _SERVICE
+    usual: Values = {"GLUE2ServiceType": kind, "GLUE2ServiceCapability": [_JOBS]}
+    values, more = {**usual, **service}, _of_site(cluster.site_id)
     yield writer.below(home, "GLUE2ComputingService", place.service_id, values, more)
     yield _manager(writer, cluster, queues, place)
     for sub in cluster.subclusters:
@@ -298,12 +296,8 @@ def _manager(
 
 
 def _lrms(ce: ComputingElement) -> str:
-    said = ce.values.get("GlueCEInfoLRMSType")
-    parts = split_id(ce.id)
+    said, parts = ce.values.get("GlueCEInfoLRMSType"), split_id(ce.id)
     return said if isinstance(said, str) else parts[1] if parts else ""
-
-
-# --- hosts ----------------------------------------------------------------------------------------
 
 
 def _hosts(writer: EntryWriter, sub: SubCluster, place: ServicePlace) -> Iterator[Entry]:
@@ -402,12 +396,10 @@ def _states(queues: Sequence[ComputingElement], place: ServicePlace) -> Mapping[
     for ce in queues:
         ident = str(_endpoint(ce, place)["GLUE2EndpointID"])
         found.setdefault(ident, set()).update(state(values) for _, values in _levels(ce))
-    made = {}
-    for ident, states in found.items():
-        one = "production" if "production" in states else states.pop() if len(states) == 1 else ""
-        if one:
-            made[ident] = one
-    return made
+    agreed = {
+        i: {"production"} if "production" in states else states for i, states in found.items()
+    }
+    return {i: only for i, states in agreed.items() if len(states) == 1 and (only := min(states))}
 
 
 def _endpoint_and_shares(
@@ -434,7 +426,7 @@ def _endpoint(ce: ComputingElement, place: ServicePlace) -> dict[str, Value]:
     if word:
         name = INTERFACES[word][1] if word in INTERFACES else word
         found["GLUE2EndpointInterfaceName"] = found["GLUE2EndpointImplementationName"] = name
-        found["GLUE2EndpointCapability"] = ["executionmanagement.jobexecution"]
+        found["GLUE2EndpointCapability"] = [_JOBS]
     return found
 
 
@@ -608,8 +600,7 @@ def site_entries(
 def _location(known: Values) -> dict[str, Value]:
     """Return the place of a site, with the country behind the last comma, and its coordinates."""
     found: dict[str, Value] = {}
-    place = known.get("GlueSiteLocation")
-    if isinstance(place, str) and place.strip():
+    if isinstance(place := known.get("GlueSiteLocation"), str) and place.strip():
         found["GLUE2LocationPlace"] = place
         if country := place.rpartition(",")[2].strip():
             found["GLUE2LocationCountry"] = country

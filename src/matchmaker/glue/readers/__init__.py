@@ -104,22 +104,20 @@ class PeekedFile:
         return seen + self._file.read(size - len(seen) if size >= 0 else -1)
 
 
-def read_whole(file: Readable, max_size: int | None) -> bytes:
-    """Read a document to its end.
+def read_whole(
+    file: Readable, max_size: int | None, signs: bytes = b",[{<", to_an_object: int = 8
+) -> bytes:
+    """Read a document to its end, at most `max_size` bytes; 64 MB if None.
 
-    Args:
-        file: open for bytes.
-        max_size: the number of bytes that are read at most; 64 MB if None.
-
-    Raises:
-        ValueError: there is more, or more values than there is room for.
+    Values are counted by the signs before them, several to an object of the budget. Raises
+    ValueError if there is more, or more values than there is room for.
     """
     room = ReadBudget(max_size if max_size is not None else LIMITS.document)
     pieces: list[bytes] = []
     while piece := file.read(CHUNK):
         room.take_bytes(len(piece))
-        # Each value but the first comes behind one of these; catalogues are dense.
-        room.take(sum(map(piece.count, (b",", b"[", b"{", b"<"))) // 8)
+        # Each value but the first comes behind a sign; catalogues are dense.
+        room.take(sum(map(piece.count, signs)) // to_an_object)
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -19,7 +19,7 @@ from matchmaker._limits import GLUE_LIMITS as LIMITS
 from matchmaker.glue.access import HOLDERS
 from matchmaker.glue.entries import Attributes, Entry, rdn
 from matchmaker.glue.issues import Issue, Report, issue
-from matchmaker.glue.readers import Readable, ReadBudget
+from matchmaker.glue.readers import Readable, ReadBudget, read_whole
 from matchmaker.glue.schema import GLUE2_IDS, ancestry, classes, short_names
 
 if TYPE_CHECKING:
@@ -130,15 +130,7 @@ def read_json(file: Readable, report: Report, max_size: int | None = None) -> It
     Raises:
         ValueError: the document is not JSON, or too large.
     """
-    room = ReadBudget(max_size if max_size is not None else LIMITS.document)
-    pieces: list[bytes] = []
-    while piece := file.read(_CHUNK):
-        room.take_bytes(len(piece))
-        # Each value but the first comes behind one of these.
-        room.take(piece.count(b",") + piece.count(b"[") + piece.count(b"{"))
-        pieces.append(piece)
-    data = b"".join(pieces)
-    pieces.clear()
+    data = read_whole(file, max_size, b",[{", 1)
     try:
         whole = json.loads(data, object_pairs_hook=_Fields)
     except RecursionError:

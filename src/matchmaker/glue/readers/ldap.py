@@ -15,6 +15,7 @@ number of a megabyte, and of two attributes of one name it keeps the last. (RFC 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import time
@@ -102,21 +103,11 @@ def servers(url: str | Sequence[str] | None) -> list[LdapServer]:
         if not texts:
             raise ValueError(f"no server is given, and {ENVIRONMENT} names none")
     else:
-        texts = _split(url) if isinstance(url, str) else list(url)
+        # A comma within the name that a URL ends in begins no other.
+        texts = re.split(r",(?=[^,]*://)", url) if isinstance(url, str) else list(url)
         if not texts:
             raise ValueError("no server is given")
     return [_server(text.strip()) for text in texts]
-
-
-def _split(text: str) -> list[str]:
-    """Split URLs between commas; a comma within the name that a URL ends in begins no other."""
-    found: list[str] = []
-    for part in text.split(","):
-        if found and "://" not in part:
-            found[-1] += f",{part}"
-        else:
-            found.append(part)
-    return found
 
 
 def _server(url: str) -> LdapServer:
@@ -127,17 +118,10 @@ def _server(url: str) -> LdapServer:
         port = _PORTS[parts.scheme] if parts.port is None else parts.port
     except ValueError as error:
         raise ValueError(f"{url!r} is not the URL of an LDAP server: {error}") from None
-    if (
-        not parts.hostname
-        or not port
-        or parts.username is not None
-        or parts.query
-        or parts.fragment
-    ):
-        raise ValueError(
-            f"{url!r} is not the URL of an LDAP server: expected ldap://host:port, or with a base, "
-            "ldap://host:port/o=grid"
-        )
+    further = parts.username is not None or parts.query or parts.fragment
+    if not parts.hostname or not port or further:
+        said = "expected ldap://host:port, or with a base, ldap://host:port/o=grid"
+        raise ValueError(f"{url!r} is not the URL of an LDAP server: {said}")
     return LdapServer(parts.hostname, port, parts.scheme == "ldaps", unquote(parts.path.strip("/")))
 
 
@@ -211,10 +195,8 @@ class TrustedCertificates:
         try:
             context = ssl.create_default_context(cafile=ca_file)
         except OSError as error:
-            if not isinstance(error, ssl.SSLError) and error.strerror:
-                said = error.strerror
-            else:
-                said = "no certificates in PEM format were found"
+            found = None if isinstance(error, ssl.SSLError) else error.strerror
+            said = found or "no certificates in PEM format were found"
             raise ValueError(f"{ca_file}: {said}") from error
         return cls(context, ca_file or "the certificates of the system")
 
@@ -231,10 +213,7 @@ class _Search:
     count: int = 0
     elsewhere: int = 0
     number: int = 0
-    size: int = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.size = self.bounds.page_size
+    size: int = attrs.Factory(lambda self: self.bounds.page_size, takes_self=True)
 
     def entries(self, base: str | None) -> Iterator[Entry]:
         chosen = base if base is not None else self.server.base
@@ -261,15 +240,7 @@ class _Search:
                 wire.close()
 
     def _connected(self) -> LdapConnection:
-        bounds = self.bounds
-        wire = connect(
-            self.server.host,
-            self.server.port,
-            timeout=bounds.timeout,
-            total=bounds.total,
-            message_limit=bounds.message,
-            answer_limit=bounds.answer,
-        )
+        wire = connect(self.server.host, self.server.port, self.bounds)
         # Nothing is bound: a search without is anonymous in version 3.
         try:
             if self.trust is not None:
@@ -305,11 +276,9 @@ class _Search:
             if self.progress is not None:
                 self.progress(self.count)
             if end is None:
-                self._partial(
-                    f"more than {self.bounds.entries} entries, the rest is not read; a longer base "
-                    f"asks for less: {self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid",
-                    base,
-                )
+                longer = f"{self.server}/Mds-Vo-name=SITE,Mds-Vo-name=local,o=grid"
+                said = f"more than {self.bounds.entries} entries, the rest is not read; a longer"
+                self._partial(f"{said} base asks for less: {longer}", base)
                 return True
             sent = self.count > before
             if end.code == _NO_SUCH_OBJECT and not (needed or cookie or sent):
@@ -602,12 +571,9 @@ def _urls(values: Sequence[tuple[int, Any]]) -> str:
 
 
 def _octets(values: Sequence[tuple[int, Any]]) -> list[bytes]:
-    found = []
-    for tag, held in values:
-        if tag != _OCTETS:
-            raise LdapMessageError("a list of LDAP holds what it cannot")
-        found.append(held)
-    return found
+    if any(tag != _OCTETS for tag, _ in values):
+        raise LdapMessageError("a list of LDAP holds what it cannot")
+    return [octets for _, octets in values]
 
 
 # The connection
@@ -695,7 +661,7 @@ class LdapConnection:
         try:
             data = self._socket.recv(min(_CHUNK, self.left))
         except TimeoutError as error:
-            self._patience()
+            self._patience()  # which may be at its end: another message
             raise ConnectionError(f"nothing came for {self.timeout:g} s") from error
         except OSError as error:
             raise ConnectionError(f"the connection broke: {_said(error)}") from error
@@ -711,22 +677,20 @@ class LdapConnection:
         return min(self.timeout, left)
 
 
-def connect(
-    host: str, port: int, *, timeout: float, total: float, message_limit: int, answer_limit: int
-) -> LdapConnection:
-    """Connect to a host's port; times in seconds, sizes in bytes. Raises ConnectionError."""
-    deadline = time.monotonic() + total
+def connect(host: str, port: int, bounds: LdapBounds) -> LdapConnection:
+    """Connect to a host's port. Raises ConnectionError."""
+    deadline = time.monotonic() + bounds.total
     try:
-        connected = socket.create_connection((host, port), min(timeout, total))
+        connected = socket.create_connection((host, port), min(bounds.timeout, bounds.total))
     except socket.gaierror as error:
         raise ConnectionError(f"no address of this host is known: {_said(error)}") from error
     except UnicodeError as error:
         raise ConnectionError("this is no name of a host") from error
     except TimeoutError as error:
-        raise ConnectionError(f"no connection within {timeout:g} s") from error
+        raise ConnectionError(f"no connection within {bounds.timeout:g} s") from error
     except OSError as error:
         raise ConnectionError(f"no connection: {_said(error)}") from error
-    return LdapConnection(connected, timeout, deadline, message_limit, answer_limit)
+    return LdapConnection(connected, bounds.timeout, deadline, bounds.message, bounds.answer)
 
 
 def _said(error: OSError) -> str:
