@@ -36,6 +36,44 @@ from matchmaker.pilots.wire.protocol import REVOKED, Frame, FrameKind, Token, To
 
 # As long as the digest of SHA-256: a longer key would not make HMAC stronger.
 _KEY_BYTES: Final = 32
+# Characters of a reason: enough for a sentence, so that no peer fills the tables with text.
+MOST_TEXT: Final = 1000
+# Characters of a job's key and of a slot's name; both are indexed, and printed on one line.
+MOST_KEY: Final = 128
+# Frames a second from one connection for long, so that one peer alone cannot fill the event loop.
+_FRAMES: Final = 200
+# A burst, such as the submissions of a script, passes without a wait.
+_AT_ONCE: Final = 400
+# Bytes that count as one frame: parsing takes time by size.
+_FRAME_BYTES: Final = 4096
+# A piece of output is stored and not parsed, so its bytes count for less.
+_PIECE_BYTES: Final = 16_384
+# Bytes of an ad as JSON: one frame must hold it, with the fields beside it.
+MOST_AD: Final = 192 << 10
+# Characters outside of strings: matching takes time by these; strings cost little.
+MOST_SYNTAX: Final = 8 << 10
+# Characters of all expressions of a slot, which each job's matching evaluates.
+MOST_POLICY: Final = 2 << 10
+MATCHING: Final = PoolLimits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
+"""What matching an ad with all free slots may take."""
+# Steps of an attribute that the binder itself evaluates: such expressions are literals, or nearly
+# so.
+_STEPS: Final = 2_000
+_SPAN: Final = re.compile(
+    r"""//[^\n]*+|/\*.*?(?:\*/|\Z)|'(?:[^'\\]|\\.)*+'?|("(?:[^"\\]|\\.)*+"?)""", re.DOTALL
+)
+"""What a quote may stand in: comments, quoted names, and strings as group 1; also without an end,
+so that no text is gone through twice."""
+# Open jobs of a running job, so that a job that submits itself does not grow without end.
+MOST_OPEN: Final = 100
+MAY_CONNECT: Final = "MayConnect"
+_BY: Final = "SubmitToken"
+_ENDS: Final = "SubmitTokenEnds"
+# A pilot lives for days at most; each registration gives a new token.
+_SESSION_SECONDS: Final = 30 * 86_400.0
+# A pilot may wait in a queue for so long before it uses the token of its factory.
+MOST_PILOT_SECONDS: Final = 14 * 86_400.0
+_ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 
 class KeyFileError(ValueError):
@@ -90,20 +128,6 @@ def write_secret(file: Path, text: str) -> None:
         temporary.unlink()
 
 
-# Characters of a reason: enough for a sentence, so that no peer fills the tables with text.
-MOST_TEXT: Final = 1000
-# Characters of a job's key and of a slot's name; both are indexed, and printed on one line.
-MOST_KEY: Final = 128
-# Frames a second from one connection for long, so that one peer alone cannot fill the event loop.
-_FRAMES: Final = 200
-# A burst, such as the submissions of a script, passes without a wait.
-_AT_ONCE: Final = 400
-# Bytes that count as one frame: parsing takes time by size.
-_FRAME_BYTES: Final = 4096
-# A piece of output is stored and not parsed, so its bytes count for less.
-_PIECE_BYTES: Final = 16_384
-
-
 @attrs.frozen(slots=True, kw_only=True)
 class BinderSettings:
     """The settings of a binder.
@@ -151,24 +175,6 @@ class RateLimit:
         self._left -= max(1.0, frame.size / bytes_)
         self._last = now
         await asyncio.sleep(max(0.0, -self._left / _FRAMES))
-
-
-# Bytes of an ad as JSON: one frame must hold it, with the fields beside it.
-MOST_AD: Final = 192 << 10
-# Characters outside of strings: matching takes time by these; strings cost little.
-MOST_SYNTAX: Final = 8 << 10
-# Characters of all expressions of a slot, which each job's matching evaluates.
-MOST_POLICY: Final = 2 << 10
-MATCHING: Final = PoolLimits(flat=100_000, each=100, seconds=0.02, least=0.0001, kept=4 << 20)
-"""What matching an ad with all free slots may take."""
-# Steps of an attribute that the binder itself evaluates: such expressions are literals, or nearly
-# so.
-_STEPS: Final = 2_000
-_SPAN: Final = re.compile(
-    r"""//[^\n]*+|/\*.*?(?:\*/|\Z)|'(?:[^'\\]|\\.)*+'?|("(?:[^"\\]|\\.)*+"?)""", re.DOTALL
-)
-"""What a quote may stand in: comments, quoted names, and strings as group 1; also without an end,
-so that no text is gone through twice."""
 
 
 def check_length(text: str) -> str:
@@ -251,18 +257,6 @@ def _literal(node: Expr) -> bool:
     return all(
         isinstance(i, Literal) and isinstance(i.value, bool | int | float | str) for i in items
     )
-
-
-# Open jobs of a running job, so that a job that submits itself does not grow without end.
-MOST_OPEN: Final = 100
-MAY_CONNECT: Final = "MayConnect"
-_BY: Final = "SubmitToken"
-_ENDS: Final = "SubmitTokenEnds"
-# A pilot lives for days at most; each registration gives a new token.
-_SESSION_SECONDS: Final = 30 * 86_400.0
-# A pilot may wait in a queue for so long before it uses the token of its factory.
-MOST_PILOT_SECONDS: Final = 14 * 86_400.0
-_ID: Final = re.compile(r"job\.([0-9a-f]+)\.([0-9]+)\Z")
 
 
 def is_job_token(token: Token) -> bool:

@@ -57,6 +57,7 @@ from matchmaker.pilots.node.slots import for_owners
 from matchmaker.pilots.wire.connection import ClosedError, Connection
 from matchmaker.pilots.wire.protocol import FrameKind, Token, TokenScope
 
+_LOG: Final = logging.getLogger(__name__)
 APPLICATIONS: Final = "Applications"
 """The attribute of a slot's ad with the list of applications that its pilot has."""
 # Slots ranked for a kind of clients at first: most rounds pair only a few of a kind.
@@ -73,6 +74,28 @@ _MOST_REASON: Final = 1000
 _MOST_ADVICE: Final = 2
 # An ad that took so long to match is not explained: that takes many times as long.
 _LONG_SECONDS: Final = 0.2
+# Owners whose turn has passed are remembered at least in this number: one that returns at once gets
+# no second turn.
+_MOST_SPENT: Final = 1000
+SLOT_KEY: Final = "BinderSlot"
+"""The attribute that names a free slot among all of a binder; the binder sets it."""
+# Ended jobs that are kept for their clients to ask; the oldest go first.
+MOST_ENDED: Final = 10_000
+# And their bytes, since a result may have 32 KiB.
+MOST_ENDED_BYTES: Final = 64 << 20
+# How often leases, and a storage that is away, are looked at: small beside any lease.
+_LOOK_SECONDS: Final = 0.5
+# A client that asks why it waits gets another answer if so many others ask.
+_EXPLAIN_SECONDS: Final = 5.0
+# A job that returns to the queue is given again at once so often, and then waits before each time.
+_QUICK_GIVINGS: Final = 8
+# The wait doubles from the first to the longest, so that pilots that decline a job cost little.
+_FIRST_REST: Final = 0.1
+# A person who repairs such a pilot does not wait much longer than this.
+_LONGEST_REST: Final = 10.0
+# Matching holds up all connections: after this time they have their turn; the last ad may take
+# longer.
+_TURN_SECONDS: Final = 0.002
 
 
 def pair(
@@ -167,11 +190,6 @@ def applications(pilots: Pool) -> Collection[str]:
         for names in pilots.snapshot().values(APPLICATIONS) if isinstance(names, list)
         for name in names if isinstance(name, str)
     }  # fmt: skip
-
-
-# Owners whose turn has passed are remembered at least in this number: one that returns at once gets
-# no second turn.
-_MOST_SPENT: Final = 1000
 
 
 @attrs.define(slots=True, eq=False)
@@ -298,28 +316,6 @@ class FairShare:
         self._spent[owner] = max(self._spent.get(owner, 0.0), self._now)
         self._number += 1
         heappush(self._due, (self._spent[owner], self._number, owner))
-
-
-_LOG: Final = logging.getLogger(__name__)
-SLOT_KEY: Final = "BinderSlot"
-"""The attribute that names a free slot among all of a binder; the binder sets it."""
-# Ended jobs that are kept for their clients to ask; the oldest go first.
-MOST_ENDED: Final = 10_000
-# And their bytes, since a result may have 32 KiB.
-MOST_ENDED_BYTES: Final = 64 << 20
-# How often leases, and a storage that is away, are looked at: small beside any lease.
-_LOOK_SECONDS: Final = 0.5
-# A client that asks why it waits gets another answer if so many others ask.
-_EXPLAIN_SECONDS: Final = 5.0
-# A job that returns to the queue is given again at once so often, and then waits before each time.
-_QUICK_GIVINGS: Final = 8
-# The wait doubles from the first to the longest, so that pilots that decline a job cost little.
-_FIRST_REST: Final = 0.1
-# A person who repairs such a pilot does not wait much longer than this.
-_LONGEST_REST: Final = 10.0
-# Matching holds up all connections: after this time they have their turn; the last ad may take
-# longer.
-_TURN_SECONDS: Final = 0.002
 
 
 class Exchange:

@@ -34,10 +34,24 @@ from matchmaker.pilots.binder.state import BinderJob
 from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream
 from matchmaker.pilots.wire.protocol import Frame, FrameKind, Token, TokenScope, sign
 
+_LOG: Final = logging.getLogger(__name__)
 # Bytes that may wait for an end; then reading from the other one stops.
 HIGH: Final = 256 << 10
 # Reading goes on early enough that a fast peer never runs dry.
 LOW: Final = 64 << 10
+# The token of a direct pair is used at once.
+_DIRECT_SECONDS: Final = 60.0
+APPLICATION: Final = "Application"
+"""The attribute of a client's ad that names the application that it wants."""
+# A handler's imports may take seconds on a busy machine.
+_START_SECONDS: Final = 15.0
+# A handler that answers no heartbeat for so long hangs; its clients wait meanwhile.
+_ANSWER_SECONDS: Final = 10.0
+_GROUP: Final = "matchmaker.binder"
+GROUP: Final = "matchmaker.binder"
+# Large enough that copying costs little, small enough to share the loop.
+_PIECE: Final = 1 << 16
+Handler = Callable[[PairStream, PairStream, ClassAd], Awaitable[None]]
 
 
 class RelayEnd(asyncio.Protocol):
@@ -115,10 +129,6 @@ def join_ends(one: RelayEnd, two: RelayEnd) -> None:
             transport.close()
         else:
             transport.resume_reading()
-
-
-# The token of a direct pair is used at once.
-_DIRECT_SECONDS: Final = 60.0
 
 
 @attrs.define(slots=True, eq=False)
@@ -203,16 +213,6 @@ def send_directly(job: BinderJob, client: Connection, offer: SlotOffer) -> None:
 def _pair_fields(job: BinderJob) -> dict[str, Any]:
     """Return the fields for both sides of a pair."""
     return {"job": job.id, "epoch": job.epoch, "ad": job.ad, "stream": not job.detached}
-
-
-APPLICATION: Final = "Application"
-"""The attribute of a client's ad that names the application that it wants."""
-_LOG: Final = logging.getLogger(__name__)
-# A handler's imports may take seconds on a busy machine.
-_START_SECONDS: Final = 15.0
-# A handler that answers no heartbeat for so long hangs; its clients wait meanwhile.
-_ANSWER_SECONDS: Final = 10.0
-_GROUP: Final = "matchmaker.binder"
 
 
 def installed() -> frozenset[str]:
@@ -308,13 +308,6 @@ async def _dial(path: str) -> Connection:
     made: tuple[Any, Connection] = await loop.create_unix_connection(Connection, path)
     made[1].proven()
     return made[1]
-
-
-GROUP: Final = "matchmaker.binder"
-# Large enough that copying costs little, small enough to share the loop.
-_PIECE: Final = 1 << 16
-
-Handler = Callable[[PairStream, PairStream, ClassAd], Awaitable[None]]
 
 
 async def carry(client: PairStream, pilot: PairStream, _: ClassAd) -> None:

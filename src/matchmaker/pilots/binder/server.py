@@ -74,6 +74,9 @@ _LISTED_REASON: Final = 200
 _MOST_TOGETHER: Final = 100
 # Bytes of ads in an answer, which is one frame; one ad may be longer.
 _MOST_ADS: Final = 64 << 10
+# Jobs of one pilot: more than the processors of today's nodes.
+_MOST_RUNNING: Final = 4096
+_ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 
 
 async def serve_client(
@@ -352,11 +355,6 @@ def _brief_facts(job: BinderJob) -> dict[str, Any]:
                 value = ad.eval(name)
                 result[name] = value[:_LISTED_REASON] if isinstance(value, str) else value
     return {**_listed_facts(job), "result": str(result) if job.result else ""}
-
-
-# Jobs of one pilot: more than the processors of today's nodes.
-_MOST_RUNNING: Final = 4096
-_ANSWERS: Final = FrameKind.ACCEPTED, FrameKind.DECLINED
 
 
 async def serve(

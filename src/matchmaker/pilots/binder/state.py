@@ -22,6 +22,8 @@ from matchmaker.pilots.wire.protocol import FrameKind
 
 # About the size of a job's object, its indexes and its row, beside its texts.
 _BYTES: Final = 500
+# A job that was assigned so often to pilots that fell silent is likely the cause of it.
+MOST_GIVINGS: Final = 50
 
 
 class JobStage(StrEnum):
@@ -181,10 +183,6 @@ def apply_change(book: Book, change: BinderChange) -> None:
     for name in change.over:
         book.sessions.pop(name, None)
         book.held.pop(name, None)
-
-
-# A job that was assigned so often to pilots that fell silent is likely the cause of it.
-MOST_GIVINGS: Final = 50
 
 
 def submit(book: Book, job: BinderJob) -> tuple[BinderJob, BinderChange]:

@@ -53,18 +53,9 @@ from matchmaker.pilots.binder.state import (
     PilotSession,
     held_by,
 )
-from matchmaker.pilots.node.task import (
-    ERR,
-    FILE,
-    MIB,
-    MOST_FILES,
-    MOST_MARK,
-    OUT,
-    is_path,
-    output_bytes,
-)
+from matchmaker.pilots.node.task import MIB, MOST_FILES, MOST_MARK, output_bytes
 from matchmaker.pilots.policy.estimates import MOST, RECENT
-from matchmaker.pilots.wire.protocol import MOST_PIECE, Frame
+from matchmaker.pilots.wire.protocol import ERR, FILE, MOST_PIECE, OUT, Frame, is_path
 
 _LOG: Final = logging.getLogger(__name__)
 VERSION: Final = 2
@@ -137,6 +128,16 @@ used: Final = Table(
 )
 
 _NAMES: Final = tuple(column.name for column in jobs.c)
+# Bytes that may wait for the storage; beyond it no new job and no new pilot is accepted.
+MOST_UNSTORED: Final = 16 << 20
+# A failed write is repeated after this time: a database restarts in seconds.
+_AGAIN_SECONDS: Final = 1.0
+# Changes that nobody waits for become one write a second.
+_LATER_SECONDS: Final = 1.0
+# Bytes of a job's output, of its errors, and of its files: larger ones belong on a file server.
+MOST_OUTPUT: Final = 16 * MIB
+# Bytes of all jobs of an owner together, so that one owner does not fill the disk.
+MOST_STORED: Final = 1024 * MIB
 
 
 class SupersededError(Exception):
@@ -380,14 +381,6 @@ def _delete(write: Connection, key: Column[str], names: Collection[str]) -> None
         write.execute(sql.delete(key.table).where(key.in_(some)))
 
 
-# Bytes that may wait for the storage; beyond it no new job and no new pilot is accepted.
-MOST_UNSTORED: Final = 16 << 20
-# A failed write is repeated after this time: a database restarts in seconds.
-_AGAIN_SECONDS: Final = 1.0
-# Changes that nobody waits for become one write a second.
-_LATER_SECONDS: Final = 1.0
-
-
 @attrs.define(slots=True, eq=False)
 class _Batch:
     """Several changes as one, and the futures that wait until it is stored."""
@@ -485,12 +478,6 @@ class PendingChanges:
                 _LOG.info("changes are stored again")
             self.trouble = ""
         return not self.trouble
-
-
-# Bytes of a job's output, of its errors, and of its files: larger ones belong on a file server.
-MOST_OUTPUT: Final = 16 * MIB
-# Bytes of all jobs of an owner together, so that one owner does not fill the disk.
-MOST_STORED: Final = 1024 * MIB
 
 
 @attrs.define(slots=True, eq=False)

@@ -26,6 +26,18 @@ _MEMORY: Final = (
     "/sys/fs/cgroup/memory{group}/memory.limit_in_bytes",
 )
 _BATCH_CPUS: Final = ("SLURM_CPUS_ON_NODE", "NSLOTS", "PBS_NP", "LSB_DJOB_NUMPROC")
+Read = Callable[[str], str]
+Ask = Callable[[Sequence[str]], str]
+_NUMBER: Final = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*\Z")
+_CLOCK: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d{1,9})(?::(\d{1,9}))?\Z")
+_LSF: Final = re.compile(r"(?<![\d:])(\d{1,9}):(\d{1,2}) +L\s*$", re.MULTILINE)
+_PBS: Final = re.compile(r"\b(Resource_List|resources_used)\.walltime = ([\d:]+)")
+_GRID_ENGINE: Final = re.compile(r"^hard[ _]resource_list:.*\bh_rt=([\d:]+)", re.MULTILINE)
+_ID: Final = re.compile(r"[\w.\[\]-]{1,200}\Z")
+# Job ads and listings have some kilobytes.
+_MOST: Final = 1 << 20
+# A batch system that is away must not hold up the pilot.
+_ASK_SECONDS: Final = 10.0
 
 
 def resources(directory: Path, environment: Mapping[str, str]) -> NodeResources:
@@ -113,21 +125,6 @@ def _gpus(environment: Mapping[str, str]) -> list[str]:
     if given is not None:
         return [each for each in given.split(",") if each.strip() not in {"", "-1", "NoDevFiles"}]
     return [str(each) for each in Path("/dev").glob("nvidia[0-9]*")]
-
-
-Read = Callable[[str], str]
-Ask = Callable[[Sequence[str]], str]
-
-_NUMBER: Final = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*\Z")
-_CLOCK: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d{1,9})(?::(\d{1,9}))?\Z")
-_LSF: Final = re.compile(r"(?<![\d:])(\d{1,9}):(\d{1,2}) +L\s*$", re.MULTILINE)
-_PBS: Final = re.compile(r"\b(Resource_List|resources_used)\.walltime = ([\d:]+)")
-_GRID_ENGINE: Final = re.compile(r"^hard[ _]resource_list:.*\bh_rt=([\d:]+)", re.MULTILINE)
-_ID: Final = re.compile(r"[\w.\[\]-]{1,200}\Z")
-# Job ads and listings have some kilobytes.
-_MOST: Final = 1 << 20
-# A batch system that is away must not hold up the pilot.
-_ASK_SECONDS: Final = 10.0
 
 
 def seconds_left(environment: Mapping[str, str], now: float, read: Read, ask: Ask) -> float | None:

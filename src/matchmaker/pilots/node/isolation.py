@@ -58,6 +58,18 @@ SHARED: Final = ("/tmp", "/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")  # 
 # A helper may be killed as an orphan, since the pilot does not know it: then it runs again.
 _TRIES: Final = 5
 _PROGRAMS: Final = ("sh", "chmod", "find")
+_DIVIDED: Final[ContextVar[Path | None]] = ContextVar("_DIVIDED", default=None)
+"""The control group in which each task gets its own; None for none."""
+# Processes that fork while they are stopped are found in the next round.
+_ROUNDS: Final = 40
+KEEPERS: Final[set[int]] = set()
+"""The keepers of this process; its other children are orphans of killed keepers."""
+STARTING: Final[set[str]] = set()
+"""The directories of tasks whose keepers are being made, and are not known yet."""
+# A child that is still unknown at the sixth look is an orphan: a keeper becomes known at once.
+_LOOKS: Final = 6
+# The hunt for orphans ends after this time, since the job's result waits for it.
+_SECONDS: Final = 2.0
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -218,12 +230,6 @@ def _remove_ipc(user: int) -> None:
                 row = dict(zip(names, words, strict=False))
                 if str(user) in {row.get("uid"), row.get("cuid")}:
                     remover(int(words[1]))
-
-
-_DIVIDED: Final[ContextVar[Path | None]] = ContextVar("_DIVIDED", default=None)
-"""The control group in which each task gets its own; None for none."""
-# Processes that fork while they are stopped are found in the next round.
-_ROUNDS: Final = 40
 
 
 @attrs.frozen(slots=True)
@@ -405,16 +411,6 @@ def _move_back(place: Path, leaf: Path) -> None:
     write_group(place, "cgroup.procs", "0")
     with suppress(OSError):
         leaf.rmdir()
-
-
-KEEPERS: Final[set[int]] = set()
-"""The keepers of this process; its other children are orphans of killed keepers."""
-STARTING: Final[set[str]] = set()
-"""The directories of tasks whose keepers are being made, and are not known yet."""
-# A child that is still unknown at the sixth look is an orphan: a keeper becomes known at once.
-_LOOKS: Final = 6
-# The hunt for orphans ends after this time, since the job's result waits for it.
-_SECONDS: Final = 2.0
 
 
 @contextmanager

@@ -45,15 +45,7 @@ from matchmaker.pilots.node.isolation import (
     new_group,
 )
 from matchmaker.pilots.node.keeper import end_processes_of, remove, remove_group
-from matchmaker.pilots.node.task import (
-    ERR,
-    HANDLER,
-    OUT,
-    CapturedOutput,
-    Task,
-    TaskResult,
-    collect_files,
-)
+from matchmaker.pilots.node.task import HANDLER, CapturedOutput, Task, TaskResult, collect_files
 from matchmaker.pilots.wire.connection import (
     ClosedError,
     Connection,
@@ -61,7 +53,7 @@ from matchmaker.pilots.wire.connection import (
     is_loopback,
     welcome,
 )
-from matchmaker.pilots.wire.protocol import PeerRefusedError
+from matchmaker.pilots.wire.protocol import ERR, OUT, PeerRefusedError
 
 # From SIGTERM to SIGKILL: time for a program to save its work; short beside any lease.
 GRACE: Final = 5.0
@@ -78,6 +70,13 @@ _PATIENCE: Final = 3.0
 # Below the 4,096 bytes of PATH_MAX, beyond which nothing can be measured by its path.
 _LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+# A client that was paired comes at once, or has gone.
+SECONDS = 30.0
+# A program may load for a while before it connects to its port.
+_CONNECT_SECONDS: Final = 30.0
+# A client that reads slowly has so long for the rest after the program's end.
+_TAKE_SECONDS: Final = 60.0
+Handler = Callable[[PairStream, ClassAd], Awaitable[None]]
 
 
 class RunningTask:
@@ -431,10 +430,6 @@ def _keeper_words() -> tuple[str, ...]:
     return ("-c", (pkgutil.get_data(__package__, "keeper.py") or b"").decode())
 
 
-# A client that was paired comes at once, or has gone.
-SECONDS = 30.0
-
-
 @attrs.frozen(slots=True, kw_only=True)
 class DoorSettings:
     """The address and the certificate of a node's doors.
@@ -521,14 +516,6 @@ class Door:
             connection.close("one has come in")
         else:
             self._inside.set_result(connection)
-
-
-# A program may load for a while before it connects to its port.
-_CONNECT_SECONDS: Final = 30.0
-# A client that reads slowly has so long for the rest after the program's end.
-_TAKE_SECONDS: Final = 60.0
-
-Handler = Callable[[PairStream, ClassAd], Awaitable[None]]
 
 
 async def run_with_client(

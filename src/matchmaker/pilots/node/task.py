@@ -25,16 +25,10 @@ import attrs
 from matchmaker.classad import UNDEFINED, ClassAd
 from matchmaker.classad.values import ErrorType, Value
 from matchmaker.pilots.node.isolation import Account
-from matchmaker.pilots.wire.protocol import MOST_PIECE
+from matchmaker.pilots.wire.protocol import ERR, FILE, MOST_PIECE, OUT, is_path
 
-OUT: Final = "out"
-ERR: Final = "err"
-FILE: Final = "file:"
-"""What the name of a part that is a file begins with; then comes the file's name."""
 # Bytes of the output and of the errors in the ad of a result, which must fit in MOST_RESULT.
 MOST_SHOWN: Final = 8192
-# Below the 255 bytes of a file name on common file systems.
-MOST_NAME: Final = 200
 # The words in the place of bytes that were left out, with any number.
 MOST_MARK: Final = 80
 # As much as one read of a pipe gives.
@@ -42,6 +36,21 @@ _READ: Final = 1 << 16
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """A pipe that nobody writes to is opened at once, too."""
+_WORDS: Final = {
+    errno.ENOENT: "there is no such file",
+    errno.ELOOP: "it is a link, and links are not followed",
+    errno.ENOTDIR: "a folder of its path is a link, or no folder",
+    errno.ENXIO: "it is no plain file",
+}
+MIB: Final = 1 << 20
+HANDLER: Final = "handler:"
+"""The beginning of an application's words if it is a function of Python (``running``)."""
+# Each file has a line in the ad of the result, and is open until it was sent.
+MOST_FILES: Final = 100
+# Characters of the ad of a result, which the binder keeps in memory and in its tables.
+MOST_RESULT: Final = 32 << 10
+# Far below the limit of the kernel for the words of a command (ARG_MAX).
+_MOST_WORDS: Final = 10_000
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -165,16 +174,6 @@ class CapturedOutput:
         return part
 
 
-def is_path(name: str) -> bool:
-    """Whether a name is a relative path that stays below its directory.
-
-    >>> [is_path(name) for name in ("a/b.dat", "/etc/shadow", "a/../../b", "", "a//b", ".")]
-    [True, False, False, False, False, False]
-    """
-    parts = name.split("/")
-    return name.isprintable() and len(name) <= MOST_NAME and not {"", ".", ".."} & set(parts)
-
-
 def _written(file: int, data: bytes, offset: int) -> None:
     while data:
         count = os.pwrite(file, data, offset)
@@ -227,14 +226,6 @@ def collect_files(
     return parts, notes
 
 
-_WORDS: Final = {
-    errno.ENOENT: "there is no such file",
-    errno.ELOOP: "it is a link, and links are not followed",
-    errno.ENOTDIR: "a folder of its path is a link, or no folder",
-    errno.ENXIO: "it is no plain file",
-}
-
-
 def _opened(directory: Path, name: str, owner: int) -> tuple[int, int]:
     """Open a file below a directory; return it and its size. Raises OSError."""
     *folders, last = name.split("/")
@@ -253,17 +244,6 @@ def _opened(directory: Path, name: str, owner: int) -> tuple[int, int]:
         why = "it is another account's" if stat.S_ISREG(found.st_mode) else "it is no plain file"
         raise OSError(0, why)
     return file, found.st_size
-
-
-MIB: Final = 1 << 20
-HANDLER: Final = "handler:"
-"""What the words of an application begin with that is a function of Python; see ``dispatch``."""
-# Each file has a line in the ad of the result, and is open until it was sent.
-MOST_FILES: Final = 100
-# Characters of the ad of a result, which the binder keeps in memory and in its tables.
-MOST_RESULT: Final = 32 << 10
-# Far below the limit of the kernel for the words of a command (ARG_MAX).
-_MOST_WORDS: Final = 10_000
 
 
 class TaskError(ValueError):

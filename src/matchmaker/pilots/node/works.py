@@ -31,19 +31,25 @@ from matchmaker.pilots.node.running import (
     run_with_direct_client,
 )
 from matchmaker.pilots.node.slots import NodeState
-from matchmaker.pilots.node.task import (
-    FILE,
-    HANDLER,
-    ResultPart,
-    Task,
-    TaskError,
-    TaskResult,
-    task_of_ad,
-)
+from matchmaker.pilots.node.task import HANDLER, ResultPart, Task, TaskError, TaskResult, task_of_ad
 from matchmaker.pilots.store.protocol import SharedStore, StoreError, UnsureError
 from matchmaker.pilots.wire.connect import BinderAddress
 from matchmaker.pilots.wire.connection import Connection, PairStream
-from matchmaker.pilots.wire.protocol import Frame, FrameKind
+from matchmaker.pilots.wire.protocol import FILE, Frame, FrameKind
+
+_LOG: Final = logging.getLogger(__name__)
+
+# How often the site's policy is evaluated: it depends on seconds and minutes.
+_JUDGE_SECONDS: Final = 1.0
+# Beyond their grace, jobs that cannot be killed or removed may wait for a disk; then the pilot
+# ends.
+_LAST: Final = 30.0
+# A binder that could not store a piece gets it again after this time.
+_AGAIN_SECONDS: Final = 1.0
+# A store that fails three times is away; the result says so.
+_PUBLISH_TRIES: Final = 3
+# Refused assignments that are remembered: their pairing arrives within seconds, if at all.
+_MOST_REFUSED: Final = 10_000
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -101,20 +107,6 @@ def write_report(file: Path, state: str, ad: ClassAd) -> None:
     with os.fdopen(opened, "w", encoding="utf-8") as stream:
         stream.write(f"{state}\n{ad}\n")
     new.replace(file)
-
-
-_LOG: Final = logging.getLogger(__name__)
-# How often the site's policy is evaluated: it depends on seconds and minutes.
-_JUDGE_SECONDS: Final = 1.0
-# Beyond their grace, jobs that cannot be killed or removed may wait for a disk; then the pilot
-# ends.
-_LAST: Final = 30.0
-# A binder that could not store a piece gets it again after this time.
-_AGAIN_SECONDS: Final = 1.0
-# A store that fails three times is away; the result says so.
-_PUBLISH_TRIES: Final = 3
-# Refused assignments that are remembered: their pairing arrives within seconds, if at all.
-_MOST_REFUSED: Final = 10_000
 
 
 @attrs.define(slots=True, eq=False)

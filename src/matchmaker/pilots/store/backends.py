@@ -31,6 +31,11 @@ _PASSING: Final = {
 }  # fmt: skip
 """Errors that pass: a server that is away, a disk that is full for a while."""
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_EXTRAS: Final = {
+    "s3": "objects", "gs": "objects", "az": "objects", "sftp": "sftp", "dav": "webdav",
+    "davs": "webdav",
+}  # fmt: skip
+"""The extra that each scheme needs."""
 
 
 @contextmanager
@@ -226,13 +231,6 @@ def _link(beside: Path, at: Path) -> bool:
     finally:
         os.close(folder)
     return True
-
-
-_EXTRAS: Final = {
-    "s3": "objects", "gs": "objects", "az": "objects", "sftp": "sftp", "dav": "webdav",
-    "davs": "webdav",
-}  # fmt: skip
-"""The extra that each scheme needs."""
 
 
 def open_store(url: str) -> SharedStore:

@@ -49,6 +49,17 @@ _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z", re.ASCII)
 _NOTE: Final = re.compile(rf"{FAILURE}([^.]+)\.([0-9a-z]+)\.[0-9a-z]+\Z", re.ASCII)
 _QUOTED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*\Z""")
 """What shlex splits: it takes a second for a few thousand lines, this for a few million."""
+_KEYS: Final = (
+    "command", "parameters", "result", "stdout", "shell", "executable", "ttl", "again", "attempts",
+    "seconds",
+)  # fmt: skip
+# A second copy helps against a slow node; more would take processors from other work.
+COPIES: Final = 2
+_CLAIMED: Final = re.compile(rf"{CLAIM}([^.]+)(?:\.([0-9]{{0,9}}))?\Z")
+"""The name of a claim: its parameter, and its number if that is above 1."""
+Kind = Literal["file", "folder", "link", "other"]
+_KINDS: Final = {"file": "a file", "folder": "a folder", "link": "a symbolic link",
+                 "other": "a pipe, a socket or a device"}  # fmt: skip
 
 
 class PlanError(ValueError):
@@ -145,12 +156,6 @@ def is_safe_name(name: str) -> bool:
     (True, False, False)
     """
     return _NAME.match(name) is not None and name != ".."
-
-
-_KEYS: Final = (
-    "command", "parameters", "result", "stdout", "shell", "executable", "ttl", "again", "attempts",
-    "seconds",
-)  # fmt: skip
 
 
 def read_plan(text: str, tasks: str | None = None) -> StorePlan:
@@ -334,15 +339,6 @@ def _check_result(given: Any) -> None:
         raise PlanError(f"{PLAN}: result is no file name with {{parameter}} in it once")
     if given.startswith((CLAIM, FAILURE)):
         raise PlanError(f"{PLAN}: result begins with {CLAIM} or {FAILURE}, as other files do")
-
-
-# A second copy helps against a slow node; more would take processors from other work.
-COPIES: Final = 2
-_CLAIMED: Final = re.compile(rf"{CLAIM}([^.]+)(?:\.([0-9]{{0,9}}))?\Z")
-"""The name of a claim: its parameter, and its number if that is above 1."""
-Kind = Literal["file", "folder", "link", "other"]
-_KINDS: Final = {"file": "a file", "folder": "a folder", "link": "a symbolic link",
-                 "other": "a pipe, a socket or a device"}  # fmt: skip
 
 
 @attrs.frozen(slots=True)

@@ -37,6 +37,12 @@ from matchmaker.pilots.store.plan import (
 
 # Claims and notes have some hundred bytes, a plan some thousand.
 MOST_SMALL: Final = 1 << 20
+# With pauses of up to 20 s: a server may restart within these tries.
+TRIES: Final = 6
+# A pilot lists anew after so many claims that others had: 4, or one for each _WORTH parameters,
+_MISSES: Final = 4
+# as a listing costs a request for a thousand.
+_WORTH: Final = 300
 
 
 class SharedStore(Protocol):
@@ -90,14 +96,6 @@ class SharedStore(Protocol):
 
         These must be ``age`` seconds older, by the storage's clock.
         """
-
-
-# With pauses of up to 20 s: a server may restart within these tries.
-TRIES: Final = 6
-# A pilot lists anew after so many claims that others had: 4, or one for each _WORTH parameters,
-_MISSES: Final = 4
-# as a listing costs a request for a thousand.
-_WORTH: Final = 300
 
 
 class StoreError(Exception):

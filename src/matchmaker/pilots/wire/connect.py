@@ -19,9 +19,17 @@ from typing import Any
 import attrs
 
 from matchmaker.classad import ClassAd, parse_ad
-from matchmaker.pilots.node.task import ERR, FILE, OUT, is_path
 from matchmaker.pilots.wire.connection import ClosedError, Connection, PairStream, dial
-from matchmaker.pilots.wire.protocol import Frame, FrameKind, PeerRefusedError, Role
+from matchmaker.pilots.wire.protocol import (
+    ERR,
+    FILE,
+    OUT,
+    Frame,
+    FrameKind,
+    PeerRefusedError,
+    Role,
+    is_path,
+)
 
 # Jobs of a request, and their bytes: the binder accepts so many, and a frame holds them.
 _TOGETHER = 100

@@ -33,6 +33,12 @@ from matchmaker.pilots.wire.protocol import (
 GREETING_SECONDS: Final = 15.0
 # Bytes that a peer may leave unread before it is cut off: 32 of the longest frames.
 _UNSENT: Final = 8 << 20
+# The length before a part.
+_HEAD: Final = 4
+# One part is copied at once; longer data has several.
+_MOST_PART: Final = 1 << 20
+# Bytes that may wait to be read; then reading from the connection stops.
+_HIGH: Final = 1 << 20
 
 
 class ClosedError(ConnectionError):
@@ -288,14 +294,6 @@ def is_loopback(host: str) -> bool:
 
 def _nonce() -> str:
     return secrets.token_hex(32)
-
-
-# The length before a part.
-_HEAD: Final = 4
-# One part is copied at once; longer data has several.
-_MOST_PART: Final = 1 << 20
-# Bytes that may wait to be read; then reading from the connection stops.
-_HIGH: Final = 1 << 20
 
 
 class PairStream(asyncio.Protocol):

@@ -35,6 +35,12 @@ GREETING_BYTES: Final = 8 << 10
 MOST_BYTES: Final = 256 << 10
 # Bytes of output in a frame; in base 64 they take 128 KiB of it.
 MOST_PIECE: Final = 96 << 10
+OUT: Final = "out"
+ERR: Final = "err"
+FILE: Final = "file:"
+"""The beginning of the name of a part that is a file; then comes the file's name."""
+# Below the 255 bytes of a file name on common file systems.
+MOST_NAME: Final = 200
 # The length before a body.
 _HEAD: Final = 4
 # Python takes quadratic time for the digits of an integer.
@@ -44,6 +50,20 @@ _UNSTORED: Final = re.compile("[\0\ud800-\udfff]")
 
 
 Fields = Mapping[str, type | tuple[type, ...]]
+_WRITER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+# A token fits in a header of HTTP, an environment variable, a line.
+_MOST_BYTES: Final = 2048
+# Seconds since 1970, 30,000 years on: a larger number is a mistake.
+_LAST: Final = 1e12
+REVOKED: Final = "the token was revoked: ask the admin of the binder for a new one"
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_TEXT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\Z")
+_NAME: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
+_LABEL: Final = b"matchmaker pilot protocol"
+# A peer speaks one to three versions; a long list costs time before it has proven itself.
+_MOST_VERSIONS: Final = 16
+# Hexadecimal characters of 128 bits, which never occur twice.
+_LEAST_NONCE: Final = 32
 
 
 class FrameError(ValueError):
@@ -195,7 +215,6 @@ def _no_number(name: str) -> float:
 
 
 _READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
-_WRITER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class FrameDecoder:
@@ -247,14 +266,14 @@ class FrameDecoder:
         return rest
 
 
-# A token fits in a header of HTTP, an environment variable, a line.
-_MOST_BYTES: Final = 2048
-# Seconds since 1970, 30,000 years on: a larger number is a mistake.
-_LAST: Final = 1e12
-REVOKED: Final = "the token was revoked: ask the admin of the binder for a new one"
-_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
-_TEXT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\Z")
-_NAME: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
+def is_path(name: str) -> bool:
+    """Whether a name is a relative path that stays below its directory.
+
+    >>> [is_path(name) for name in ("a/b.dat", "/etc/shadow", "a/../../b", "", "a//b", ".")]
+    [True, False, False, False, False, False]
+    """
+    parts = name.split("/")
+    return name.isprintable() and len(name) <= MOST_NAME and not {"", ".", ".."} & set(parts)
 
 
 class TokenError(ValueError):
@@ -408,13 +427,6 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise TokenError("a part of the token is not in base64") from None
-
-
-_LABEL: Final = b"matchmaker pilot protocol"
-# A peer speaks one to three versions; a long list costs time before it has proven itself.
-_MOST_VERSIONS: Final = 16
-# Hexadecimal characters of 128 bits, which never occur twice.
-_LEAST_NONCE: Final = 32
 
 
 class Role(StrEnum):
