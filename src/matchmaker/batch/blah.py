@@ -162,7 +162,9 @@ def submit_text(requirements: Expr) -> str:
     return f"CERequirements = {unparse(Literal(unparse(requirements)))}"
 
 
+# A line of `declare -p`: flags, a name, a value that may go on over lines.
 _VARIABLE: Final = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+# bash quotes an element with control characters as $'…', any other as "…".
 _ELEMENT: Final = re.compile(r'\[([0-9]+)\]=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\')', re.DOTALL)
 _START: Final = re.compile(r"^declare -", re.MULTILINE)
 # Whole numbers that bash itself has in variables without a flag.
@@ -170,6 +172,7 @@ _BASHS: Final = frozenset({
     "COLUMNS", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "HISTFILESIZE", "HISTSIZE", "LINENO",
     "LINES", "OPTERR", "OPTIND", "RANDOM", "SECONDS", "SRANDOM", "TMOUT",
 })  # fmt: skip
+# Any number: BLAH writes whole ones, but others under its names show a bound that is lost.
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 

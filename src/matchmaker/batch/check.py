@@ -195,6 +195,7 @@ NONE: Final = "an undefined value: no such attribute"
 _COUNTS: Final = {"gpumodel": "GPUs"}
 """Attributes of what a node may have none of, with the attribute that says how many."""
 
+# A Boolean that is missing reads like false to people, and is not.
 _UNDEFINED: Final = {"bool": "an undefined value, which is not false: no such attribute"}
 
 

@@ -49,7 +49,9 @@ from matchmaker.batch.templates import (
 from matchmaker.classad.errors import closest
 from matchmaker.classad.operators import ascii_fold
 
+# Printable ASCII alone: a line break would begin another line of the script.
 _LINE: Final = re.compile(r"[\x20-\x7e]+")
+# `+Project = x` of HTCondor's submit file, or `queue x`.
 _ASSIGNMENT: Final = re.compile(r"\+?[A-Za-z_]\w*( =)? .+", re.ASCII)
 
 
@@ -263,6 +265,7 @@ class Mapping:
 
 STYLES: Final = ("flags", "classad", "blah")
 
+# HTCondor carries a policy as a text attribute, with the quotes of its submit file.
 _ATTRIBUTE: Final = re.compile(r'\+[A-Za-z]+ = "\{policy\}"')
 
 

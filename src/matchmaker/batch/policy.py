@@ -39,6 +39,7 @@ from matchmaker.reduction.domains import TEXTS, Box, Domain, as_one
 
 POLICY: Final = "policy"
 
+# The mark has a version, and finds the word in whatever the batch system prints around it.
 _MARK: Final = re.compile(r"classad1:([A-Za-z0-9_-]+)")
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+# As much as a pipe of Linux holds: larger pieces are never read at once.
 _PIECE: Final = 1 << 16
 
 

@@ -33,8 +33,10 @@ from matchmaker.classad.nodes import Call
 from matchmaker.classad.values import MAX_INT, is_integer, is_number
 from matchmaker.classad.walks import postorder
 
+# A smaller unit makes numbers that no integer of 64 bits holds.
 LEAST_UNIT: Final = 1e-12
 
+# None is a value that TOML cannot have, but callers may pass; an object of its own cannot clash.
 _MISSING: Final = object()
 
 
@@ -132,6 +134,7 @@ def alike(name: str, known: Iterable[str]) -> str:
 KINDS: Final = ("min", "max", "range", "eq", "member", "bool", "bucket", "name", "python", "shell")
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# `module:function`, as entry points are written.
 _CALL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -144,6 +144,7 @@ def variables(demanded: Iterable[Constraint]) -> dict[str, str]:
     return found
 
 
+# Printable ASCII: a word of a command line and of a directive alike.
 _WORD: Final = re.compile(r"[\x20-\x7e]+")
 
 

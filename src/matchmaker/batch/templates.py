@@ -27,7 +27,9 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
 
 # A word of a template: no space, single quote, backslash, dollar or semicolon; ASCII alone.
 _WORD: Final = re.compile(r"[A-Za-z0-9._:,=+@%&|!()\[\]<>*/{}\"-]+")
+# An option is one word, with a value behind `=`; a short one may have its slot at once, -l{x}.
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*(=.*|\{[A-Za-z_]\w*(:[a-z]+)?\}.*)?")
+# A dollar before the brace is HTCondor's macro, not a slot.
 _SLOT: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)(?::([a-z]+))?\}", re.ASCII)
 
 
@@ -130,6 +132,7 @@ SHARED: Final = {"--mem-per-cpu": "--mem", "--mem-per-gpu": "--mem"}
 REPEATED: Final = frozenset({"-l", "-R", "-v", "-ac", "-append"})
 """Options that may occur several times, with values of different kinds."""
 
+# A long option, a resource of -l before its `=` (not `==`), or a slot alone.
 _ASSIGNED: Final = re.compile(r"(--[^={<> ]*)|([A-Za-z_][\w.]*)=(?!=)|(\{[A-Za-z_]\w*\})\Z")
 
 

@@ -74,7 +74,9 @@ _SLOTS: Final = ("slots", "slots_total")
 _STATE: Final = ("state_string", "state")
 """The names of facts about a queue on a host, in ``qhost`` and in ``qstat``."""
 
+# Words for a value that a host has not reported.
 _UNKNOWN: Final = ("", "-", "UNKNOWN")
+# Either limit ends a job: the hard one kills it, the soft one warns it, so the least counts.
 _WALL: Final = ("h_rt", "s_rt")
 _CPU: Final = ("h_cpu", "s_cpu")
 _LISTS: Final = {"user_lists": "AllowedUserLists", "xuser_lists": "DeniedUserLists",
@@ -84,6 +86,7 @@ _BEHIND: Final = frozenset(
      "subordinate_list"}
 )  # fmt: skip
 """What may stand behind one of these lists. (queue_conf(5).)"""
+# queue_conf(5): `[host=value]` replaces the value on that host or group of hosts.
 _OVERRIDE: Final = re.compile(r"\[([^=\[\]]*)=([^\[\]]*)\]")
 
 Facts = Mapping[str, str]

@@ -35,6 +35,7 @@ FORMATS: Final = (
     OutputFormat("condor_ce_job_router_info -config", ("8.8", "23.9"), running=("23.9",)),
 )
 
+# Expressions, not values: they follow the other attributes of the slot.
 _OF_HOSTS: Final = {
     "LRMSType": '"htcondor"',
     "NodeState": "State",
@@ -50,6 +51,7 @@ _OF_HOSTS: Final = {
     ),
 }
 
+# condor_ce_job_router_info prints `Route 1` above the facts of each route.
 _ROUTE: Final = re.compile(r"^Route \d+\s*$", re.MULTILINE)
 _OF_ROUTE: Final = re.compile(r"^(\w+) *: ?(.*)$", re.MULTILINE)
 _QUEUE: Final = re.compile(r'\bset[_ ](?:default|batch)_queue\s*+=?\s*+"([^"\s]+)"', re.IGNORECASE)

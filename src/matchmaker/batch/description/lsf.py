@@ -66,12 +66,15 @@ FORMATS: Final = (
 _OPEN: Final = frozenset({"ok", "closed_full", "closed_excl", "closed_busy"})
 """States of a host that takes jobs, now or when it has room."""
 
+# The columns that may name the record of an error.
 _NAMES: Final = ("host_name", "hname", "queue_name")
 
 _GROUPS: Final = "GROUP_NAME"
 """How the list of groups of hosts begins."""
 
+# Names of columns that LSF has: anything else may be a damaged `users`.
 _COLUMN: Final = re.compile(r"[\w./-]+")
+# A limit may name the host whose speed normalises it: `60.0 min of wn1`.
 _MINUTES: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*min\b.*)?", re.DOTALL)
 
 Facts = Mapping[str, str]

@@ -76,17 +76,22 @@ HEAD: Final = "Queue:"
 _AVAILABLE: Final = "resources_available."
 _ASSIGNED: Final = "resources_assigned."
 _CHUNK: Final = "default_chunk."
+# A size or a time in default_chunk is the job's request, any other value a condition on nodes.
 _AMOUNT: Final = re.compile(r"\d+(?:\.\d+)?[kmgtp]?[bw]?|[\d:]+", re.IGNORECASE)
+# PBS takes each of these words for a Boolean, in any case.
 _TRUE: Final = frozenset({"true", "t", "y", "yes", "1"})
 _FALSE: Final = frozenset({"false", "f", "n", "no", "0"})
+# PBS takes the first letter for the word.
 _ROUTE: Final = frozenset({"route", "r"})
 _EXECUTION: Final = frozenset({"execution", "e"})
+# Names like those of access: an unknown one may keep people out.
 _ACL: Final = re.compile(r"(?:.*\.)?acl|[^.]*(?:users|groups|enable)$", re.IGNORECASE)
 _ACLS: Final = frozenset(
     {"acl_user_enable", "acl_users", "acl_user_hosts", "acl_group_enable", "acl_groups",
      "acl_group_hosts", "acl_group_sloppy", "acl_host_enable", "acl_hosts", "acl_logic_or"}
 )  # fmt: skip
 """The facts on access of PBS and Torque. What is like one and is none may have been one."""
+# A limit on all jobs together; others in the list are of single users or groups.
 _LIMIT: Final = re.compile(r"\[o:PBS_ALL=(\d+)\]")
 
 
@@ -125,6 +130,7 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
     return found.described(LRMS, described, takes)
 
 
+# A line of JSON whose value has no quotes, brackets or blanks.
 _BARE: Final = re.compile(r'^([^\S\n]*+"(?:[^"\\]|\\.)*":)([^\s"\[{][^\s"]*?)(,?)$', re.MULTILINE)
 _NUMBER: Final = re.compile(
     r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null", re.ASCII

@@ -30,6 +30,7 @@ NOBODY: Final[Access] = ({"AllowedUsers": ()},)
 ALLOWED: Final = "Allowed"
 DENIED: Final = "Denied"
 
+# What no name of a user or group holds: separators, quotes, brackets and control characters.
 _WORD: Final = r"[^\s,=(){}\[\]<>\"'\\\x00-\x1f\x7f\ufffd]+"
 _NAME: Final = re.compile(_WORD)
 _SPACED: Final = re.compile(f"{_WORD}(?: {_WORD})*")
@@ -101,6 +102,7 @@ and runs nothing."""
 _CLOSED: Final = "DENY:ALL"
 """The rule of GLUE that denies everybody."""
 
+# Letters, digits and the underscore need no quotes in an ad.
 _ORDINARY: Final = frozenset("_abcdefghijklmnopqrstuvwxyz0123456789")
 
 

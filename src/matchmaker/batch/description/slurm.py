@@ -54,6 +54,7 @@ from matchmaker.batch.description.texts import (
 JOB: Final = "Job=%i Partition=%P State=%T"
 """The format of a job in lines of ``squeue``."""
 
+# A name begins a word: `a=b` within a value does not.
 _PAIR: Final = re.compile(r"(?:(?<=\s)|^)([A-Za-z][A-Za-z0-9_:/]*)=")
 _LAST: Final = ("Reason", "Comment", "Extra", "OS")
 """What may hold anything, ``a=b`` too; ``OS`` ends before ``RealMemory``."""
@@ -76,6 +77,7 @@ _OF_PARTITIONS: Final = frozenset(
 )  # fmt: skip
 _OF_NODES: Final = frozenset({"cpus", "real_memory", "sockets", "state", "hostname", "partitions"})
 """Fields that tell entries of a list apart: versions 0.0.37 to 0.0.45, and Slurm-web's choice."""
+# scontrol prints these sentences on a system without nodes or partitions.
 _NOTHING: Final = frozenset({"", "No nodes in the system", "No partitions in the system"})
 
 
@@ -369,9 +371,11 @@ _ACCESS: Final = {
     "AllowQos": "AllowedQos", "qos.allowed": "AllowedQos", "allowed_qos": "AllowedQos",
     "DenyQos": "DeniedQos", "qos.deny": "DeniedQos", "denied_qos": "DeniedQos",
 }  # fmt: skip
+# These begin like lists of access and are about the hosts that users submit from.
 _NOT_WHO: Final = frozenset({"allowed_allocation_nodes", "nodes.allowed_allocation"})
 _WHOLE: Final = frozenset({"AllocNodes", "Hidden", *_NOT_WHO})
 """Facts that Slurm prints beside a list of each kind, groups, accounts and QOS."""
+# Flags are words. Anything else is damage, and may have been a list of access.
 _FLAGS: Final = re.compile(r"(?:[a-z_]+(?:,[a-z_]+)*)?", re.IGNORECASE)
 _ROOT: Final = {"RootOnly": frozenset({"AllocNodes", "Hidden", "ReqResv", "DisableRootJobs"}),
                 "flags": frozenset({"allowed_allocation_nodes"})}  # fmt: skip
@@ -383,6 +387,7 @@ _HARMLESS: Final = frozenset(
      "POWER_UP", "RESUME", "UNDRAIN"}
 )  # fmt: skip
 """Flags of a node that takes jobs all the same: one that sleeps is woken. (sinfo(1), 25.11.)"""
+# sinfo(1) explains the marks behind a state.
 _MARKS: Final = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN",
                  "%": "POWERING_DOWN", "$": "MAINTENANCE", "@": "REBOOT_REQUESTED",
                  "^": "REBOOT_ISSUED", "-": "PLANNED"}  # fmt: skip
@@ -393,6 +398,7 @@ _STATUS: Final = {
     "3": PRODUCTION, "1": QUEUEING, "2": DRAINING, "0": CLOSED,
 }  # fmt: skip
 _JOB_STATE: Final = ("State", "job_state")
+# NO_VAL of slurm.h: a 32-bit number that was never set.
 _UNSET: Final = 4294967294
 _COUNTED: Final = {
     "running": frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT"}),
@@ -733,6 +739,7 @@ def _numbers(text: str) -> set[int] | None:
 _MOST_CPUS: Final = 1 << 16
 """Slurm counts a node's CPUs in 16 bits."""
 
+# `low-high:step` of --array; 18 digits fit an integer of 64 bits.
 _TASKS: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)
 
 
@@ -803,6 +810,7 @@ def _queue(
 
 _OF_CPU: Final = 1 << 63
 """The bit that makes a limit of memory one for each processor."""
+# A number with the bit of _OF_CPU is negative in 64 bits, and has 19 digits.
 _OF_EITHER: Final = re.compile(r"-\d{19}", re.ASCII)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 999_999_999
 """A limit that does not bind, as GLUE writes it."""
 
+# Slurm prints UNLIMITED, Grid Engine INFINITY, PBS -1.
 _NO_LIMIT: Final = frozenset({"unlimited", "infinite", "infinity", "-1"})
 _PLATFORMS: Final = {
     "x86_64": "x86_64", "amd64": "x86_64", "x64": "x86_64", "em64t": "x86_64",
@@ -31,15 +32,19 @@ _PLATFORMS: Final = {
     "ppc64le": "ppc64le", "ia64": "ia64", "s390x": "s390x", "riscv64": "riscv64",
 }  # fmt: skip
 """Architectures by what batch systems call them, without the system that may stand before."""
+# `lx-amd64` of Grid Engine, `LINUX86` of LSF: the system stands before the architecture.
 _SYSTEM: Final = re.compile(r"(?:(lx)\d*[-_]?|(linux|nt|sol|darwin)[-_]?)(?=.)", re.IGNORECASE)
 _SYSTEMS: Final = {"lx": "linux", "nt": "windows", "sol": "solaris"}
 
+# `8009628kb` of PBS, `7.5G` of Grid Engine, `4000M`, `16GiB`, and words (w) of PBS.
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)i?([bw]?)", re.IGNORECASE)
 _POWERS: Final = {letter: power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))}
 _WORD: Final = 8
 """Bytes of what PBS calls a word."""
 
+# Days, hours, minutes, seconds; a fraction of a second is cut off.
 _TIME: Final = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d*)?")
+# More digits do not fit 64 bits, and cost time to convert.
 _MOST_DIGITS: Final = 18
 _LARGEST: Final = 1e15
 """Larger numbers are taken for unknown, so that no sum or product overflows."""
@@ -182,6 +187,7 @@ def less(total: int | None, used: int | None) -> int | None:
 
 _MOST: Final = 7
 """Parts of a name between and in brackets, of which Slurm takes two pairs, or three."""
+# A comma within brackets belongs to a name: `n[1,3]`.
 _TERM: Final = re.compile(r"(?:[^\s,\[\]]|\[[^\[\]]*\])+")
 _RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
@@ -229,6 +235,7 @@ _UNSET: Final = frozenset({"", "-", "(null)", "n/a", "n/s", "none", "null", "unk
 LINE: Final = "describe.line"
 """The rule of lines that are left out."""
 
+# A name alone on its line begins a block; brackets are of a vnode, `n1[0]`.
 _HEAD: Final = re.compile(r"(?:Queue: *)?[\w.:-]+(?:\[[\w.,-]+\])?\s*")
 _FACT: Final = re.compile(r"[\w.:-]+")
 
@@ -409,6 +416,7 @@ def blocks(text: Output) -> list[FactBlock]:
     return found
 
 
+# Full disks and broken pipes cut outputs, which then look like damaged ones.
 _CUT: Final = "; it ends too early: is the output cut?"
 _EARLY_ENDS: Final = (3, 5)
 """XML_ERROR_NO_ELEMENTS and XML_ERROR_UNCLOSED_TOKEN of expat."""

@@ -147,6 +147,7 @@ def submit_text(node: Expr) -> str:
 
 
 _WITHIN_MACRO: Final = "a submit file cannot carry a $ within what looks like a macro"
+# A dollar with a name and a parenthesis opens a macro; other parentheses are counted in it.
 _MACRO: Final = re.compile(r"\$[^\s\"()$]*\(|[()$]")
 
 

@@ -516,6 +516,7 @@ def _seconds(text: str, request: Request) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
+# `hh:mm:ss` with optional days, as schedulers print it; digits are bounded to fit an integer.
 _TIME: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])")
 
 

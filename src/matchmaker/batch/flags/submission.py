@@ -195,6 +195,7 @@ def _is_fixed(table: Table) -> bool:
     return any(option(form) in usual for forms in table.flags.values() for form in forms)
 
 
+# REJECT_NEVER differs from LENIENT in the recheck alone, which `flags` removes.
 _WANTED: Final = {
     Strictness.STRICT: Fit.EXACT,
     Strictness.LENIENT: Fit.NECESSARY,

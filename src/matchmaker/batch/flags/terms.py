@@ -39,7 +39,9 @@ from matchmaker.reduction.domains import (
     numbers,
 )
 
+# Amounts are never negative, so that a maximum alone is a run from 0.
 SIZES: Final = numbers(">=", 0)
+# Domains count true as 1 and false as 0.
 _BOOLEANS: Final = numbers("==", 0) | numbers("==", 1)
 _RELATIONS: Final = {"min": ">=", "max": "<=", "count": "=="}
 
