@@ -278,6 +278,12 @@ def test_lists_of_users_and_groups(facts_: dict[str, str], access: Any) -> None:
     assert ad.eval(RULES) == (UNDEFINED if access is None else ["DENY:ALL"])
 
 
+def test_a_queue_that_may_require_credentials_admits_as_any_other() -> None:
+    credentials = {"require_cred": "krb5", "require_cred_enable": "False"}
+    ad = by_name(pbs({"n": {"ncpus": 1}}, {"q": credentials}).queues)["q"]
+    assert facts(ad, "LocalAccess", RULES) == [UNDEFINED, UNDEFINED]
+
+
 @pytest.mark.parametrize(
     ("facts_", "wrong"),
     [

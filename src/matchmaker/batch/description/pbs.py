@@ -88,7 +88,8 @@ _EXECUTION: Final = frozenset({"execution", "e"})
 _ACL: Final = re.compile(r"(?:.*\.)?acl|[^.]*(?:users|groups|enable)$", re.IGNORECASE)
 _ACLS: Final = frozenset(
     {"acl_user_enable", "acl_users", "acl_user_hosts", "acl_group_enable", "acl_groups",
-     "acl_group_hosts", "acl_group_sloppy", "acl_host_enable", "acl_hosts", "acl_logic_or"}
+     "acl_group_hosts", "acl_group_sloppy", "acl_host_enable", "acl_hosts", "acl_logic_or",
+     "require_cred_enable"}
 )  # fmt: skip
 """The facts on access of PBS and Torque. What is like one and is none may have been one."""
 # A limit on all jobs together; others in the list are of single users or groups.
