@@ -115,17 +115,10 @@ def _option_of(error: click.ClickException) -> str:
 
 
 _EXTRAS = {
-    "sqlalchemy": "delegation",
-    "psycopg": "postgresql",
-    "prometheus_client": "factory",
-    "pyarrow": "arrow",
-    "matplotlib": "plots",
-    "obstore": "objects",
-    "paramiko": "sftp",
-    "requests": "webdav",
-    "dask": "shards",
-    "distributed": "shards",
-}
+    "sqlalchemy": "delegation", "psycopg": "postgresql", "prometheus_client": "factory",
+    "pyarrow": "arrow", "matplotlib": "plots", "obstore": "objects", "paramiko": "sftp",
+    "requests": "webdav", "dask": "shards", "distributed": "shards",
+}  # fmt: skip
 """The extra that installs a library."""
 
 

@@ -47,9 +47,7 @@ GROUPS = {
         "pilot": "run jobs on this node for a binder, or from a storage",
         "store": "work that pilots claim on a storage: what is free, claimed, done",
     },
-    "The shell": {
-        "completion": "what makes a shell complete the command's words",
-    },
+    "The shell": {"completion": "what makes a shell complete the command's words"},
 }
 """The subcommands under the headings of ``--help``, each with its line there."""
 
@@ -174,9 +172,7 @@ class Subcommands(click.Group):
 
 
 @click.group(
-    cls=_Lazy,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
+    cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
 )
 @click.version_option(__version__, prog_name="classad")
 @click.pass_context

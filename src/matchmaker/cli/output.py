@@ -117,11 +117,9 @@ def _least(part: RenderableType) -> int:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    right: Sequence[int] = (),
+    columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = (),
     whole: Sequence[int] = (),
-) -> Table:
+) -> Table:  # fmt: skip
     """A table of texts; columns in `right` are aligned right, those in `whole` never fold."""
     from rich.table import Table
     from rich.text import Text

@@ -330,12 +330,9 @@ def sharded(shards: int | None, scheduler: str | None) -> bool:
 
 @contextmanager
 def opened(
-    paths: tuple[str, ...],
-    key: str | None,
-    constraint: Expr | None,
-    shards: int | None,
+    paths: tuple[str, ...], key: str | None, constraint: Expr | None, shards: int | None,
     scheduler: str | None,
-) -> Iterator[Pool | Shards]:
+) -> Iterator[Pool | Shards]:  # fmt: skip
     """The pool of some files, of the ads for which a constraint is true, in shards if asked for."""
     if sharded(shards, scheduler):
         with in_shards(paths, key, constraint, shards, scheduler) as found:
@@ -346,12 +343,9 @@ def opened(
 
 @contextmanager
 def in_shards(
-    paths: tuple[str, ...],
-    key: str | None,
-    constraint: Expr | None,
-    shards: int | None,
+    paths: tuple[str, ...], key: str | None, constraint: Expr | None, shards: int | None,
     scheduler: str | None,
-) -> Iterator[Shards]:
+) -> Iterator[Shards]:  # fmt: skip
     """Yield the shards of some files.
 
     For a number of shards or a constraint, the ads are read here first.

@@ -52,13 +52,10 @@ def interact(my: ClassAd, target: ClassAd | None, ads: int = 0) -> int:
     """Ask for expressions and commands until the end of input. Gives the exit status."""
     desk = _Desk(my, target)
     session: PromptSession[str] = PromptSession(
-        MESSAGE,
-        history=_history(),
-        completer=_Names(desk),
-        complete_while_typing=False,
+        MESSAGE, history=_history(), completer=_Names(desk), complete_while_typing=False,
         multiline=Condition(lambda: is_open(get_app().current_buffer.text)),
         prompt_continuation=CONTINUATION,
-    )
+    )  # fmt: skip
     print("An expression gives its value; :help lists commands; Ctrl-D ends.")
     if ads > 1:
         print(f"MY is the first of {ads} ads; :ad FILE NUMBER takes another.")

@@ -69,14 +69,10 @@ def _read_ldap(places: Sources, url: str, rules: frozenset[str]) -> Glue:
 
     with waiting(f"reading {url}") as say:
         return read_ldap(
-            None if url == ENVIRONMENT else url,
-            timeout=places.timeout,
-            start_tls=places.start_tls,
-            ca_file=places.ca_file,
-            rules=rules,
-            at=places.at,
+            None if url == ENVIRONMENT else url, timeout=places.timeout, start_tls=places.start_tls,
+            ca_file=places.ca_file, rules=rules, at=places.at,
             progress=lambda entries: say(f"reading {url}, entries so far: {entries}"),
-        )
+        )  # fmt: skip
 
 
 def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -158,14 +154,9 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(command)
     def chosen(
-        *,
-        one_way: bool,
-        access: Access,
-        tried: tuple[str, ...],
-        fuzzy: float | None,
-        seed: int | None,
-        **values: Any,
-    ) -> int:
+        *, one_way: bool, access: Access, tried: tuple[str, ...], fuzzy: float | None,
+        seed: int | None, **values: Any,
+    ) -> int:  # fmt: skip
         import random
 
         from matchmaker.broker import Rules
@@ -232,12 +223,7 @@ def _described(places: Sources, also: frozenset[str]) -> Iterator[tuple[str, Glu
     for path in places.ldifs:
         with opened(path) as file:
             try:
-                found = glue.read(
-                    file,
-                    rules=rules,
-                    at=places.at,
-                    max_size=places.max_size,
-                )
+                found = glue.read(file, rules=rules, at=places.at, max_size=places.max_size)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
         yield path, found
@@ -311,13 +297,9 @@ def no_match_hint(job: ClassAd, found: Queues, hosts: Hosts) -> str:
 
 
 def routed(
-    job: ClassAd,
-    found: Queues,
-    name: str | None,
-    at: datetime | None,
-    hosts: Hosts | None = None,
+    job: ClassAd, found: Queues, name: str | None, at: datetime | None, hosts: Hosts | None = None,
     **how: Any,
-) -> tuple[Queue, Reduction, Submission | None]:
+) -> tuple[Queue, Reduction, Submission | None]:  # fmt: skip
     """Take the named queue or else the broker's choice; return it, its reduction and the flags.
 
     How the broker decides, ``tie`` and ``rules``, is given on.

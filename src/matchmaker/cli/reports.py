@@ -99,19 +99,15 @@ def submission_data(submission: Submission) -> dict[str, Any]:
     """Return the flags, their verdict, and the clauses that they drop."""
     certificate = submission.certificate
     return {
-        "lrms": submission.lrms,
-        "command": submission.command,
-        "argv": list(submission.argv),
-        "directives": list(submission.directives),
-        "lines": list(submission.lines),
-        "verdict": str(submission.verdict),
-        "waits": submission.waits,
+        "lrms": submission.lrms, "command": submission.command, "argv": list(submission.argv),
+        "directives": list(submission.directives), "lines": list(submission.lines),
+        "verdict": str(submission.verdict), "waits": submission.waits,
         "condition": str(submission.condition),
         "dropped": [{"clause": str(d.clause), "reason": d.reason} for d in submission.dropped],
         "excluded": list(submission.excluded),
         "recheck": None if submission.recheck is None else str(submission.recheck),
         "certificate": None if certificate is None else attrs.asdict(certificate),
-    }
+    }  # fmt: skip
 
 
 class Page:
@@ -135,13 +131,9 @@ class Page:
         self._parts += ["", part]
 
     def selection(
-        self,
-        selection: Selection,
-        kind: str,
-        also: str = "",
-        attribute: str = "",
+        self, selection: Selection, kind: str, also: str = "", attribute: str = "",
         states: Sequence[str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add a table of the ranking, and one of the refusals with their reasons.
 
         Last columns show the states, if they are given, and which access is unknown, if any is.

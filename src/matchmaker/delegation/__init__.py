@@ -28,54 +28,21 @@ if TYPE_CHECKING:
     from matchmaker.delegation.states import NotPossibleError, stuck
 
 __all__ = [
-    "AsyncDelegator",
-    "DamagedError",
-    "Deadlines",
-    "Delegator",
-    "Invocation",
-    "KeyTakenError",
-    "Ledger",
-    "LedgerError",
-    "NoJobError",
-    "NotPossibleError",
-    "Order",
-    "ReasonCode",
-    "Reconciliation",
-    "Record",
-    "RefusedError",
-    "State",
-    "Transition",
-    "UnansweredError",
-    "UnfinishedError",
-    "check",
-    "set_aside",
-    "stuck",
-]
+    "AsyncDelegator", "DamagedError", "Deadlines", "Delegator", "Invocation", "KeyTakenError",
+    "Ledger", "LedgerError", "NoJobError", "NotPossibleError", "Order", "ReasonCode",
+    "Reconciliation", "Record", "RefusedError", "State", "Transition", "UnansweredError",
+    "UnfinishedError", "check", "set_aside", "stuck",
+]  # fmt: skip
 
 _MODULES: Final = {
-    "AsyncDelegator": "delegate",
-    "DamagedError": "database",
-    "Deadlines": "record",
-    "Delegator": "delegate",
-    "Transition": "record",
-    "KeyTakenError": "record",
-    "Ledger": "ledger",
-    "LedgerError": "database",
-    "NoJobError": "record",
-    "NotPossibleError": "states",
-    "Order": "delegate",
-    "Record": "record",
-    "RefusedError": "record",
-    "ReasonCode": "record",
-    "Reconciliation": "reconcile",
-    "State": "record",
-    "UnansweredError": "record",
-    "UnfinishedError": "database",
-    "Invocation": "record",
-    "check": "reconcile",
-    "set_aside": "ledger",
-    "stuck": "states",
-}
+    "AsyncDelegator": "delegate", "DamagedError": "database", "Deadlines": "record",
+    "Delegator": "delegate", "Transition": "record", "KeyTakenError": "record", "Ledger": "ledger",
+    "LedgerError": "database", "NoJobError": "record", "NotPossibleError": "states",
+    "Order": "delegate", "Record": "record", "RefusedError": "record", "ReasonCode": "record",
+    "Reconciliation": "reconcile", "State": "record", "UnansweredError": "record",
+    "UnfinishedError": "database", "Invocation": "record", "check": "reconcile",
+    "set_aside": "ledger", "stuck": "states",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

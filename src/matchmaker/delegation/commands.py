@@ -70,17 +70,9 @@ class Commands:
         return ""
 
     def park(
-        self,
-        name: str,
-        script: Path,
-        words: Sequence[str],
-        *,
-        metadata: Mapping[str, str],
-        seconds: float,
-        directory: str,
-        environment: Mapping[str, str],
-        umask: str = "",
-    ) -> str | Refused | NoAnswer:
+        self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
+        seconds: float, directory: str, environment: Mapping[str, str], umask: str = "",
+    ) -> str | Refused | NoAnswer:  # fmt: skip
         """Submit a job by the table, with as much metadata as there is room for, shortest first.
 
         The script's path must be absolute.
@@ -285,12 +277,9 @@ class Commands:
         return env | {"LC_ALL": "C", **self.control.environment}
 
     def _run(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str] | None = None,
-        cwd: str = "",
+        self, argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str = "",
         umask: int = -1,
-    ) -> ProgramResult | NoAnswer:
+    ) -> ProgramResult | NoAnswer:  # fmt: skip
         env = self._environment() if env is None else env
         folder = Path(cwd) if cwd else None
         try:

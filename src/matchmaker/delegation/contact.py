@@ -44,17 +44,9 @@ class BatchSystem(Protocol):
         """Whether the words say in which directory the job runs."""
 
     def park(
-        self,
-        name: str,
-        script: Path,
-        words: Sequence[str],
-        *,
-        metadata: Mapping[str, str],
-        seconds: float,
-        directory: str,
-        environment: Mapping[str, str],
-        umask: str = "",
-    ) -> str | Refused | NoAnswer:
+        self, name: str, script: Path, words: Sequence[str], *, metadata: Mapping[str, str],
+        seconds: float, directory: str, environment: Mapping[str, str], umask: str = "",
+    ) -> str | Refused | NoAnswer:  # fmt: skip
         """Submit a job so that it cannot start for `seconds`, or until it is released.
 
         Args:

@@ -94,18 +94,11 @@ class Delegator:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        system: BatchSystem | str = "slurm",
-        spool: Spool | str | Path = "",
-        *,
-        cluster: str | None = None,
-        deadlines: Deadlines = states.DEFAULT,
-        owner: str | None = None,
-        parallel: int = 1,
-        clock: Callable[[], float] = time.time,
+        self, ledger: Ledger, system: BatchSystem | str = "slurm", spool: Spool | str | Path = "",
+        *, cluster: str | None = None, deadlines: Deadlines = states.DEFAULT,
+        owner: str | None = None, parallel: int = 1, clock: Callable[[], float] = time.time,
         new_key: Callable[[], str] = new_key,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A delegator on a ledger.
 
         Args:
@@ -129,34 +122,21 @@ class Delegator:
         asked = _system(system) if isinstance(system, str) else system
         name = asked.name if cluster is None else f"{asked.name}@{check_key(cluster)}"
         self._context = DelegationContext(
-            ledger,
-            asked,
-            kept,
-            deadlines,
-            owner if owner is not None else f"{_user()}@{socket.gethostname()}",
-            parallel,
-            clock,
+            ledger, asked, kept, deadlines,
+            owner if owner is not None else f"{_user()}@{socket.gethostname()}", parallel, clock,
             name,
-        )
+        )  # fmt: skip
         self._new_key = new_key
 
     # --- what the owner asks for --------------------------------------------------------------
 
     def submit(
-        self,
-        job: ClassAd,
-        script: str | Path | bytes,
-        submission: Submission | Sequence[str] | None = None,
-        *,
-        key: str | None = None,
-        lease: float | None = None,
-        lease_from: Literal["start", "submit"] = "start",
-        policy: Expr | None = None,
-        words: Sequence[str] = (),
-        invocation: Invocation | None = None,
-        directory: str | Path | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> Record:
+        self, job: ClassAd, script: str | Path | bytes,
+        submission: Submission | Sequence[str] | None = None, *, key: str | None = None,
+        lease: float | None = None, lease_from: Literal["start", "submit"] = "start",
+        policy: Expr | None = None, words: Sequence[str] = (), invocation: Invocation | None = None,
+        directory: str | Path | None = None, environment: Mapping[str, str] | None = None,
+    ) -> Record:  # fmt: skip
         """Hand a job over: it is written down, and submitted so that it cannot start yet.
 
         A later :meth:`reconcile` commits it. The same key with the same order gives the record that
@@ -297,14 +277,9 @@ class Delegator:
             return error
 
     def known(
-        self,
-        key: str,
-        job: ClassAd,
-        script: str | Path | bytes,
-        *,
-        words: Sequence[str] = (),
+        self, key: str, job: ClassAd, script: str | Path | bytes, *, words: Sequence[str] = (),
         invocation: Invocation | None = None,
-    ) -> Record | None:
+    ) -> Record | None:  # fmt: skip
         """Return the record of an order that was handed over before; None for an unknown key.
 
         So that whoever repeats an order need not find a queue for it again. The arguments are those

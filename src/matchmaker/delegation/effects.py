@@ -248,14 +248,10 @@ def absolute(place: str) -> str:
 
 def _origin(context: DelegationContext, record: Record) -> Origin:
     return Origin(
-        ledger=record.ledger,
-        place=absolute(context.ledger.place),
-        created=record.created,
-        owner=record.owner,
-        job=record.digest,
-        lease=float(record.lease),
+        ledger=record.ledger, place=absolute(context.ledger.place), created=record.created,
+        owner=record.owner, job=record.digest, lease=float(record.lease),
         from_start=record.from_start,
-    )
+    )  # fmt: skip
 
 
 def _replied(

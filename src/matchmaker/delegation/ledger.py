@@ -73,10 +73,7 @@ facts: Final = Table(
 )
 
 transfers: Final = Table(
-    "transfers",
-    metadata,
-    *columns(Record, key="key"),
-    Column("live", Boolean, nullable=False),
+    "transfers", metadata, *columns(Record, key="key"), Column("live", Boolean, nullable=False)
 )
 # By its text: an Index with a condition for PostgreSQL imports all of that dialect, which takes a
 # command that uses SQLite 20 ms.
@@ -113,12 +110,9 @@ jobs: Final = Table(
 )  # fmt: skip
 
 log: Final = Table(
-    "log",
-    metadata,
-    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("key", Text, nullable=False),
-    *columns(Transition),
-)
+    "log", metadata, Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("key", Text, nullable=False), *columns(Transition),
+)  # fmt: skip
 Index("log_key", log.c.key, log.c.id)
 
 
@@ -150,14 +144,11 @@ def suspect() -> ColumnElement[bool]:
             wrong.append(column.cast(Integer).not_in((0, 1)))
     key = transfers.c.key
     return or_(
-        *wrong,
-        transfers.c.state.not_in([str(state) for state in State]),
+        *wrong, transfers.c.state.not_in([str(state) for state in State]),
         transfers.c.code.not_in([str(code) for code in ReasonCode]),
-        ~transfers.c.attempt.between(1, 999_999),
-        func.length(key) > 64,
-        key.op("NOT GLOB")("[A-Za-z0-9]*"),
-        key.op("GLOB")("*[^A-Za-z0-9_.-]*"),
-    )
+        ~transfers.c.attempt.between(1, 999_999), func.length(key) > 64,
+        key.op("NOT GLOB")("[A-Za-z0-9]*"), key.op("GLOB")("*[^A-Za-z0-9_.-]*"),
+    )  # fmt: skip
 
 
 def row_of(record: Record) -> dict[str, Any]:
@@ -193,17 +184,12 @@ def job_rows(key: str, payload: Payload) -> tuple[dict[str, Any], dict[str, byte
     environment = json.dumps(payload.environment).encode()
     named = {_digest(each): each for each in (payload.content, environment)}
     row = {
-        "key": key,
-        "ad": payload.ad,
-        "script": payload.script,
-        "content": _digest(payload.content),
+        "key": key, "ad": payload.ad, "script": payload.script, "content": _digest(payload.content),
         "invocation": json.dumps(attrs.asdict(payload.invocation)),
-        "own_words": json.dumps(payload.own_words),
-        "words": json.dumps(payload.words),
-        "directory": payload.directory,
-        "environment": _digest(environment),
+        "own_words": json.dumps(payload.own_words), "words": json.dumps(payload.words),
+        "directory": payload.directory, "environment": _digest(environment),
         "metadata": json.dumps(payload.metadata),
-    }
+    }  # fmt: skip
     return row, named
 
 
@@ -539,12 +525,9 @@ class Ledger:
             write.execute(contents.delete().where(contents.c.digest.not_in(used)))
 
     def rebuild(
-        self,
-        records: Sequence[Record],
-        at: float,
-        by: str = "",
+        self, records: Sequence[Record], at: float, by: str = "",
         payloads: Mapping[str, Payload] = MappingProxyType({}),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Replace the live records, and those of the given keys, in a new epoch.
 
         Whoever read the ledger before can write no more. Jobs and the log stay. Each record keeps
@@ -652,16 +635,10 @@ def _readable(found: Iterable[Record | Unreadable]) -> list[Record]:
 
 def _entry(before: Record | None, after: Record, by: str) -> dict[str, Any]:
     return {
-        "key": after.key,
-        "attempt": after.attempt,
-        "revision": after.revision,
-        "at": after.since,
-        "source": "new" if before is None else str(before.state),
-        "target": str(after.state),
-        "by": by,
-        "reason": after.reason,
-        "code": None if after.code is None else str(after.code),
-    }
+        "key": after.key, "attempt": after.attempt, "revision": after.revision, "at": after.since,
+        "source": "new" if before is None else str(before.state), "target": str(after.state),
+        "by": by, "reason": after.reason, "code": None if after.code is None else str(after.code),
+    }  # fmt: skip
 
 
 def set_aside(place: str) -> str | None:

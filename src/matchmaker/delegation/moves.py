@@ -351,17 +351,11 @@ def _why_again(s: Situation) -> _Changes:
 
 def _again(s: Situation) -> _Changes:
     return {
-        "attempt": s.record.attempt + 1,
-        "tries": s.record.tries + 1,
-        "retry_at": s.now + s.deadlines.pause(s.record.tries + 1),
-        "remote_id": "",
-        "remote_submitted": None,
-        "absent_since": None,
-        "seen": None,
-        "started": None,
-        "hold_until": s.now + s.deadlines.hold,
-        **_why_again(s),
-    }
+        "attempt": s.record.attempt + 1, "tries": s.record.tries + 1,
+        "retry_at": s.now + s.deadlines.pause(s.record.tries + 1), "remote_id": "",
+        "remote_submitted": None, "absent_since": None, "seen": None, "started": None,
+        "hold_until": s.now + s.deadlines.hold, **_why_again(s),
+    }  # fmt: skip
 
 
 def _no_more(s: Situation) -> _Changes:
@@ -502,10 +496,7 @@ MOVES: Final = (
 """Every move that an observation can cause; of several the first counts."""
 
 BY_OWNER: Final = (
-    (_S.PAUSED, _S.UNKNOWN),
-    (_S.DONE, _S.ACKNOWLEDGED),
-    (_S.FAILED, _S.ACKNOWLEDGED),
-    (_S.CANCELLED, _S.ACKNOWLEDGED),
-    (_S.LOST, _S.ACKNOWLEDGED),
-)
+    (_S.PAUSED, _S.UNKNOWN), (_S.DONE, _S.ACKNOWLEDGED), (_S.FAILED, _S.ACKNOWLEDGED),
+    (_S.CANCELLED, _S.ACKNOWLEDGED), (_S.LOST, _S.ACKNOWLEDGED),
+)  # fmt: skip
 """The moves that the owner makes: by resuming the job, and by taking the result."""

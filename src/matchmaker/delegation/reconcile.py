@@ -279,11 +279,9 @@ def _recalled(
 
 
 def _observation(
-    record: Record,
-    queue: _Statuses | NoAnswer,
-    accounting: _Statuses | NoAnswer | None,
+    record: Record, queue: _Statuses | NoAnswer, accounting: _Statuses | NoAnswer | None,
     marks: _SpoolMarks,
-) -> Observation:
+) -> Observation:  # fmt: skip
     return Observation(
         queue=_own(record, queue) if isinstance(queue, Mapping) else queue,
         accounting=_own(record, accounting) if isinstance(accounting, Mapping) else accounting,

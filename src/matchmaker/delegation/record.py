@@ -484,12 +484,9 @@ def pairs(found: Iterable[Iterable[object]]) -> tuple[tuple[str, str], ...]:
 
 
 _PARTS: Final = {
-    "arguments": "the script's arguments",
-    "exports": "its environment",
-    "stdin": "its standard input",
-    "stdout": "its standard output",
-    "stderr": "its standard error",
-}
+    "arguments": "the script's arguments", "exports": "its environment",
+    "stdin": "its standard input", "stdout": "its standard output", "stderr": "its standard error",
+}  # fmt: skip
 
 
 @attrs.frozen(slots=True)

@@ -72,16 +72,13 @@ def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10)
     check_exports(call)
     text = files("matchmaker.delegation").joinpath("start.sh").read_text("utf-8")
     slots = {
-        "ROOM": shlex.quote(str(room)),
-        "GRACE": str(int(grace)),
-        "DIRECTORY": shlex.quote(call.directory),
-        "UMASK": shlex.quote(call.umask),
-        "STDIN": shlex.quote(call.stdin),
-        "STDOUT": shlex.quote(call.stdout),
+        "ROOM": shlex.quote(str(room)), "GRACE": str(int(grace)),
+        "DIRECTORY": shlex.quote(call.directory), "UMASK": shlex.quote(call.umask),
+        "STDIN": shlex.quote(call.stdin), "STDOUT": shlex.quote(call.stdout),
         "STDERR": shlex.quote(call.stderr),
         "EXPORTS": "\n".join(f"export {name}={shlex.quote(text)}" for name, text in call.exports),
         "ARGUMENTS": "".join(f" {shlex.quote(each)}" for each in call.arguments),
-    }
+    }  # fmt: skip
     # At once: what one slot holds may look like another.
     return re.sub(r"@([A-Z]+)@", lambda slot: slots[slot[1]], text)
 
@@ -332,14 +329,10 @@ def _marks(room: Path) -> SpoolMarks | NoAnswer:
     except OSError as error:
         return NoAnswer(f"{error.filename or room}: {error.strerror or error}")
     return SpoolMarks(
-        job=_job(there)[0],
-        stopped=granted.strip() == "0",
-        over="over" in there,
-        committed="lease" in there,
-        started=bool(by) and by != "forbidden",
-        forbidden=by == "forbidden",
-        exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
-    )
+        job=_job(there)[0], stopped=granted.strip() == "0", over="over" in there,
+        committed="lease" in there, started=bool(by) and by != "forbidden",
+        forbidden=by == "forbidden", exit=int(end) if re.fullmatch(r"[0-9]{1,3}", end) else None,
+    )  # fmt: skip
 
 
 def _origin(path: Path) -> Origin | None:

@@ -104,19 +104,12 @@ def _instances(s: Situation) -> tuple[Effect, ...]:
 _S = State
 
 _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
-    _S.INTENT: lambda s: (),
-    _S.UNKNOWN: _only_parked,
-    _S.PAUSED: _only_parked,
-    _S.PREPARED: _only_parked,
-    _S.COMMITTED: _let_start,
+    _S.INTENT: lambda s: (), _S.UNKNOWN: _only_parked, _S.PAUSED: _only_parked,
+    _S.PREPARED: _only_parked, _S.COMMITTED: _let_start,
     _S.RUNNING: lambda s: cancels([x for x in s.alive if x.phase is Phase.PARKED]),
-    _S.CANCELLING: _end_it,
-    _S.DONE: _leftovers,
-    _S.FAILED: lambda s: (*_stop(s), *_leftovers(s)),
-    _S.CANCELLED: _instances,
-    _S.LOST: _instances,
-    _S.ACKNOWLEDGED: _leftovers,
-}
+    _S.CANCELLING: _end_it, _S.DONE: _leftovers, _S.FAILED: lambda s: (*_stop(s), *_leftovers(s)),
+    _S.CANCELLED: _instances, _S.LOST: _instances, _S.ACKNOWLEDGED: _leftovers,
+}  # fmt: skip
 
 WAITS: Final[Mapping[State, str]] = {
     _S.INTENT: "the reply to its submission; without one, it is looked for by its name",

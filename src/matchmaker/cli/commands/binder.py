@@ -470,14 +470,9 @@ def output(
 
 
 async def _fetched(
-    found: BinderClient,
-    id_: str,
-    part: str | None,
-    name: str | None,
-    into: str | None,
-    *,
+    found: BinderClient, id_: str, part: str | None, name: str | None, into: str | None, *,
     as_json: bool,
-) -> bool:
+) -> bool:  # fmt: skip
     """Fetches parts of a job's output; whether all is whole."""
     from matchmaker.pilots.wire.connect import parts
 

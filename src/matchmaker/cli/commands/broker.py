@@ -129,11 +129,9 @@ def ordered(
 
 
 def hand_over(
-    order: OrderedJob,
-    place: transfers.LedgerOptions,
-    wish: HandoverOptions,
+    order: OrderedJob, place: transfers.LedgerOptions, wish: HandoverOptions,
     choose: Callable[[], Submission | None],
-) -> tuple[Record, OwnOptions] | None:
+) -> tuple[Record, OwnOptions] | None:  # fmt: skip
     """Hand a job over, and wait until it may start; the job and its owner's options.
 
     The key is looked up before anything is chosen: an order that is known goes on as it is. It is
@@ -344,22 +342,11 @@ def say_handed(page: reports.Page, record: Record) -> bool:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def broker_command(
-    *,
-    job_file: str,
-    places: queues.Sources,
-    rules: broker.Rules,
-    tie: random.Random | None,
-    nodes_file: str | None,
-    lrms: str | None,
-    mapping: str | None,
-    host_attributes: tuple[str, ...],
-    want: str,
-    script: str | None,
-    place: transfers.LedgerOptions,
-    wish: HandoverOptions,
-    ignore_free_slots: bool,
-    as_json: bool,
-) -> int:
+    *, job_file: str, places: queues.Sources, rules: broker.Rules, tie: random.Random | None,
+    nodes_file: str | None, lrms: str | None, mapping: str | None, host_attributes: tuple[str, ...],
+    want: str, script: str | None, place: transfers.LedgerOptions, wish: HandoverOptions,
+    ignore_free_slots: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Choose a queue for JOB, the worker nodes that satisfy it, and the submit flags.
 
     Queues come from --ldif, --ce and --ldap together, each any number of times. If JOB
@@ -505,25 +492,12 @@ def _show(page: reports.Page, route: broker.Route, hosts: broker.Hosts) -> bool:
 @flag_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def submit_command(
-    *,
-    job_file: str | None,
-    jobs_file: str | None,
-    words: tuple[str, ...],
-    script: str | None,
-    arguments: str | None,
-    lrms: str,
-    place: transfers.LedgerOptions,
-    wish: HandoverOptions,
-    places: queues.Sources,
-    queue: str | None,
-    rules: broker.Rules,
-    tie: random.Random | None,
-    nodes_file: str | None,
-    mapping: str | None,
-    host_attributes: tuple[str, ...],
-    want: str,
+    *, job_file: str | None, jobs_file: str | None, words: tuple[str, ...], script: str | None,
+    arguments: str | None, lrms: str, place: transfers.LedgerOptions, wish: HandoverOptions,
+    places: queues.Sources, queue: str | None, rules: broker.Rules, tie: random.Random | None,
+    nodes_file: str | None, mapping: str | None, host_attributes: tuple[str, ...], want: str,
     as_json: bool,
-) -> int:
+) -> int:  # fmt: skip
     """Choose a queue for JOB, and hand it over: record, submit and release it, each once.
 
     It is submitted so that it cannot start, and let go once the batch system surely has it. The

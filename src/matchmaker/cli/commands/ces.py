@@ -31,9 +31,7 @@ ATTRIBUTES = (
 @click.option("--query", metavar="A=B,C>=D", help="Only queues for which all of this holds.")
 @pools.constraint
 @click.option(
-    "--vo",
-    metavar="VO",
-    help="Only queues that admit this VO, or publish no rule of access.",
+    "--vo", metavar="VO", help="Only queues that admit this VO, or publish no rule of access."
 )
 @queues.access_option
 @click.option(
@@ -47,18 +45,9 @@ ATTRIBUTES = (
 @click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ces_command(
-    *,
-    places: queues.Sources,
-    query: str | None,
-    constraint: Expr | None,
-    vo: str | None,
-    access: Access,
-    attrs: str,
-    list_attrs: bool,
-    check: bool,
-    nagios: bool,
-    as_json: bool,
-) -> int:
+    *, places: queues.Sources, query: str | None, constraint: Expr | None, vo: str | None,
+    access: Access, attrs: str, list_attrs: bool, check: bool, nagios: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Describe computing elements: batch queues, from LDIF, LDAP or ads.
 
     Attributes go by their names or by short ones, as in lcg-info: FreeCPUs, Tag, OS. A query

@@ -36,15 +36,9 @@ POOLS: Final[Mapping[str, Callable[[mm.Pool, str], None]]] = {
 @pools.options
 @pools.constraint
 def convert_command(
-    *,
-    files: tuple[str, ...],
-    from_: str,
-    to: str,
-    output: str | None,
-    report: bool,
-    key: str | None,
-    constraint: Expr | None,
-) -> int:
+    *, files: tuple[str, ...], from_: str, to: str, output: str | None, report: bool,
+    key: str | None, constraint: Expr | None,
+) -> int:  # fmt: skip
     """Read the ads of FILE, in any format, and write them in another, to OUT or standard output.
 
     Several files are written one after the other; --output OUT then names the target. Files of any
@@ -100,10 +94,7 @@ def _all(
 
 
 def _ads(
-    path: str,
-    format_: str,
-    report: Callable[[ParseError], object] | None,
-    key: str | None = None,
+    path: str, format_: str, report: Callable[[ParseError], object] | None, key: str | None = None
 ) -> Iterator[ClassAd]:
     with inputs.opened(path) as file:
         inputs.refuse_ldif(path, file)

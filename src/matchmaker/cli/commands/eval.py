@@ -38,14 +38,9 @@ class _Command(click.Command):
 @click.option("--trace", "traced", is_flag=True, help="Show the value of each part, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def eval_command(
-    *,
-    expressions: tuple[str, ...],
-    ad_files: tuple[str, ...],
-    texts: tuple[str, ...],
-    target: str | None,
-    traced: bool,
-    as_json: bool,
-) -> int:
+    *, expressions: tuple[str, ...], ad_files: tuple[str, ...], texts: tuple[str, ...],
+    target: str | None, traced: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Print the value of each EXPR in each ad; with no ad, on its own.
 
     Without any EXPR they are read from standard input, one a line; on a terminal a prompt asks for

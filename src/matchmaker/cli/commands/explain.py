@@ -33,12 +33,7 @@ from matchmaker.matching.pair import value_text
 
 if TYPE_CHECKING:
     from matchmaker import Pool, Shards
-    from matchmaker.matching.explanation import (
-        Explanation,
-        PairClause,
-        PairExplanation,
-        Suggestion,
-    )
+    from matchmaker.matching.explanation import Explanation, PairClause, PairExplanation, Suggestion
     from matchmaker.matching.explanation.report import Counted, Paged, QueueExplanation
 
 BAR = 20
@@ -61,19 +56,10 @@ BAR = 20
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with a picture.")
 def explain_command(
-    *,
-    job_file: str,
-    pool_files: tuple[str, ...],
-    key: str | None,
-    names: dict[str, str],
-    constraint: Expr | None,
-    job_id: str | None,
-    name: str | None,
-    shards: int | None,
-    scheduler: str | None,
-    as_json: bool,
-    html_file: str | None,
-) -> int:
+    *, job_file: str, pool_files: tuple[str, ...], key: str | None, names: dict[str, str],
+    constraint: Expr | None, job_id: str | None, name: str | None, shards: int | None,
+    scheduler: str | None, as_json: bool, html_file: str | None,
+) -> int:  # fmt: skip
     """Show why JOB matches so few ads of the POOL files.
 
     For each clause of its requirements: how many ads satisfy it alone, how many satisfy it and all
@@ -115,14 +101,9 @@ def explain_command(
 
 
 def _printed(
-    explained: Explanation | PairExplanation,
-    job: ClassAd,
-    job_file: str,
-    pool_files: tuple[str, ...],
-    html_file: str | None,
-    *,
-    as_json: bool,
-) -> int:
+    explained: Explanation | PairExplanation, job: ClassAd, job_file: str,
+    pool_files: tuple[str, ...], html_file: str | None, *, as_json: bool,
+) -> int:  # fmt: skip
     """Print an explanation and write its page; the exit status."""
     from matchmaker.matching.explanation import PairExplanation
 
@@ -247,12 +228,9 @@ LEAST = 40
 
 
 def _narrow(
-    titles: Sequence[str],
-    rows: Sequence[tuple[Sequence[int], int, str]],
-    total: int,
-    width: int,
+    titles: Sequence[str], rows: Sequence[tuple[Sequence[int], int, str]], total: int, width: int,
     encoding: str,
-) -> Iterator[Text]:
+) -> Iterator[Text]:  # fmt: skip
     """The lines of such a table in a terminal: numbers in line, clauses wrapped at operators.
 
     Each row has its numbers, the one that its bar shows, and its text.
@@ -362,12 +340,8 @@ def _suggestion(one: Suggestion) -> dict[str, Any]:
 def _clause_data(one: PairClause) -> dict[str, Any]:
     clause = one.clause
     return {
-        "number": one.number,
-        "clause": str(clause.expression),
+        "number": one.number, "clause": str(clause.expression),
         "definition": str(clause.definition) if clause.definition is not None else None,
-        "value": plain(clause.value),
-        "facts": {name: plain(value) for name, value in clause.facts},
-        "more_facts": clause.more,
-        "element": one.element or None,
-        "short": one.short or None,
-    }
+        "value": plain(clause.value), "facts": {name: plain(value) for name, value in clause.facts},
+        "more_facts": clause.more, "element": one.element or None, "short": one.short or None,
+    }  # fmt: skip

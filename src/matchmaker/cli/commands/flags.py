@@ -55,23 +55,11 @@ from matchmaker.cli.output import count, print_json, printable, warn
 @click.option("--submit", "script", metavar="SCRIPT", help="Submit SCRIPT with these flags.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def flags_command(
-    *,
-    job_file: str | None,
-    lrms: str | None,
-    places: queues.Sources,
-    queue: str | None,
-    nodes_file: str | None,
-    mapping: str | None,
-    host_attributes: tuple[str, ...],
-    want: str,
-    policy: str | None,
-    explain: bool,
-    check_mapping: bool,
-    show_mapping: str | None,
-    forward_policy: bool,
-    script: str | None,
-    as_json: bool,
-) -> int:
+    *, job_file: str | None, lrms: str | None, places: queues.Sources, queue: str | None,
+    nodes_file: str | None, mapping: str | None, host_attributes: tuple[str, ...], want: str,
+    policy: str | None, explain: bool, check_mapping: bool, show_mapping: str | None,
+    forward_policy: bool, script: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Print the submit flags for JOB on its queue, with a verdict and what they leave out.
 
     Nothing is submitted unless --submit names a job script.
@@ -205,14 +193,9 @@ def _answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 @click.option("--explain", is_flag=True, help="Show every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def reduce_command(
-    *,
-    job_file: str,
-    places: queues.Sources,
-    queue: str | None,
-    host_attributes: tuple[str, ...],
-    explain: bool,
-    as_json: bool,
-) -> int:
+    *, job_file: str, places: queues.Sources, queue: str | None, host_attributes: tuple[str, ...],
+    explain: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Take the facts of a queue out of JOB's requirements; a condition on hosts is left."""
     job = inputs.one_job(job_file)
     chosen, reduction, _ = queues.routed(
@@ -297,21 +280,15 @@ def _directives(table: batch.Mapping, *, strict: bool) -> tuple[Sequence[str] | 
     # BLAH's own variable for the queue. BLAH writes the directive itself.
     queue = variables.pop("bls_opt_queue", "")
     demanded = demands(
-        variables,
-        [rule.attribute for rule in table.rules.values()],
-        plain_variables(text),
-        request_names(table),
-        table.ignore,
-    )
+        variables, [rule.attribute for rule in table.rules.values()], plain_variables(text),
+        request_names(table), table.ignore,
+    )  # fmt: skip
     job = ClassAd({**demanded.requests, "Requirements": demanded.condition})
     made = batch.flags(
-        reduce(job, ClassAd(), lambda name: "host"),
-        table.lrms,
-        table,
+        reduce(job, ClassAd(), lambda name: "host"), table.lrms, table,
         want=batch.Fit.EXACT if strict else batch.Fit.NECESSARY,
-        queue=queue if isinstance(queue, str) else "",
-        submitter=submitter(),
-    )
+        queue=queue if isinstance(queue, str) else "", submitter=submitter(),
+    )  # fmt: skip
     lost = [f"{dropped.clause}: {dropped.reason}" for dropped in made.dropped]
     lost += [f"{name}: no flag for it, or no value that can be read" for name in demanded.foreign]
     for line in lost:

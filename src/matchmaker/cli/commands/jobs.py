@@ -50,18 +50,9 @@ def _age(value: str) -> float:
               help="Make the ledger anew from this batch system and the spool.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def jobs_command(
-    *,
-    key: str | None,
-    place: transfers.LedgerOptions,
-    everything: bool,
-    most: int,
-    stuck: bool,
-    check: bool,
-    rebuild: str | None,
-    prune: float | None,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
+    *, key: str | None, place: transfers.LedgerOptions, everything: bool, most: int, stuck: bool,
+    check: bool, rebuild: str | None, prune: float | None, dry_run: bool, as_json: bool,
+) -> int:  # fmt: skip
     """List the jobs that were handed over and have not ended, or show the history of KEY.
 
     Exit status 1 if there are none; with --check, if something is wrong; with --prune, if some
@@ -187,14 +178,9 @@ def _rebuild(place: transfers.LedgerOptions, system: str, *, as_json: bool) -> i
 @click.option("--renew", is_flag=True, help="Renew the leases of your own live jobs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each look on a line.")
 def reconcile_command(
-    *,
-    place: transfers.LedgerOptions,
-    lrms: str | None,
-    every: float | None,
-    until_done: bool,
-    renew: bool,
-    as_json: bool,
-) -> int:
+    *, place: transfers.LedgerOptions, lrms: str | None, every: float | None, until_done: bool,
+    renew: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Look at the batch systems, and take each job its next step.
 
     Exit status 1 if a batch system did not answer, or something could not be done; with
@@ -310,12 +296,9 @@ def acknowledge_command(
 
 
 def _act(
-    place: transfers.LedgerOptions,
-    keys: tuple[str, ...],
-    do: Callable[[Delegator, str], Record],
-    *,
-    as_json: bool,
-) -> int:
+    place: transfers.LedgerOptions, keys: tuple[str, ...], do: Callable[[Delegator, str], Record],
+    *, as_json: bool,
+) -> int:  # fmt: skip
     """Do something for each job, and print what became of it.
 
     Exit status 1, with the reason on standard error, if the state of a job does not allow it, or

@@ -39,18 +39,10 @@ SHOWN = 20
 @pools.shard_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def match_command(
-    *,
-    job_file: str,
-    pool_files: tuple[str, ...],
-    top: int | None,
-    key: str | None,
-    names: dict[str, str],
-    constraint: Expr | None,
-    job_id: str | None,
-    shards: int | None,
-    scheduler: str | None,
-    as_json: bool,
-) -> int:
+    *, job_file: str, pool_files: tuple[str, ...], top: int | None, key: str | None,
+    names: dict[str, str], constraint: Expr | None, job_id: str | None, shards: int | None,
+    scheduler: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Match JOB with each ad of the POOL files, both ways; best rank first.
 
     Of a small pool each ad that is refused is shown too, with the reason. Of more than 1000 ads the
@@ -185,13 +177,9 @@ _T = TypeVar("_T")
 @click.command("assign")
 @click.argument("job_files", metavar="JOBS…", nargs=-1, required=True)
 @click.option(
-    "--pool",
-    "pool_files",
-    multiple=True,
-    required=True,
-    metavar="FILE",
+    "--pool", "pool_files", multiple=True, required=True, metavar="FILE",
     help="Slots. May be given several times; all files are one pool.",
-)
+)  # fmt: skip
 @pools.options
 @pools.states
 @click.option("--priority", metavar="EXPR", help="Of a job; the highest first. [default: JobPrio]")
@@ -201,19 +189,13 @@ _T = TypeVar("_T")
     help="Of a job. [default: AcctGroup, AccountingGroup up to its last dot, or Owner]",
 )
 @click.option(
-    "--share",
-    "shares",
-    multiple=True,
-    metavar="GROUP=NUMBER",
+    "--share", "shares", multiple=True, metavar="GROUP=NUMBER",
     help="The share of a group. May be given several times. [default: 1]",
-)
+)  # fmt: skip
 @click.option(
-    "--usage",
-    "usages",
-    multiple=True,
-    metavar="GROUP=NUMBER",
+    "--usage", "usages", multiple=True, metavar="GROUP=NUMBER",
     help="Earlier use by a group. May be given several times. [default: 0]",
-)
+)  # fmt: skip
 @click.option(
     "--resources",
     multiple=True,
@@ -224,20 +206,11 @@ _T = TypeVar("_T")
 @pools.shard_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def assign_command(
-    *,
-    job_files: tuple[str, ...],
-    pool_files: tuple[str, ...],
-    key: str | None,
-    names: dict[str, str],
-    priority: str | None,
-    group: str | None,
-    shares: tuple[str, ...],
-    usages: tuple[str, ...],
-    resources: tuple[str, ...],
-    shards: int | None,
-    scheduler: str | None,
+    *, job_files: tuple[str, ...], pool_files: tuple[str, ...], key: str | None,
+    names: dict[str, str], priority: str | None, group: str | None, shares: tuple[str, ...],
+    usages: tuple[str, ...], resources: tuple[str, ...], shards: int | None, scheduler: str | None,
     as_json: bool,
-) -> int:
+) -> int:  # fmt: skip
     """Give each of the JOBS its best free slot, in an order that is fair to accounting groups.
 
     Partitionable slots give each job the part that it asks for. Jobs go by their ids, such as
@@ -310,12 +283,9 @@ def _assignment_data(found: Assignment, ids: Sequence[str | None]) -> dict[str, 
 def _placement(placement: Placement, name: str | None) -> dict[str, Any]:
     """Describe a job. Jobs are counted from 1, in the order of the files."""
     data = {
-        "job": placement.number + 1,
-        "id": name,
-        "group": placement.group,
-        "outcome": str(placement.outcome),
-        "slot": placement.slot,
-    }
+        "job": placement.number + 1, "id": name, "group": placement.group,
+        "outcome": str(placement.outcome), "slot": placement.slot,
+    }  # fmt: skip
     if placement.rank is None:
         return {**data, "reason": placement.reason, "counts": dict(placement.counts)}
     more = {"rank": plain(placement.rank), "ranked": placement.ranked}

@@ -17,13 +17,7 @@ import click
 
 from matchmaker import ClassAd, Expr, Value, batch, broker, glue, nodes, write_ads
 from matchmaker._diagnostics import NOTE
-from matchmaker.batch import (
-    Description,
-    DescriptionError,
-    describe,
-    load_mapping,
-    read_description,
-)
+from matchmaker.batch import Description, DescriptionError, describe, load_mapping, read_description
 from matchmaker.batch.check import with_attributes
 from matchmaker.batch.description import Change, changes, formats, spoken
 from matchmaker.broker import Queues
@@ -135,12 +129,9 @@ def _cell(ad: ClassAd, name: str) -> object:
 
 
 def watch(
-    look: Callable[[], tuple[ClassAd, ...]],
-    every: float,
-    output: str | None,
-    *,
+    look: Callable[[], tuple[ClassAd, ...]], every: float, output: str | None, *,
     as_json: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Ask repeatedly, print the changes, and keeps a file of the ads up to date.
 
     If the batch system does not answer, an error is printed and the last ads stay.
@@ -212,24 +203,12 @@ def _change_line(change: Change) -> str:
               help="Ask again after so long, and print what changed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def nodes_command(
-    *,
-    job_file: str | None,
-    nodes_file: str | None,
-    lrms: str | None,
-    saved: tuple[str, ...],
-    mapping: str | None,
-    host_attributes: tuple[str, ...],
-    places: queues.Sources,
-    queue: str | None,
-    of_queues: bool,
-    vos: tuple[str, ...],
-    local: tuple[str, ...],
-    of_formats: bool,
-    constraint: Expr | None,
-    output: str | None,
-    every: float | None,
+    *, job_file: str | None, nodes_file: str | None, lrms: str | None, saved: tuple[str, ...],
+    mapping: str | None, host_attributes: tuple[str, ...], places: queues.Sources,
+    queue: str | None, of_queues: bool, vos: tuple[str, ...], local: tuple[str, ...],
+    of_formats: bool, constraint: Expr | None, output: str | None, every: float | None,
     as_json: bool,
-) -> int:
+) -> int:  # fmt: skip
     """List the worker nodes of a batch system, or choose those that JOB may run on.
 
     Without JOB, the batch system named with --lrms describes its nodes, those of --queue alone if
@@ -295,14 +274,9 @@ def _formats(lrms: str | None, *, as_json: bool) -> int:
 
 
 def _list(
-    lrms: str,
-    look: Callable[[], tuple[ClassAd, ...]],
-    *,
-    of_queues: bool,
-    output: str | None,
-    every: float | None,
-    as_json: bool,
-) -> int:
+    lrms: str, look: Callable[[], tuple[ClassAd, ...]], *, of_queues: bool, output: str | None,
+    every: float | None, as_json: bool,
+) -> int:  # fmt: skip
     if every is not None:
         watch(look, every, output, as_json=as_json)
     ads = look()
@@ -338,14 +312,9 @@ def _the_queue(described: Iterable[ClassAd], queue: str) -> list[ClassAd]:
 
 
 def _choose(
-    job_file: str,
-    inventory: list[ClassAd],
-    places: queues.Sources,
-    hosts: broker.Hosts,
-    *,
-    queue: str | None,
-    as_json: bool,
-) -> int:
+    job_file: str, inventory: list[ClassAd], places: queues.Sources, hosts: broker.Hosts, *,
+    queue: str | None, as_json: bool,
+) -> int:  # fmt: skip
     job = inputs.one_job(job_file)
     requirements: Expr | None = None
     page = reports.Page(count(len(inventory), "worker node"))
@@ -413,36 +382,20 @@ _LEAST_MB = 100
     help="A SubCluster for each group of like nodes of a queue (the default), or one for all.",
 )
 @click.option(
-    "--glue",
-    "version",
-    type=click.Choice(["1.3", "2.0", "both"]),
-    default="both",
-    show_default=True,
-    help="The version of GLUE.",
-)
+    "--glue", "version", type=click.Choice(["1.3", "2.0", "both"]), default="both",
+    show_default=True, help="The version of GLUE.",
+)  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Where to write, in place of the terminal.")
 @click.option(
     "--json", "as_json", is_flag=True,
     help="Print JSON: the LDIF, if --output is not given, and what is left out.",
 )  # fmt: skip
 def publish_command(
-    *,
-    lrms: str | None,
-    saved: tuple[str, ...],
-    mapping: str | None,
-    endpoint: str | None,
-    site: str | None,
-    site_file: str | None,
-    vos: tuple[str, ...],
-    local: tuple[str, ...],
-    places: queues.Sources,
-    nodes_file: str | None,
-    os_release: str | None,
-    split: bool | None,
-    version: str,
-    output: str | None,
-    as_json: bool,
-) -> int:
+    *, lrms: str | None, saved: tuple[str, ...], mapping: str | None, endpoint: str | None,
+    site: str | None, site_file: str | None, vos: tuple[str, ...], local: tuple[str, ...],
+    places: queues.Sources, nodes_file: str | None, os_release: str | None, split: bool | None,
+    version: str, output: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Describe queues as LDIF of GLUE, as a site publishes them.
 
     With --lrms a batch system describes its queues and worker nodes itself; --endpoint, --site and

@@ -62,19 +62,10 @@ def pilots_command() -> None:
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with the drawing.")
 @click.option("--svg", "svg_file", metavar="FILE", help="Write the drawing.")
 def simulate(
-    *,
-    trace: str | None,
-    load: str | None,
-    policies: tuple[str, ...],
-    sweep: str | None,
-    delays: tuple[str, ...],
-    seeds: str,
-    cycle: float,
-    at_home: bool,
-    as_json: bool,
-    html_file: str | None,
-    svg_file: str | None,
-) -> int:
+    *, trace: str | None, load: str | None, policies: tuple[str, ...], sweep: str | None,
+    delays: tuple[str, ...], seeds: str, cycle: float, at_home: bool, as_json: bool,
+    html_file: str | None, svg_file: str | None,
+) -> int:  # fmt: skip
     """Run policies on the jobs of TRACE, and compare pilots, waste and wait.
 
     TRACE is in the Standard Workload Format, plain or gzip; - is standard input. The table has

@@ -9,10 +9,6 @@ from matchmaker.delegation.readers import gridengine, htcondor, lsf, pbs, slurm
 from matchmaker.delegation.readers.reading import Reader
 
 READERS: Final[Mapping[str, Reader]] = {
-    "slurm": slurm.READER,
-    "gridengine": gridengine.READER,
-    "htcondor": htcondor.READER,
-    "pbs": pbs.PBSPRO,
-    "torque": pbs.TORQUE,
-    "lsf": lsf.READER,
-}
+    "slurm": slurm.READER, "gridengine": gridengine.READER, "htcondor": htcondor.READER,
+    "pbs": pbs.PBSPRO, "torque": pbs.TORQUE, "lsf": lsf.READER,
+}  # fmt: skip

@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from matchmaker.delegation.readers.reading import (
-    Reader,
-    UnreadableError,
-    as_xml,
-    moment,
-    seen,
-)
+from matchmaker.delegation.readers.reading import Reader, UnreadableError, as_xml, moment, seen
 from matchmaker.delegation.record import JobStatus, Phase, ReasonCode
 
 
