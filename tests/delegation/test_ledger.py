@@ -74,7 +74,7 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     if request.param == "postgresql":
         from matchmaker.delegation.ledger import metadata
 
-        metadata.drop_all(opened[0]._engine)
+        metadata.drop_all(opened[0]._database.engine)
     for each in opened:
         each.close()
 

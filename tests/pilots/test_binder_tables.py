@@ -55,7 +55,7 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
     yield opens
     if request.param == "postgresql" and opened:
-        tables.metadata.drop_all(opened[0]._engine)
+        tables.metadata.drop_all(opened[0]._database.engine)
     for each in opened:
         each.close()
 

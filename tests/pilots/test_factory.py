@@ -92,7 +92,7 @@ class Site:
         """A process of the factory, which takes the service over at once."""
         made = settings_of(self.file, self.folder, name="grid")
         ledger, services = Ledger(made.ledger), Services(made.ledger)
-        for engine in (ledger._engine, services._engine):
+        for engine in (ledger._database.engine, services._database.engine):
             sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
         delegator = Delegator(ledger, self.world, self.world, clock=lambda: self.world.now)
         means = FactoryContext(

@@ -75,7 +75,7 @@ def hand_over(site: dict[str, Any], fatal: int) -> None:
     """Hands job ``step-FATAL`` over and follows it to its end, unless it is killed."""
     deadly = Deadly(fatal)
     ledger = Ledger(site["ledger"])
-    sql.event.listen(ledger._engine, "commit", deadly.point)
+    sql.event.listen(ledger._database.engine, "commit", deadly.point)
     system = Commands(load_control(site["lrms"]), environment=site["environment"])
     delegator = Delegator(
         cast("Ledger", deadly.around(ledger)),

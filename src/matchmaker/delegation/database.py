@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, get_args
@@ -49,34 +50,6 @@ class UnfinishedError(LedgerError):
 
 class TakenError(Exception):
     """The key exists already."""
-
-
-def engine(place: str, wait: float) -> Engine:
-    """The engine for a path or a URL. Raises LedgerError for an unknown kind of database."""
-    if "://" not in place:
-        if place in {"", ":memory:"}:
-            raise LedgerError(f"{place!r} is no file, and the ledger must be kept: name a file")
-        make_private(Path(place))
-        url = sql.URL.create("sqlite", database=place)
-        made = sql.create_engine(url, connect_args={"timeout": wait})
-        _set_up_sqlite(made, wait)
-        return made
-    # The driver that the extra installs; a URL may name another one.
-    address = place.replace("postgresql://", "postgresql+psycopg://", 1)
-    if not address.startswith("postgresql+"):
-        raise LedgerError(
-            f"{place.partition('://')[0]}: the ledger is a file, or at postgresql://…"
-        )
-    try:
-        return sql.create_engine(
-            address, pool_pre_ping=True, connect_args={"connect_timeout": int(wait)}
-        )
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise LedgerError(f"not the address of a database: {error}") from None
-    except ModuleNotFoundError as error:
-        raise LedgerError(
-            f"{error.name} is not installed: pip install 'classad-matchmaker[postgresql]'"
-        ) from None
 
 
 def make_private(path: Path) -> None:
@@ -196,12 +169,79 @@ def _sqlite_words(error: sqlite3.Error, wait: float, damaged: str) -> str:
     return said
 
 
-@contextmanager
-def explained(place: str, wait: float, damaged: str = DAMAGED) -> Iterator[None]:
-    """Turn the database's errors into LedgerError, and a key that is there into TakenError.
+class Database:
+    """A file of SQLite, or a PostgreSQL by its URL, with errors in words for people.
 
-    ``damaged`` is the message for a database that cannot be used any more.
+    Each use raises LedgerError if the database fails, DamagedError if it cannot be used any more,
+    and TakenError for a key that is there already.
+
+    Args:
+        place: the path or the URL.
+        wait: how many seconds to wait for another writer.
+        damaged: the message for a database that cannot be used any more.
     """
+
+    def __init__(self, place: str | Path, *, wait: float, damaged: str = DAMAGED) -> None:
+        self.place = str(place)
+        self.engine = _engine(self.place, wait)
+        self.sqlite = self.engine.dialect.name == "sqlite"
+        self._explained = partial(_explained, self.place, wait, damaged)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that reads."""
+        with self._explained(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[Connection]:
+        """Yield a connection in one transaction, which an exception rolls back.
+
+        With ``durable``, the commit waits for the disk.
+        """
+        with self._explained(), self.engine.connect() as plain:
+            connection = plain.execution_options(writes=True, durable=durable)
+            with connection.begin():
+                if not durable and not self.sqlite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+                yield connection
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
+
+
+def _engine(place: str, wait: float) -> Engine:
+    """Make the engine for a path or a URL. Raises LedgerError for an unknown kind of database."""
+    if "://" not in place:
+        if place in {"", ":memory:"}:
+            raise LedgerError(f"{place!r} is no file, and the ledger must be kept: name a file")
+        make_private(Path(place))
+        url = sql.URL.create("sqlite", database=place)
+        made = sql.create_engine(url, connect_args={"timeout": wait})
+        _set_up_sqlite(made, wait)
+        return made
+    # The driver that the extra installs; a URL may name another one.
+    address = place.replace("postgresql://", "postgresql+psycopg://", 1)
+    if not address.startswith("postgresql+"):
+        raise LedgerError(
+            f"{place.partition('://')[0]}: the ledger is a file, or at postgresql://…"
+        )
+    try:
+        return sql.create_engine(
+            address, pool_pre_ping=True, connect_args={"connect_timeout": int(wait)}
+        )
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise LedgerError(f"not the address of a database: {error}") from None
+    except ModuleNotFoundError as error:
+        raise LedgerError(
+            f"{error.name} is not installed: pip install 'classad-matchmaker[postgresql]'"
+        ) from None
+
+
+@contextmanager
+def _explained(place: str, wait: float, damaged: str) -> Iterator[None]:
+    """Turn the database's errors into LedgerError, and a key that is there into TakenError."""
     try:
         yield
     except IntegrityError as error:
@@ -214,35 +254,3 @@ def explained(place: str, wait: float, damaged: str = DAMAGED) -> Iterator[None]
             words = " ".join(str(cause or error).split())[:300]
         kind = DamagedError if words == damaged else LedgerError
         raise kind(f"{place}: {words}") from error
-
-
-@contextmanager
-def reading(
-    engine: Engine, place: str, wait: float, *, damaged: str = DAMAGED
-) -> Iterator[Connection]:
-    """A connection that reads. Raises what ``explained`` does."""
-    with explained(place, wait, damaged), engine.connect() as connection:
-        yield connection
-
-
-@contextmanager
-def writing(
-    engine: Engine, place: str, wait: float, *, durable: bool = True, damaged: str = DAMAGED
-) -> Iterator[Connection]:
-    """A connection in one transaction that writes, which an exception rolls back.
-
-    Raises the errors of ``explained``.
-
-    Args:
-        engine: the database's, by ``engine``.
-        place: the database's path or URL, for errors.
-        wait: how many seconds the engine waits for another writer, for errors.
-        durable: whether the commit waits for the disk.
-        damaged: the message for a database that cannot be used any more.
-    """
-    with explained(place, wait, damaged), engine.connect() as plain:
-        connection = plain.execution_options(writes=True, durable=durable)
-        with connection.begin():
-            if not durable and engine.dialect.name != "sqlite":
-                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
-            yield connection

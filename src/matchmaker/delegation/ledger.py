@@ -14,7 +14,6 @@ import secrets
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -43,8 +42,13 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from matchmaker._locks import Lock
-from matchmaker.delegation import database
-from matchmaker.delegation.database import DamagedError, LedgerError, TakenError, columns
+from matchmaker.delegation.database import (
+    DamagedError,
+    Database,
+    LedgerError,
+    TakenError,
+    columns,
+)
 from matchmaker.delegation.group_commit import GroupCommit
 from matchmaker.delegation.record import (
     Invocation,
@@ -246,13 +250,12 @@ class Ledger:
             LedgerError: it cannot be opened or made, or is of a newer version.
         """
         self.place = str(place)
-        self._wait = wait
         self._lock = Lock()
         self._adds = GroupCommit(self._add_all)
         self._saves = GroupCommit(self._save_all)
-        self._engine = database.engine(self.place, wait)
-        self._reading = partial(database.reading, self._engine, self.place, wait)
-        self.sqlite = self._engine.dialect.name == "sqlite"
+        self._database = Database(place, wait=wait)
+        self._reading = self._database.reading
+        self.sqlite = self._database.sqlite
         try:
             self._open()
         except BaseException:
@@ -287,7 +290,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the connections; the ledger cannot be used afterwards."""
-        self._engine.dispose()
+        self._database.close()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -576,10 +579,7 @@ class Ledger:
     @contextmanager
     def _writing(self, *, durable: bool = True) -> Iterator[Connection]:
         # Threads wait here: SQLite makes who finds it busy sleep, longer each time.
-        with (
-            self._lock,
-            database.writing(self._engine, self.place, self._wait, durable=durable) as connection,
-        ):
+        with self._lock, self._database.writing(durable=durable) as connection:
             yield connection
 
 

@@ -301,12 +301,10 @@ def _adopted(s: Situation) -> _Changes:
 
 
 def _has_leave(s: Situation) -> bool:
-    """Whether there is a record of its commit."""
     return s.marks.committed and not s.marks.forbidden
 
 
 def _with_leave(s: Situation) -> _Changes:
-    """The id of the job that may start; of several the record's."""
     return {"remote_id": s.record.remote_id or (s.chosen.remote_id if s.chosen else "")}
 
 

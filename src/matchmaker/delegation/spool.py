@@ -375,7 +375,6 @@ def _job(there: Collection[str]) -> tuple[str, str]:
 
 
 def _latest(folder: Path) -> int:
-    """The latest attempt in the directory of a key; 0 if there is none."""
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if _ATTEMPT.fullmatch(name)), default=0)
 

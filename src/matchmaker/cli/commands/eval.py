@@ -120,7 +120,6 @@ def _lines() -> list[Expr]:
 
 
 def _name(ad: ClassAd, number: int) -> str:
-    """The label of an ad in a table: its Name, or its number."""
     name = ad.eval("Name")
     return name if isinstance(name, str) else str(number)
 

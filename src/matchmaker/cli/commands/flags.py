@@ -181,7 +181,6 @@ def _submit(
 
 
 def _answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """The command's status and output, for ``--json``."""
     return {"status": done.returncode, "output": done.stdout, "errors": done.stderr}
 
 

@@ -93,7 +93,6 @@ def match_command(
 
 
 def _warn(error: str | None) -> None:
-    """Warn on standard error that the pool, not the job, may cause refusals."""
     if error is not None:
         warn(f"not all could be evaluated: {error}")
 
@@ -324,6 +323,5 @@ def _part(placement: Placement) -> str:
 
 
 def _numbers(jobs: list[str]) -> str:
-    """List the first few jobs."""
     shown = ", ".join(jobs[:8])
     return shown if len(jobs) <= 8 else f"{shown} and {len(jobs) - 8} more"

@@ -17,7 +17,6 @@ import asyncio
 import logging
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -41,8 +40,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from matchmaker.classad import parse_ad
-from matchmaker.delegation import database
-from matchmaker.delegation.database import DamagedError, LedgerError
+from matchmaker.delegation.database import DamagedError, Database, LedgerError, columns
 from matchmaker.pilots.binder.admission import bounded_value
 from matchmaker.pilots.binder.state import (
     BinderChange,
@@ -80,7 +78,7 @@ facts: Final = Table(
     Column("name", Text, primary_key=True),
     Column("value", Integer, nullable=False),
 )
-jobs: Final = Table("binder_jobs", metadata, *database.columns(BinderJob, key="id"))
+jobs: Final = Table("binder_jobs", metadata, *columns(BinderJob, key="id"))
 Index("binder_jobs_key", jobs.c.owner, jobs.c.key, unique=True)
 sessions: Final = Table(
     "binder_sessions",
@@ -161,10 +159,8 @@ class Tables:
             wait: how many seconds to wait for another writer.
         """
         self.place = str(place)
-        self._engine = database.engine(self.place, wait)
-        where = self._engine, self.place, wait
-        self._reading = partial(database.reading, *where, damaged=_DAMAGED)
-        self._writing = partial(database.writing, *where, damaged=_DAMAGED)
+        self._database = Database(place, wait=wait, damaged=_DAMAGED)
+        self._reading, self._writing = self._database.reading, self._database.writing
         try:
             self._open()
         except BaseException:
@@ -194,7 +190,7 @@ class Tables:
 
     def close(self) -> None:
         """Close the connections; the tables cannot be used afterwards."""
-        self._engine.dispose()
+        self._database.close()
 
     def write(self, change: BinderChange) -> None:
         """Store a change, all or nothing; durable when it returns.

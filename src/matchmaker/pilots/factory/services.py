@@ -13,15 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
-from matchmaker.delegation import database
-from matchmaker.delegation.database import LedgerError, TakenError
+from matchmaker.delegation.database import Database, LedgerError, TakenError, columns
 
 _WAIT_SECONDS: Final = 10.0
 
@@ -146,15 +144,15 @@ MOST_JOBS: Final = 100_000
 """Of so many jobs a service notes the kind: some ten megabytes, written once for each job."""
 
 metadata: Final = sql.MetaData()
-servicelist: Final = sql.Table("servicelist", metadata, *database.columns(Service, key="name"))
-pilots: Final = sql.Table("pilots", metadata, *database.columns(PilotRow, key="key"))
+servicelist: Final = sql.Table("servicelist", metadata, *columns(Service, key="name"))
+pilots: Final = sql.Table("pilots", metadata, *columns(PilotRow, key="key"))
 requests: Final = sql.Table(
     "requests", metadata,
     sql.Column("queue", sql.Text, primary_key=True), sql.Column("due", sql.Float, nullable=False),
 )  # fmt: skip
 demandlist: Final = sql.Table(
     "demandlist", metadata, sql.Column("service", sql.Text, primary_key=True),
-    *database.columns(SeenJob, key="id"),
+    *columns(SeenJob, key="id"),
 )  # fmt: skip
 sql.Index("pilots_live", pilots.c.live, pilots.c.queue)
 sql.Index("pilots_submitted", pilots.c.submitted)
@@ -174,10 +172,9 @@ class Services:
             wait: how many seconds to wait for another writer.
         """
         self.place = place
-        self._wait = wait
-        self._engine = database.engine(place, wait)
-        self._reading = partial(database.reading, self._engine, place, wait)
-        self.sqlite = self._engine.dialect.name == "sqlite"
+        self._database = Database(place, wait=wait)
+        self._reading = self._database.reading
+        self.sqlite = self._database.sqlite
         try:
             with self._reading() as read:
                 known = sql.inspect(read).has_table(demandlist.name)
@@ -199,7 +196,7 @@ class Services:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._engine.dispose()
+        self._database.close()
 
     # --- services -----------------------------------------------------------------------------
 
@@ -476,7 +473,7 @@ class Services:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         try:
-            with database.writing(self._engine, self.place, self._wait) as connection:
+            with self._database.writing() as connection:
                 yield connection
         except TakenError:
             raise LedgerError(f"{self.place}: another process wrote the same; try again") from None
