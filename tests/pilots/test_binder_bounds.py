@@ -324,7 +324,7 @@ def test_what_is_said_again_and_again_waits_once(tmp_path: Path) -> None:
         word = BinderMessage(FrameKind.KILL, "s", "j", 1)
         for number in range(1000):
             job = BinderJob(id="j", owner="o", key="k", ad="[]", epoch=number)
-            waiting.add(BinderChange(jobs=(job,), words=(word,)))
+            waiting.add(BinderChange(jobs=(job,), messages=(word,)))
         await waiting.step()
         assert said == [word]
         assert [job.epoch for job in tables.read()[0]] == [999]

@@ -29,7 +29,7 @@ def test_a_cancelled_job_whose_pilot_accepts_it_late_is_ended() -> None:
     apply_change(book, state.give(book, "j", "s"))
     apply_change(book, state.cancel(book, "j", "asked for"))
     late = state.accepted(book, "s", "j", 1)
-    assert [word.kind for word in late.words] == [FrameKind.KILL]
+    assert [word.kind for word in late.messages] == [FrameKind.KILL]
     apply_change(book, late)
     apply_change(book, state.declined(book, "s", "j", 1, "ended"))
     assert book.jobs["j"].stage is JobStage.CANCELLED

@@ -81,11 +81,11 @@ class Binding(RuleBasedStateMachine):
             self.sessions.pop(name, None)
         self.unsaid.append(change)
 
-    @precondition(lambda self: any(change.words for change in self.unsaid))
+    @precondition(lambda self: any(change.messages for change in self.unsaid))
     @rule()
     def said(self) -> None:
         for change in self.unsaid:
-            for word in change.words:
+            for word in change.messages:
                 for node in self.nodes:
                     if node.connected and node.session == word.session:
                         way = node.slots if word.kind is FrameKind.PAIRED else node.control

@@ -381,12 +381,14 @@ class Exchange:
         for name in change.over:
             self._leave(name)
         if not (change.begun or change.over or any(job.detached for job in change.jobs)):
-            # Of such a job a restart knows nothing but its end: its words need not wait for the
+            # Of such a job a restart knows nothing but its end: its messages need not wait for the
             # storage; yet no slot is given while the storage is away.
             away = bool(self.storing.trouble)
-            later = tuple(word for word in change.words if away and word.kind is FrameKind.PAIRED)
-            self._send(word for word in change.words if word not in later)
-            change = attrs.evolve(change, words=later)
+            later = tuple(
+                message for message in change.messages if away and message.kind is FrameKind.PAIRED
+            )
+            self._send(message for message in change.messages if message not in later)
+            change = attrs.evolve(change, messages=later)
         self.storing.add(change)
 
     async def settle(self, change: BinderChange) -> None:
@@ -454,31 +456,29 @@ class Exchange:
             self.outputs.forget(old)
             await self.storing.tried(self._tables.forget, old)
 
-    # --- words
-
-    def _send(self, words: Iterable[BinderMessage]) -> None:
-        for word in words:
-            if word.kind is FrameKind.PAIRED:
-                self._pair(word)
+    def _send(self, messages: Iterable[BinderMessage]) -> None:
+        for message in messages:
+            if message.kind is FrameKind.PAIRED:
+                self._pair(message)
                 continue
-            control = self.pilots.get(word.session)
-            if control is not None and word.kind is FrameKind.OVER:
-                control.send(word.kind)
+            control = self.pilots.get(message.session)
+            if control is not None and message.kind is FrameKind.OVER:
+                control.send(message.kind)
             elif control is not None:
-                control.send(word.kind, job=word.job, epoch=word.epoch)
+                control.send(message.kind, job=message.job, epoch=message.epoch)
 
-    def _pair(self, word: BinderMessage) -> None:
+    def _pair(self, message: BinderMessage) -> None:
         """Tell a pilot of its job; ``accepted`` brings the client to it."""
-        offer = self._given.pop((word.job, word.epoch), None)
-        job = self.book.jobs.get(word.job)
-        if job is None or job.epoch != word.epoch or job.stage is not JobStage.GIVEN:
+        offer = self._given.pop((message.job, message.epoch), None)
+        job = self.book.jobs.get(message.job)
+        if job is None or job.epoch != message.epoch or job.stage is not JobStage.GIVEN:
             if offer is not None:
                 offer.connection.close("its job has gone")
             return
         if offer is None or not offer.connection.open:
             reason = "its slot left before it came"
             change = state.declined(
-                self.book, word.session, job.id, job.epoch, reason, begun=False
+                self.book, message.session, job.id, job.epoch, reason, begun=False
             )  # fmt: skip
             self.post(change)
             return
@@ -697,12 +697,12 @@ class Exchange:
     def _give(self, id_: str, offer: SlotOffer) -> None:
         self.withdraw(offer)
         change = state.give(self.book, id_, offer.session)
-        for word in change.words:
+        for message in change.messages:
             offer.taken = True
-            self._given[word.job, word.epoch] = offer
+            self._given[message.job, message.epoch] = offer
         self.post(change)
         session, job = self.book.sessions.get(offer.session), self.book.jobs.get(id_)
-        if not change.words and session is not None:
+        if not change.messages and session is not None:
             told = offer.owners == session.owners
             if told and job is not None and not session.serves(job.owner):
                 # Its ad has a TARGET of its own, and would match again and again.

@@ -532,7 +532,7 @@ class _Binder:
                 elif frame.kind is FrameKind.BEAT:
                     change = state.hear(exchange.book, session, time.monotonic())
                     exchange.post(change)
-                    if not change.words:
+                    if not change.messages:
                         connection.send(FrameKind.ALIVE, number=frame["number"])
                 elif frame.kind is FrameKind.LEAVE:
                     reason = f"its pilot left: {frame['reason'][:MOST_TEXT]}"
@@ -612,7 +612,7 @@ class _Binder:
                 name = secrets.token_hex(16)
                 change = state.begin(_begun(name, greeting.token, frame, now))
                 await self._measure(ad)
-        await exchange.settle(attrs.evolve(change, words=()))
+        await exchange.settle(attrs.evolve(change, messages=()))
         _LOG.info(
             "pilot registered" if change.begun else "pilot came back",
             extra={"session": name, "subject": greeting.token.subject, "jobs": len(running)},
@@ -625,8 +625,8 @@ class _Binder:
             FrameKind.REGISTERED, session=name, lease=self.settings.lease,
             token=session_token(greeting.token, self.settings.key, time.time()),
         )  # fmt: skip
-        for word in change.words:
-            connection.send(word.kind, job=word.job, epoch=word.epoch)
+        for message in change.messages:
+            connection.send(message.kind, job=message.job, epoch=message.epoch)
         return name
 
     async def _measure(self, ad: ClassAd) -> None:

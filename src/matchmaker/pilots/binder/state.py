@@ -163,7 +163,7 @@ class BinderChange:
     begun: tuple[PilotSession, ...] = ()
     over: tuple[str, ...] = ()
     heard: tuple[PilotSession, ...] = ()
-    words: tuple[BinderMessage, ...] = ()
+    messages: tuple[BinderMessage, ...] = ()
 
     def __bool__(self) -> bool:
         return any(attrs.astuple(self, recurse=False))
@@ -208,7 +208,7 @@ def hear(book: Book, name: str, now: float) -> BinderChange:
     """Renew the lease of a pilot that sent a heartbeat; send OVER if its session is over."""
     session = book.sessions.get(name)
     if session is None:
-        return BinderChange(words=(BinderMessage(FrameKind.OVER, name),))
+        return BinderChange(messages=(BinderMessage(FrameKind.OVER, name),))
     return BinderChange(heard=(attrs.evolve(session, heard=max(now, session.heard)),))
 
 
@@ -221,7 +221,7 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Bin
     greeting = hear(book, name, now)
     if not greeting.heard:
         return greeting
-    jobs, words = [], []
+    jobs, messages = [], []
     for id_ in sorted(book.held.get(name, ())):
         job = book.jobs[id_]
         if running.get(id_) != job.epoch:
@@ -231,8 +231,8 @@ def resume(book: Book, name: str, running: Mapping[str, int], now: float) -> Bin
     for id_, epoch in running.items():
         held = held_by(book, name, id_, epoch)
         if held is None or held.cancel:
-            words.append(BinderMessage(FrameKind.KILL, name, id_, epoch))
-    return attrs.evolve(greeting, jobs=tuple(jobs), words=tuple(words))
+            messages.append(BinderMessage(FrameKind.KILL, name, id_, epoch))
+    return attrs.evolve(greeting, jobs=tuple(jobs), messages=tuple(messages))
 
 
 def give(book: Book, id_: str, name: str) -> BinderChange:
@@ -248,8 +248,8 @@ def give(book: Book, id_: str, name: str) -> BinderChange:
     free = not (session.owners or session.mixed)
     bound = (attrs.evolve(session, owners=job.owner),) if free else ()
     given = attrs.evolve(job, stage=JobStage.GIVEN, epoch=job.epoch + 1, session=name)
-    word = BinderMessage(FrameKind.PAIRED, name, id_, given.epoch)
-    return BinderChange(jobs=(given,), begun=bound, words=(word,))
+    message = BinderMessage(FrameKind.PAIRED, name, id_, given.epoch)
+    return BinderChange(jobs=(given,), begun=bound, messages=(message,))
 
 
 def accepted(book: Book, name: str, id_: str, epoch: int) -> BinderChange:
@@ -258,11 +258,11 @@ def accepted(book: Book, name: str, id_: str, epoch: int) -> BinderChange:
     The pairing and the message that cancels it use two connections, and may arrive in either order.
     """
     job = held_by(book, name, id_, epoch)
-    end = BinderChange(words=(BinderMessage(FrameKind.KILL, name, id_, epoch),))
+    end = BinderChange(messages=(BinderMessage(FrameKind.KILL, name, id_, epoch),))
     if job is None:
         return end
     now = BinderChange(jobs=(attrs.evolve(job, stage=JobStage.RUNNING),))
-    return attrs.evolve(now, words=end.words) if job.cancel else now
+    return attrs.evolve(now, messages=end.messages) if job.cancel else now
 
 
 def declined(
@@ -286,8 +286,10 @@ def ended(book: Book, name: str, id_: str, epoch: int, result: str) -> BinderCha
     job = held_by(book, name, id_, epoch)
     said = (BinderMessage(FrameKind.ACKNOWLEDGE, name, id_, epoch),)
     if job is None:
-        return BinderChange(words=said)
-    return BinderChange(jobs=(attrs.evolve(job, stage=JobStage.ENDED, result=result),), words=said)
+        return BinderChange(messages=said)
+    return BinderChange(
+        jobs=(attrs.evolve(job, stage=JobStage.ENDED, result=result),), messages=said
+    )
 
 
 def cancel(book: Book, id_: str, reason: str) -> BinderChange:
@@ -299,7 +301,7 @@ def cancel(book: Book, id_: str, reason: str) -> BinderChange:
         return BinderChange(jobs=(attrs.evolve(job, stage=JobStage.CANCELLED, reason=reason),))
     wanted = attrs.evolve(job, cancel=True, reason=reason)
     return BinderChange(
-        jobs=(wanted,), words=(BinderMessage(FrameKind.KILL, job.session, id_, job.epoch),)
+        jobs=(wanted,), messages=(BinderMessage(FrameKind.KILL, job.session, id_, job.epoch),)
     )
 
 
@@ -317,13 +319,13 @@ def expire(book: Book, now: float, lease: float) -> BinderChange:
     A job that was given ``MOST_GIVINGS`` times is then lost: it may be the cause.
     """
     late = [name for name, each in book.sessions.items() if now > each.heard + lease]
-    words = tuple(BinderMessage(FrameKind.OVER, name) for name in late)
+    messages = tuple(BinderMessage(FrameKind.OVER, name) for name in late)
     jobs = tuple(
         _without_pilot(book.jobs[id_], f"its pilot was silent for {lease:g} s")
         for name in late
         for id_ in sorted(book.held.get(name, ()))
     )
-    return BinderChange(jobs=jobs, over=tuple(late), words=words)
+    return BinderChange(jobs=jobs, over=tuple(late), messages=messages)
 
 
 def restore(

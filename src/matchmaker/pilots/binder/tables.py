@@ -384,7 +384,7 @@ class _Batch:
     jobs: dict[str, BinderJob] = attrs.field(factory=dict)
     begun: dict[str, PilotSession] = attrs.field(factory=dict)
     over: dict[str, None] = attrs.field(factory=dict)
-    words: dict[BinderMessage, None] = attrs.field(factory=dict)
+    messages: dict[BinderMessage, None] = attrs.field(factory=dict)
     waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
     bytes: int = 0
 
@@ -392,7 +392,7 @@ class _Batch:
         self.jobs.update((job.id, job) for job in change.jobs)
         self.begun.update((each.name, each) for each in change.begun)
         self.over.update(dict.fromkeys(change.over))
-        self.words.update(dict.fromkeys(change.words))
+        self.messages.update(dict.fromkeys(change.messages))
         self.bytes += sum(job.bytes for job in change.jobs)
         self.bytes += sum(len(each.ad) for each in change.begun)
 
@@ -419,7 +419,7 @@ class PendingChanges:
         Call ``room`` before you enter something new.
         """
         self._next.add(change)
-        if change.words:
+        if change.messages:
             self._soon.set()
         elif change.stored and self._later is None:
             # Nobody waits for it: several such changes are one write.
@@ -456,7 +456,7 @@ class PendingChanges:
                 break
             await asyncio.sleep(_AGAIN_SECONDS)
         self._under_way = 0
-        self._say(batch.words)
+        self._say(batch.messages)
         for done in batch.waiting:
             if not done.done():
                 done.set_result(None)
