@@ -194,11 +194,11 @@ def route(
     >>> found.queue.name, str(found.reduction.residual), found.submission.argv
     ('a', 'other.GlueHostMainMemoryRAMSize >= 2000', ('--mem=2000M',))
     """
-    given: object = hosts
-    if given is not None and not isinstance(given, Hosts):
-        found_type = type(given).__name__
-        raise TypeError(f"hosts are a Hosts(nodes=..., mapping=...), not {found_type}")
-    hosts = hosts if hosts is not None else Hosts()
+    given: object = hosts if hosts is not None else Hosts()
+    if not isinstance(given, Hosts):
+        said = "hosts are a Hosts(nodes=..., mapping=...), not"
+        raise TypeError(f"{said} {type(given).__name__}")
+    hosts = given
     if queue is not None:
         named = _named(ces, queue)
         told = local.policies_of(hosts.nodes or ()).get(local_name(named.ad))
@@ -370,9 +370,8 @@ def grid_lines(job: ClassAd, queue: ClassAd) -> tuple[str, ...]:
         return ()
     name = local_name(queue)
     name = name if _NAME.fullmatch(name) and name != "default" else ""
-    cpus, memory, wall = (
-        _asked(job, each) for each in ("RequestCpus", "RequestMemory", "MaxWallTime")
-    )
+    requests = "RequestCpus", "RequestMemory", "MaxWallTime"
+    cpus, memory, wall = (_asked(job, each) for each in requests)
     lines = ["universe = grid", f"grid_resource = {resource}"]
     if found["kind"] == "condor":
         lines += [f'+remote_queue = "{name}"'] if name else []
@@ -381,10 +380,8 @@ def grid_lines(job: ClassAd, queue: ClassAd) -> tuple[str, ...]:
     elif found["kind"] == "arc":
         parts = [f"<QueueName>{name}</QueueName>"] if name else []
         if cpus:
-            parts.append(
-                f"<SlotRequirement><NumberOfSlots>{cpus}</NumberOfSlots>"
-                f"<SlotsPerHost>{cpus}</SlotsPerHost></SlotRequirement>"
-            )
+            slots = f"<NumberOfSlots>{cpus}</NumberOfSlots><SlotsPerHost>{cpus}</SlotsPerHost>"
+            parts.append(f"<SlotRequirement>{slots}</SlotRequirement>")
         if memory:
             each = -(-(memory << 20) // (cpus or 1))
             parts.append(f"<IndividualPhysicalMemory>{each}</IndividualPhysicalMemory>")

@@ -132,9 +132,13 @@ def merged(
         pairs = zip_longest(records[::2], records[1::2], fillvalue=_NOTHING)
         records = [joined(*pair, agree=lambda _: None) for pair in pairs]  # said of the ads
     whole_grid = records[0] if records else _NOTHING
-    queues = _placed([*kept.values()])
-    issues.extend(_closing_nothing(queues, announced))
-    return Queues(_closed(queues, whole_grid.downtimes), tuple(issues), whole_grid)
+    described_ads = with_registered([queue.ad for queue in kept.values()])
+    queues = [q for q, ad in zip(kept.values(), described_ads, strict=True) if ad is not None]
+    ads = [ad for ad in described_ads if ad is not None]
+    issues.extend(_closing_nothing(ads, announced))
+    ads = with_downtimes(ads, whole_grid.downtimes)
+    all_queues = (attrs.evolve(queue, ad=ad) for queue, ad in zip(queues, ads, strict=True))
+    return Queues(tuple(all_queues), tuple(issues), whole_grid)
 
 
 def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Sequence[_Described]:
@@ -156,27 +160,13 @@ def _united(found: Sequence[_Described], issues: list[tuple[str, Issue]]) -> Seq
     return kept
 
 
-def _placed(queues: Sequence[Queue]) -> list[Queue]:
-    """Give queues the values of registries; a registered CE whose queues are known goes."""
-    ads = with_registered([queue.ad for queue in queues])
-    pairs = zip(queues, ads, strict=True)
-    return [attrs.evolve(queue, ad=ad) for queue, ad in pairs if ad is not None]
-
-
-def _closed(queues: Sequence[Queue], downtimes: Sequence[Downtime]) -> tuple[Queue, ...]:
-    if not downtimes:
-        return tuple(queues)
-    ads = with_downtimes([queue.ad for queue in queues], downtimes)
-    return tuple(attrs.evolve(queue, ad=ad) for queue, ad in zip(queues, ads, strict=True))
-
-
 def _closing_nothing(
-    queues: Sequence[Queue], announced: Iterable[tuple[str, Sequence[Downtime]]]
+    ads: Sequence[ClassAd], announced: Iterable[tuple[str, Sequence[Downtime]]]
 ) -> Iterator[tuple[str, Issue]]:
     """Yield for each source the finding that downtimes are of no queue that is described."""
     said = "downtimes of places that no queue here has as its host, endpoint, id or OSG_Resource"
     for source, downtimes in announced:
-        places = unmatched_downtimes((queue.ad for queue in queues), downtimes) if downtimes else []
+        places = unmatched_downtimes(ads, downtimes) if downtimes else []
         if places:
             shown = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
             yield source, made("source.downtime", said, raw=shown, count=len(places))

@@ -24,6 +24,7 @@ _ASSIGNMENT: Final = re.compile(
 _FURTHER: Final = re.compile(
     r"\s*(?:if|elif|else|endif|include|use|warning|error)\b", re.IGNORECASE
 )
+# A doubled dollar is left to the machine that runs the job.
 _MACRO: Final = re.compile(r"(?<!\$)\$(?P<function>\w*)\((?P<name>[^()]*)\)")
 # With nine digits any unit fits the 64 bits of an integer.
 _SIZE: Final = re.compile(

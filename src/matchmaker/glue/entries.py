@@ -119,6 +119,7 @@ def write_entries(entries: Iterable[Entry], file: IO[str]) -> int:
     return count
 
 
+# SAFE-STRING of RFC 2849, but without a blank at the end, which readers strip.
 _SAFE = re.compile(r"(?![ :<])[\x01-\x09\x0b\x0c\x0e-\x7f]*(?<! )\Z")
 
 
@@ -134,6 +135,7 @@ def _ldif_line(name: str, value: str) -> str:
 
 _PART = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)
 _SPECIAL = re.compile(r'([,+"\\<>;=])')
+# RFC 4514 allows UTF-8 here, but files of entries are read by tools for ASCII.
 _CODED = re.compile(r"[^\x20-\x7e]")
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 

@@ -27,6 +27,7 @@ from matchmaker.glue.schema import attribute, attributes
 SHORT: Final[Mapping[str, str]] = tomllib.loads(data_text("schemas", "glue", "lcg-info.toml"))
 """The short names of lcg-info that do not follow from the attribute's own."""
 
+# Longer ones first, where one begins another.
 _PREFIXES: Final = (
     *("GlueCEState", "GlueCEInfo", "GlueCEPolicy", "GlueCE", "GlueSubCluster"),
     *("GlueHostNetworkAdapter", "GlueHostProcessor", "GlueHostMainMemory", "GlueHostBenchmark"),

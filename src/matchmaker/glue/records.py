@@ -28,6 +28,7 @@ NOT_KNOWN: Final = "unknown"
 CE_KEY: Final = "glueceuniqueid="
 """The prefix of a key to a queue: a cluster has one for each of its queues, which ads leave out."""
 
+# One slash, and no dash before the last part: so the pattern cannot backtrack.
 _ID = re.compile(r"(?P<contact>[^/\n]+/[^-\n]+-(?P<lrms>[^-\n]+))-(?P<queue>[^\n]+)\Z")
 
 

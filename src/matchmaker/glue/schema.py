@@ -280,6 +280,7 @@ def scope(name: str) -> str:
     return "unknown" if found is None else found.scope
 
 
+# The endings of names in both versions.
 _DECIDING = ("foreignkey", "chunkkey", "accesscontrolbaserule", "policyrule", "endpointcapability")
 
 

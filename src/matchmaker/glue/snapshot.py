@@ -33,6 +33,7 @@ from matchmaker.glue.schema import GLUE1_IDS, GLUE2_IDS, ancestry, classes
 
 _IDS = {**GLUE1_IDS, **GLUE2_IDS}
 _NAMED_BY = {key.lower(): kind for kind, key in GLUE1_IDS.items()}
+# Published texts are not kept: they are most of the memory of a grid.
 _NO_TEXTS = Attributes()
 _KINDS: Final = tuple(_IDS)
 _NO_CLASS: Final = len(_KINDS)
@@ -191,6 +192,7 @@ def _kind(entry: Entry) -> str | None:
     return _NAMED_BY.get(entry.dn.partition("=")[0].strip().lower())
 
 
+# Lists of these are the ones that grow with the number of queues.
 _KEYS: Final = ("GlueForeignKey", "GlueChunkKey")
 
 

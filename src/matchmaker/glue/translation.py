@@ -43,6 +43,7 @@ _HOST = (
     *("GlueHostNetworkAdapter", "GlueHostOperatingSystem"),
 )
 STATES = ("production", "queueing", "draining", "closed")
+# The products that submit as another does, by the name of that one.
 _LRMS = {"openpbs": "pbs", "pbspro": "pbs", "gridengine": "sge", "sungridengine": "sge"}
 
 
@@ -373,6 +374,7 @@ def bind(record: CleanEntry) -> dict[str, Value]:
     return {ours: record.values[name] for ours, name in names.items() if name in record.values}
 
 
+# GLUE 2.0 requires a family, and GLUE 1.3 has only the system's name.
 _FAMILIES: Final = (
     ("linux", r"linux|scientific|centos|red ?hat|rhel|alma|rocky|debian|ubuntu|suse|slc?\d*\Z"),
     ("windows", r"windows|win(?:nt|xp|\d+)"),

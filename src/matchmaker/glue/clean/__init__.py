@@ -38,6 +38,7 @@ __all__ = [
 ALL_RULES: Final = frozenset([*(r.id for r in TEXT_RULES), *(r.id for r in ENTRY_RULES)])
 ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
+# The first of these contradicts clean.limit-unknown, the second makes a value up.
 DEFAULT_RULES: Final = ALL_RULES - {"clean.limit-unlimited", "clean.cpu-time"}
 VALIDATORS: Final = frozenset({"glue-validator", "gstat"})
 """Tools of EGI whose tests are made too, if the rules name them; they change no value."""
@@ -84,11 +85,13 @@ def _about(name: str, rules: frozenset[str]) -> tuple[TextRule, ...]:
     return tuple(rule for rule in TEXT_RULES if rule.id in on and rule.about(name))
 
 
+# No longer than 64 bits take; the lengths of the second keep the search linear.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _REAL = re.compile(
     r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?\Z"
 )
 _BARE: Mapping[str, Value] = {"true": True, "false": False, "undefined": UNDEFINED}
+# Most texts are longer, and need not be folded.
 _LONGEST_BARE: Final = max(map(len, _BARE))
 
 
@@ -347,6 +350,7 @@ def _published(ad: ClassAd) -> Iterator[tuple[str, str]]:
                 yield name, str(item)
 
 
+# 0 jobs is the usual way to publish no limit of these (clean.no-limit reads it back).
 _ZERO_IS_NO_LIMIT = {"GlueCEPolicyMaxTotalJobs", "GLUE2ComputingShareMaxTotalJobs"}
 
 

@@ -47,6 +47,7 @@ class TextRule:
     about: Callable[[str], bool]
 
 
+# Four fours or nines may be a count: 4444 jobs, 9999 minutes.
 _SAME_DIGIT = re.compile(r"(?:4{6,}|9{5,})\Z")
 _PLACEHOLDER = re.compile(
     r"UNDEFINEDVALUE(?:\s*:.*)?|/?UNDEFINEDPATH(?:/.*)?|UNDEFINEDUSER"
@@ -54,8 +55,10 @@ _PLACEHOLDER = re.compile(
     r"|unset|not defined|n\.a\.?|n/a|FIXME|none",
     re.IGNORECASE | re.DOTALL,
 )
+# Looked at first: few texts begin so, and the pattern is slow.
 _PLACEHOLDERS_BEGIN = frozenset("Uu/12NnFf")
 _EXAMPLE_HOST = re.compile(r"(?:^|[/@:.])(?:example\.org|[\w-]+\.invalid)(?=$|[:/])", re.IGNORECASE)
+# The schema has four states; Queuing is the usual misspelling of one.
 _STATUS = {
     "production": "Production",
     "closed": "Closed",
@@ -104,6 +107,7 @@ def response_time(name: str, text: str) -> str | None:
     return None if times and text == "2146660842" else text
 
 
+# GLUE 1.3 has the first; the others are the greatest of 18 digits and of 32 bits.
 _NO_LIMIT = frozenset({"999999999", "9" * 18, "2147483647"})
 
 
@@ -247,6 +251,7 @@ TEXT_RULES: Final = (
 TABLES: Final[Mapping[str, Any]] = tomllib.loads(data_text("schemas", "glue", "rules.toml"))
 OTHER: Final = "GlueHostProcessorOtherDescription"
 SI00: Final = "GlueHostBenchmarkSI00"
+# Bounded numbers, since the text is a stranger's.
 HEPSPEC: Final = re.compile(
     r"Benchmark\s*=\s*\(?\s*([0-9]{1,6}(?:\.[0-9]{0,6})?)\s*\)?\s*-?\s*HEP-?SPEC06", re.IGNORECASE
 )
@@ -322,6 +327,7 @@ def no_dynamic_information(case: CheckedEntry) -> None:
 
 
 _CPU_TIMES: Final = _NAMES["cpu_times"]
+# Half a day to a week: as minutes, no queue for grid jobs would be so short.
 _USUAL_HOURS = {12, 24, 36, 48, 168}
 
 
@@ -405,6 +411,7 @@ def benchmark(case: CheckedEntry) -> None:
         case.say(SI00, text)
 
 
+# Entries are made anew every few minutes; one so old is a leftover of a dead provider.
 _YEAR = timedelta(days=365)
 _CREATED, _VALID = "GLUE2EntityCreationTime", "GLUE2EntityValidity"
 
@@ -449,6 +456,7 @@ SUMS: Final = tuple(
 )
 MAIL: Final[Mapping[str, str]] = TABLES["mail"]
 
+# A loose pattern with bounded parts: it finds a missing @ or host, and judges no more.
 _ADDRESS: Final = re.compile(
     r"(?:mailto:)?\s{0,9}[^\s@:]{1,200}@[\w-]{1,80}(?:\.[\w-]{1,80}){1,10}(?:\?\S{0,500})?\s{0,9}"
 )

@@ -34,7 +34,9 @@ _TIMES: Final = re.compile(
     re.IGNORECASE,
 )
 _SHARE: Final = re.compile(r"Share=([^:]*):\s*([0-9]{1,9})\s*\Z")
+# The integers that the LDAP schemas of the two versions mean.
 _LARGEST: Final = {"1.3": 2**31 - 1, "2.0": 2**64 - 1}
+# Classes of the tree above the entries of GLUE.
 _FOREIGN: Final = frozenset({"organization", "mds", "top"})
 _MOST: Final = 1000
 """Values of one attribute that are tested."""

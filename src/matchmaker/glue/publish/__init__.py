@@ -48,6 +48,7 @@ _NAMED_BY: Final = {**GLUE1_IDS, **GLUE2_IDS}
 _OTHER: Final = "GLUE2EntityOtherInfo"
 _NONE: Final[Values] = {}
 _UNKNOWN: Final = "undefined"
+# The number that GLUE 1.3 has for unknown figures; readers clean it away.
 _UNKNOWN_NUMBER: Final = "444444"
 Pairs = Iterable[tuple[str, str]]
 
@@ -161,6 +162,7 @@ NOWHERE: Final = "resource"
 """The name of the site of things that belong to none, as a single resource publishes itself."""
 
 _T = TypeVar("_T")
+# Control and format characters, which RFC 4518 maps to nothing.
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
 
 
@@ -183,6 +185,7 @@ def key(ident: str) -> str:
 LONGEST_NAME: Final = 244
 """Bytes of the first part of a name that OpenLDAP's database holds, each escaped one as three."""
 
+# Less than a name's limit: a tag such as GLUE2PolicyID= stands before an id.
 _SHORT: Final = 200
 _WIDE: Final = re.compile(rb'\\[0-9A-Fa-f]{2}|\\.|[^\x20-\x7e]|[,+"\\<>;=#]', re.DOTALL)
 

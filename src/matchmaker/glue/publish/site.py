@@ -160,7 +160,9 @@ _OF_RELEASE: Final = {
     "VERSION_ID": "GlueHostOperatingSystemRelease",
     "VERSION_CODENAME": "GlueHostOperatingSystemVersion",
 }
+# Batch systems give the kernel's name, or none, for the operating system.
 _KERNELS: Final = frozenset({"", "linux", "gnu/linux"})
+# Of these two the version of the kernel names the distribution; of others it does not.
 _BUILT_BY: Final = re.compile(r"\b(Debian)(?= \d)|(?<=-)(Ubuntu)\b")
 
 
@@ -367,6 +369,7 @@ def _merged(values: Sequence[Value]) -> Value:
     return first if all(value == first for value in values) else UNDEFINED
 
 
+# As the ids of GLUE 1.3 begin: a host has at most 254 characters, a port five digits.
 _ENDPOINT: Final = re.compile(
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?):(?P<port>[0-9]{1,5})/(?P<kind>[a-z0-9_.]+)",
     re.IGNORECASE | re.ASCII,

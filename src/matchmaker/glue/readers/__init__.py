@@ -12,7 +12,9 @@ from typing import IO, Final, Protocol, TypeVar, cast
 
 from matchmaker._limits import GLUE_LIMITS as LIMITS
 
+# Many blocks of LDIF at a time, in little more memory than one large entry takes.
 CHUNK: Final = 1 << 18
+# A comment at the top of a file may be a page long.
 _BEGINNING: Final = 4096
 _T = TypeVar("_T")
 

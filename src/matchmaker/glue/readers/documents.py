@@ -249,6 +249,7 @@ _NAMED_BY = {
     "glue2storageendpoint": "GLUE2EndpointID",
 }
 """The classes that become entries, and the attribute that names each. The last are not linked."""
+# Associations name this one class by its last word.
 _SHORT = {"environment": "executionenvironment"}
 
 _Field = tuple[str, str]

@@ -41,6 +41,7 @@ searched."""
 FILTER: Final = "(|" + "".join(f"(objectClass={kind})" for kind in (*GLUE1_IDS, *GLUE2_IDS)) + ")"
 
 _PORTS = {"ldap": 389, "ldaps": 636}
+# Results of RFC 4511, appendix A.
 _NO_SUCH_OBJECT, _REFERRAL, _TOO_MUCH, _UNWILLING = 32, 10, 11, 53
 _INCOMPLETE = {3: "its time limit", 4: "its size limit", _TOO_MUCH: "its administrative limit"}
 
@@ -364,6 +365,7 @@ def _entry(found: SearchResultEntry, report: Report, limit: int) -> Entry:
 
 _PAGES: Final = b"1.2.840.113556.1.4.319"
 _START_TLS: Final = "1.3.6.1.4.1.1466.20037"
+# Of a server's own words people read the first line.
 _TEXT_LIMIT: Final = 200
 
 
@@ -451,6 +453,7 @@ def _request(number: int, kind: str, request: Any, *controls: Any) -> bytes:
 # Tags of RFC 4511, appendix B.
 _OCTETS, _CONTROLS, _REFERRALS, _EXTENDED = 0x04, 0xA0, 0xA3, 0x78
 _NUMBERS: Final = (0x02, 0x0A)
+# Message numbers, results and sizes of pages fit; ldap3 takes minutes for a megabyte.
 _NUMBER_SIZE: Final = 4
 _FLAT: Final = frozenset((*_NUMBERS, 0x01, _OCTETS, 0x8A, 0x8B))
 _BUILT: Final = 0x20  # the bit of a tag whose value is made of values
@@ -578,6 +581,7 @@ def _octets(values: Sequence[tuple[int, Any]]) -> list[bytes]:
 
 # The connection
 
+# A page of 500 entries is some ten times as long.
 _CHUNK: Final = 1 << 16
 _OTHER_HOST: Final = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 

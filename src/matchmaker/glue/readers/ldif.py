@@ -36,6 +36,7 @@ Lines: TypeAlias = Readable | IO[bytes] | IO[str] | Iterable[str] | Iterable[byt
 Source: TypeAlias = str | os.PathLike[str] | Lines
 """A path, a file opened either way, or lines."""
 
+# An unreadable one of these may make an entry another's.
 _NAMING = {
     *("gluevoviewlocalid", "glueceuniqueid", "glue2policyid", "glue2shareid"),
     *("glue2computingsharemappingqueue", "glue2entityname"),
@@ -44,6 +45,7 @@ _IDENTIFYING = {"objectclass", *_NAMING}
 _OF_LDAPSEARCH = {"version", "search", "result", "control", "pagedresults"}
 """The words that ldapsearch prints around entries: of the result 0 is success."""
 _CHANGES = {"delete", "modify", "modrdn", "moddn"}
+# Windows begins a file of UTF-8 with it.
 _MARK = b"\xef\xbb\xbf"
 _RAW_LIMIT = 200  # characters of the published text that an issue repeats
 
@@ -414,6 +416,7 @@ ATTRIBUTE_NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9-]*|\d+(?:\.\d+)*)(?:;[A-Za-z
 
 # Comments and empty lines.
 _BEFORE = re.compile(rb"(?:#[^\n]*+(?:\n [^\n]*+)*+(?:\n|\Z)|\n)*+")
+# Both schemas have 595 names; a file of other names is read line by line.
 _KEPT_NAMES = 10_000
 
 
@@ -484,6 +487,7 @@ def sound_entry(
     return Entry(dn, Attributes.of(found), number), number + len(lines) + len(parts) + 1
 
 
+# The first two newlines of a run end a block; the others stay with the next.
 _GAP = re.compile(rb"(?<!\n)\n\n")
 
 

@@ -236,7 +236,9 @@ TOPOLOGY: Final = "OSG topology"
 TOPOLOGY_ROOTS: Final = frozenset({"ResourceSummary", "Downtimes"})
 _GRAM: Final = 2119
 """The port of the gatekeepers before HTCondor-CE, which some entries still have."""
+# What YAML means by null, unless it stands in quotes.
 _NULLS: Final = frozenset({"~", "null", "Null", "NULL"})
+# The two highest of topology's severities.
 _CLOSES: Final = frozenset({"outage", "severe"})
 _GROUP: Final = frozenset({"GroupID", "Production", "SupportCenter", "GroupDescription"})
 _DOWNTIME: Final = frozenset({"Class", "ResourceName", "StartTime", "EndTime"})

@@ -57,6 +57,7 @@ CRR: Final = "CRR"
 GOCDB: Final = "GOCDB"
 GOCDB_ROOTS: Final = frozenset({"results"})
 
+# One is enough: versions of CRIC's JSON differ in the others.
 _PANDA: Final = frozenset({"panda_resource", "siteid", "vo_name", "maxrss", "pilot_manager"})
 _CE: Final = frozenset({"endpoint", "flavour"})
 _LOOKED_AT: Final = 100  # entries by which a document is recognised; real ones are all alike
