@@ -231,20 +231,18 @@ def choose(
     parts = [Alternatives(clause.expression, list(clause.boxes)) for clause in clauses]
     common, settled = settle(parts)
     spelled = (item for clause in clauses[::-1] for item in clause.bounds.names.items())
-    task = _Task(table, dict(spelled), frozenset(called), sure)
-    found = _Found(taken or {})
+    choice = _Choice(table, dict(spelled), called, sure, dict(taken or {}))
     for part in parts:
         if not part.boxes:
-            found = _lost(
-                task, found, part.clause, "no host with values as in the mapping satisfies it"
-            )
-    found = _with_common(task, found, common, settled)
+            choice.lose(part.clause, "no host with values as in the mapping satisfies it")
+    choice.add_common(common, settled)
     for part in parts:
         if len(part.boxes) > 1:
-            found = _with_alternatives(task, found, part)
+            choice.add_alternatives(part)
     return ChosenTerms(
-        clauses, tuple(found.groups), common, found.sources, found.reasons, found.narrowed
-    )
+        clauses, tuple(choice.groups), common, choice.sources, choice.reasons,
+        tuple(choice.narrowed),
+    )  # fmt: skip
 
 
 def _universe(table: Mapping, name: str) -> Domain:
@@ -252,110 +250,194 @@ def _universe(table: Mapping, name: str) -> Domain:
     return ANY if rule is None else values_of(rule)
 
 
-@attrs.frozen(slots=True)
-class _Task:
-    """The arguments of ``choose``, and names as they are spelled."""
+@attrs.define(slots=True, eq=False)
+class _Choice:
+    """The terms that are chosen so far, and why they lose or narrow clauses.
+
+    A first reason for a clause counts: later ones follow from it.
+    """
 
     table: Mapping
     names: MappingType[str, str]
-    called: frozenset[str]
+    called: Collection[str]
     sure: bool
+    taken: dict[str, object]
+    groups: dict[Group, None] = attrs.Factory(dict)
+    sources: dict[Expr, tuple[Group, ...]] = attrs.Factory(dict)
+    reasons: dict[Expr, str] = attrs.Factory(dict)
+    narrowed: list[Dropped] = attrs.Factory(list)
 
-    def spelled(self, name: str) -> str:
-        return self.names.get(name, name)
+    def lose(self, clause: Expr, reason: str) -> None:
+        """Note why no term stands for a clause; raise NoFlagsError if terms must be sure."""
+        if self.sure:
+            raise NoFlagsError(
+                f"{self.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
+            )
+        self.reasons.setdefault(clause, reason)
 
-
-@attrs.frozen(slots=True)
-class _Found:
-    """The terms that are chosen so far, and why they lose or narrow clauses."""
-
-    taken: Options
-    groups: MappingType[Group, None] = attrs.Factory(dict)
-    sources: MappingType[Expr, tuple[Group, ...]] = attrs.Factory(dict)
-    reasons: MappingType[Expr, str] = attrs.Factory(dict)
-    narrowed: tuple[Dropped, ...] = ()
-
-
-def _lost(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
-    """Note why no term stands for a clause; raise NoFlagsError if terms must be sure."""
-    if task.sure:
-        raise NoFlagsError(
-            f"{task.table.lrms} has no flags that make sure of {shown(clause)}: {reason}"
-        )
-    return attrs.evolve(found, reasons={clause: reason, **found.reasons})
-
-
-def _blurred(task: _Task, found: _Found, clause: Expr, reason: str) -> _Found:
-    """Note why terms are wider than a clause or, if they must be sure, narrower."""
-    if task.sure:
-        return attrs.evolve(found, narrowed=(*found.narrowed, Dropped(clause, reason)))
-    return attrs.evolve(found, reasons={clause: reason, **found.reasons})
-
-
-def _added(task: _Task, found: _Found, groups: Iterable[Group]) -> _Found:
-    """Add groups; raise NoTermError if they set an option that has another value."""
-    groups = list(groups)
-    twice = clash(groups, found.taken)
-    if twice:
-        before = found.taken.get(twice)
-        said = f"{before[0]} is set" if isinstance(before, tuple) else before
-        why = f": {said}" if said else ""
-        raise NoTermError(f"{task.table.lrms} can be asked for {twice} in one way only{why}")
-    return attrs.evolve(
-        found,
-        groups={**found.groups, **dict.fromkeys(groups)},
-        taken={**found.taken, **dict(assignments(groups))},
-    )
-
-
-def _with_common(task: _Task, found: _Found, common: Box, parts: list[Alternatives]) -> _Found:
-    """Add terms for the common bounds of clauses of one alternative."""
-    concerned: dict[_Demand, list[Expr]] = {}
-    for part in parts:
-        box = part.boxes[0]
-        demands: list[_Demand] = [*box.domains, *sorted(box.tags)]
-        for demand in demands:
-            concerned.setdefault(demand, []).append(part.clause)
-        if box.others:
-            found = _lost(task, found, part.clause, _open(task, part.clause))
-    order = [demand for demand in concerned if isinstance(demand, Tag)]
-    for demand, domain in _demands(common, order):
-        if _subject(demand) in task.called:
-            continue
-        try:
-            groups, loss = _demanded(task, demand, domain)
-            found = _added(task, found, groups)
-        except NoTermError as error:
-            for clause in concerned[demand]:
-                found = _lost(task, found, clause, str(error))
+    def blur(self, clause: Expr, reason: str) -> None:
+        """Note why terms are wider than a clause or, if they must be sure, narrower."""
+        if self.sure:
+            self.narrowed.append(Dropped(clause, reason))
         else:
-            for clause in concerned[demand] if loss else ():
-                found = _blurred(task, found, clause, loss)
-    return found
+            self.reasons.setdefault(clause, reason)
+
+    def add(self, groups: Iterable[Group]) -> None:
+        """Add groups; raise NoTermError if they set an option that has another value."""
+        groups = list(groups)
+        twice = clash(groups, self.taken)
+        if twice:
+            before = self.taken.get(twice)
+            said = f"{before[0]} is set" if isinstance(before, tuple) else before
+            why = f": {said}" if said else ""
+            raise NoTermError(f"{self.table.lrms} can be asked for {twice} in one way only{why}")
+        self.groups.update(dict.fromkeys(groups))
+        self.taken.update(assignments(groups))
+
+    def add_common(self, common: Box, parts: list[Alternatives]) -> None:
+        """Add terms for the common bounds of clauses of one alternative."""
+        concerned: dict[_Demand, list[Expr]] = {}
+        for part in parts:
+            box = part.boxes[0]
+            demands: list[_Demand] = [*box.domains, *sorted(box.tags)]
+            for demand in demands:
+                concerned.setdefault(demand, []).append(part.clause)
+            if box.others:
+                self.lose(part.clause, _open(self.table, part.clause))
+        order = [demand for demand in concerned if isinstance(demand, Tag)]
+        for demand, domain in _demands(common, order):
+            if _subject(demand) in self.called:
+                continue
+            try:
+                groups, loss = self.demanded(demand, domain)
+                self.add(groups)
+            except NoTermError as error:
+                for clause in concerned[demand]:
+                    self.lose(clause, str(error))
+            else:
+                for clause in concerned[demand] if loss else ():
+                    self.blur(clause, loss)
+
+    def add_alternatives(self, part: Alternatives) -> None:
+        """Add terms for a clause of several alternatives."""
+        try:
+            groups, loss = self.joined(part.boxes)
+            self.add(groups)
+        except NoTermError as error:
+            if self.sure:
+                self.add_one(part, str(error))
+                return
+            self.lose(part.clause, str(error))
+            # The hull is wider than the alternatives, but better than nothing.
+            for group in self.translated(hull(part.boxes))[0]:
+                with suppress(NoTermError):
+                    self.add([group])
+            return
+        self.sources[part.clause] = tuple(groups)
+        if loss:
+            self.blur(part.clause, loss)
+
+    def add_one(self, part: Alternatives, reason: str) -> None:
+        """Add terms for the alternatives that can be joined, or else for one of them."""
+
+        def can_add(boxes: list[Box]) -> bool:
+            try:
+                groups, _ = self.joined(boxes)
+            except NoTermError:
+                return False
+            return not clash(groups, self.taken)
+
+        possible = [box for box in part.boxes if can_add([box])]
+        several = (possible, *([box] for box in possible))
+        chosen = next((boxes for boxes in several if boxes and can_add(boxes)), None)
+        if chosen is None:
+            self.lose(part.clause, reason)
+            return
+        groups, _ = self.joined(chosen)
+        self.add(groups)
+        self.sources[part.clause] = tuple(groups)
+        every = disjuncts(part.clause)
+        universe = partial(_universe, self.table)
+        others = [
+            each
+            for each in every
+            if not all(
+                any(box.within(one) for one in chosen) for box in bounds(each, universe).boxes
+            )
+        ]
+        for other in others if 0 < len(others) < len(every) else [part.clause]:
+            self.blur(other, "another alternative is asked for")
+
+    def demanded(self, demand: _Demand, domain: Domain) -> _Translation:
+        """Return terms for a demand; the site's own code has the bounds of every host alone."""
+        name = _subject(demand)
+        spelled = self.names.get(name, name)
+        if name in self.called:
+            raise NoTermError(f"an alternative cannot be left to the site's own code for {spelled}")
+        rule = self.table.rules.get(name)
+        if rule is None or (isinstance(demand, str) and rule.kind in ("name", "python", "shell")):
+            known = other_name(name)
+            other = f"; there is one for {known}" if ascii_fold(known) in self.table.rules else ""
+            raise NoTermError(f"no flag for {spelled}{other}")
+        if isinstance(demand, str):
+            return of_domain(self.table, rule, domain, sure=self.sure)
+        return of_tag(self.table, rule, demand, sure=self.sure)
+
+    def translated(self, box: Box) -> _Translation:
+        """Return terms for a box, and the reason why they are wider; sure terms are not."""
+        groups: list[Group] = []
+        lost = OPEN if box.others else ""
+        if lost and self.sure:
+            raise NoTermError(lost)
+        for demand, domain in _demands(box):
+            try:
+                more, loss = self.demanded(demand, domain)
+                groups += more
+            except NoTermError as error:
+                if self.sure:
+                    raise
+                loss = str(error)
+            lost = lost or loss
+        return groups, lost
+
+    def joined(self, boxes: list[Box]) -> _Translation:
+        """Return all alternatives as one group, after the terms that all have in common."""
+        several: list[tuple[FlagTerm, ...]] = []
+        lost = ""
+        for box in boxes:
+            groups, loss = self.translated(box)
+            lost = lost or loss
+            if not groups and not loss:
+                return [], ""
+            if not groups:
+                raise NoTermError(loss)
+            every = (
+                dict.fromkeys(t for terms in choice for t in terms) for choice in product(*groups)
+            )
+            several += islice(map(tuple, every), LIMITS.alternatives + 1)
+            if len(several) > LIMITS.alternatives:
+                raise NoTermError(f"there are more than {LIMITS.alternatives} alternatives")
+        shared = [term for term in several[0] if all(term in terms for terms in several)]
+        rest = [tuple(term for term in terms if term not in shared) for terms in several]
+        common: list[Group] = [((term,),) for term in shared]
+        if not all(rest):
+            return common, lost
+        lrms = self.table.lrms
+        if not self.table.terms.or_:
+            raise NoTermError(f"{lrms} cannot be asked for alternatives")
+        if any(term.is_option for terms in rest for term in terms):
+            raise NoTermError(f"{lrms} cannot be asked for alternatives of options")
+        unique = list(dict.fromkeys(rest))
+        # An alternative that demands more than another one adds nothing.
+        shortest = [one for one in unique if not any(set(other) < set(one) for other in unique)]
+        return [*common, tuple(shortest)], lost
 
 
-def _with_alternatives(task: _Task, found: _Found, part: Alternatives) -> _Found:
-    """Add terms for a clause of several alternatives."""
-    try:
-        groups, loss = _joined(task, part.boxes)
-        found = _added(task, found, groups)
-    except NoTermError as error:
-        if task.sure:
-            return _with_one(task, found, part, str(error))
-        found = _lost(task, found, part.clause, str(error))
-        for group in _translated(task, hull(part.boxes))[0]:
-            with suppress(NoTermError):
-                found = _added(task, found, [group])
-        return found
-    found = attrs.evolve(found, sources={**found.sources, part.clause: tuple(groups)})
-    return _blurred(task, found, part.clause, loss) if loss else found
-
-
-def _open(task: _Task, clause: Expr) -> str:
+def _open(table: Mapping, clause: Expr) -> str:
     """Explain why a clause that bounds cannot express has no flag."""
     if isinstance(clause, Binary) and clause.operator in ("is", "isnt"):
         subject = clause.left
-        rule = task.table.rules.get(subject.folded) if isinstance(subject, Attr) else None
+        rule = table.rules.get(subject.folded) if isinstance(subject, Attr) else None
         if rule is not None and rule.kind in ("eq", "member") and not rule.flag:
             return "a feature does not distinguish upper from lower case"
         if rule is not None:
@@ -363,9 +445,6 @@ def _open(task: _Task, clause: Expr) -> str:
     if any("gpumodels" in path.folded for path in names_of(clause).paths):
         return f"{OPEN}; the GPUModel that goes with RequestGPUs may have one"
     return OPEN
-
-
-# --- boxes ----------------------------------------------------------------------------------------
 
 
 def _demands(box: Box, tags: Iterable[Tag] | None = None) -> Iterator[tuple[_Demand, Domain]]:
@@ -376,107 +455,6 @@ def _demands(box: Box, tags: Iterable[Tag] | None = None) -> Iterator[tuple[_Dem
             yield name, domain
     for tag in sorted(box.tags) if tags is None else tags:
         yield tag, LISTS
-
-
-def _demanded(task: _Task, demand: _Demand, domain: Domain) -> _Translation:
-    """Return terms for a demand; the site's own code is left the bounds of every host alone."""
-    name = _subject(demand)
-    if name in task.called:
-        raise NoTermError(
-            f"an alternative cannot be left to the site's own code for {task.spelled(name)}"
-        )
-    rule = task.table.rules.get(name)
-    if rule is None or (isinstance(demand, str) and rule.kind in ("name", "python", "shell")):
-        known = other_name(name)
-        other = f"; there is one for {known}" if ascii_fold(known) in task.table.rules else ""
-        raise NoTermError(f"no flag for {task.spelled(name)}{other}")
-    if isinstance(demand, str):
-        return of_domain(task.table, rule, domain, sure=task.sure)
-    return of_tag(task.table, rule, demand, sure=task.sure)
-
-
-def _translated(task: _Task, box: Box) -> _Translation:
-    """Return terms for a box, and the reason why they are wider; sure terms are not."""
-    groups: list[Group] = []
-    lost = OPEN if box.others else ""
-    if lost and task.sure:
-        raise NoTermError(lost)
-    for demand, domain in _demands(box):
-        try:
-            more, loss = _demanded(task, demand, domain)
-            groups += more
-        except NoTermError as error:
-            if task.sure:
-                raise
-            loss = str(error)
-        lost = lost or loss
-    return groups, lost
-
-
-# --- alternatives ---------------------------------------------------------------------------------
-
-
-def _joined(task: _Task, boxes: list[Box]) -> _Translation:
-    """Return all alternatives as one group, after the terms that all have in common."""
-    several: list[tuple[FlagTerm, ...]] = []
-    lost = ""
-    for box in boxes:
-        groups, loss = _translated(task, box)
-        lost = lost or loss
-        if not groups and not loss:
-            return [], ""
-        if not groups:
-            raise NoTermError(loss)
-        several += islice(
-            (
-                tuple(dict.fromkeys(term for terms in choice for term in terms))
-                for choice in product(*groups)
-            ),
-            LIMITS.alternatives + 1,
-        )
-        if len(several) > LIMITS.alternatives:
-            raise NoTermError(f"there are more than {LIMITS.alternatives} alternatives")
-    shared = [term for term in several[0] if all(term in terms for terms in several)]
-    rest = [tuple(term for term in terms if term not in shared) for terms in several]
-    common: list[Group] = [((term,),) for term in shared]
-    if not all(rest):
-        return common, lost
-    if not task.table.terms.or_:
-        raise NoTermError(f"{task.table.lrms} cannot be asked for alternatives")
-    if any(term.is_option for terms in rest for term in terms):
-        raise NoTermError(f"{task.table.lrms} cannot be asked for alternatives of options")
-    every = list(dict.fromkeys(rest))
-    shortest = [terms for terms in every if not any(set(other) < set(terms) for other in every)]
-    return [*common, tuple(shortest)], lost
-
-
-def _with_one(task: _Task, found: _Found, part: Alternatives, reason: str) -> _Found:
-    """Add terms for the alternatives that can be joined, or else for one of them."""
-
-    def can_add(boxes: list[Box]) -> bool:
-        try:
-            groups, _ = _joined(task, boxes)
-        except NoTermError:
-            return False
-        return not clash(groups, found.taken)
-
-    possible = [box for box in part.boxes if can_add([box])]
-    chosen = next((c for c in (possible, *([box] for box in possible)) if c and can_add(c)), None)
-    if chosen is None:
-        return _lost(task, found, part.clause, reason)
-    groups, _ = _joined(task, chosen)
-    found = _added(task, found, groups)
-    found = attrs.evolve(found, sources={**found.sources, part.clause: tuple(groups)})
-    every = disjuncts(part.clause)
-    others = [each for each in every if not _is_within(task, each, chosen)]
-    for other in others if 0 < len(others) < len(every) else [part.clause]:
-        found = _blurred(task, found, other, "another alternative is asked for")
-    return found
-
-
-def _is_within(task: _Task, alternative: Expr, chosen: list[Box]) -> bool:
-    found = bounds(alternative, partial(_universe, task.table))
-    return all(any(box.within(each) for each in chosen) for box in found.boxes)
 
 
 def _subject(demand: _Demand) -> str:
