@@ -136,12 +136,12 @@ def test_an_ad_that_takes_too_many_steps_is_refused_and_the_next_one_is_paired(
         async with ready(tmp_path) as (address, pilot):
             serving = asyncio.create_task(echo(pilot, await pilot.slot()))
             greedy = f"[ Requirements = size([ {GREEDY}; z17 = TARGET.Name ].z0) > 0 ]"
-            said = await answered(address, FrameKind.CONNECT, ad=greedy, seconds=15)
+            said = await answered(address, FrameKind.CONNECT, ad=greedy, seconds=60)
             assert "took more than" in said
             async with connect.binder(place(address, "bad")) as binder:
                 job = await binder.submit(parse_ad(greedy), "k")
-                assert (await binder.job(job.id, seconds=15)).stage == "cancelled"
-            async with connect.paired(place(address), ECHO, seconds=15) as stream:
+                assert (await binder.job(job.id, seconds=60)).stage == "cancelled"
+            async with connect.paired(place(address), ECHO, seconds=60) as stream:
                 await stream.write(b"good")
                 assert await stream.read() == b"good"
             await serving
@@ -228,7 +228,7 @@ def test_good_peers_are_paired_while_bad_ads_stand_there(tmp_path: Path) -> None
                     ad = f"[ Number = {number}; Requirements = {clauses} && TARGET.B == {number} ]"
                     assert (await bad.submit(parse_ad(ad), str(number))).stage == "queued"
                 serving = asyncio.create_task(echo(pilot, slot))
-                async with connect.paired(place(address, "good"), ECHO, seconds=15) as stream:
+                async with connect.paired(place(address, "good"), ECHO, seconds=60) as stream:
                     await stream.write(b"good")
                     assert await stream.read() == b"good"
                 await serving

@@ -119,9 +119,11 @@ def test_a_task_that_leaves_its_keepers_family_is_killed_by_its_group(group: Pat
 
 
 def test_processor_time_is_the_groups(tmp_path: Path, group: Path) -> None:
-    burns = "import os, time\nif os.fork(): os._exit(0)\nwhile time.process_time() < 0.3: pass"
-    waits = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]]);"
-    waits += "import time; time.sleep(0.8)"
+    burnt = tmp_path / "burnt"
+    burns = "import os, time\nif os.fork(): os._exit(0)\nwhile time.process_time() < 0.3: pass\n"
+    burns += f"open({str(burnt)!r}, 'w')"
+    waits = "import os, subprocess, sys, time; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    waits += f"\nwhile not os.path.exists({str(burnt)!r}): time.sleep(0.02)"
     with dividing_group(group):
         found = bounded(run(python(waits, burns), tmp_path))
     assert found.exit == 0

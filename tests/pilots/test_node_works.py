@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
+
 from matchmaker.classad import ClassAd
+from matchmaker.pilots.node import running
 from matchmaker.pilots.node.slots import NodeResources, NodeState
 from matchmaker.pilots.node.works import PilotJobs, PilotSettings
 from matchmaker.pilots.wire.connect import BinderAddress
@@ -60,9 +63,16 @@ def test_a_job_that_comes_after_the_lease_is_given_back(tmp_path: Path) -> None:
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_job_whose_lease_ends_before_it_begins_is_given_back(tmp_path: Path) -> None:
-    # The keeper needs longer than that to begin.
-    started, given_back = said_of(tmp_path, 0.002)
+def test_a_job_whose_lease_ends_before_it_begins_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(said: object) -> int:
+        time.sleep(0.5)
+        return json_file(said)
+
+    json_file = running._json_file
+    monkeypatch.setattr(running, "_json_file", late)
+    started, given_back = said_of(tmp_path, 0.4)
     assert started[0] is FrameKind.ACCEPTED
     assert given_back == (FrameKind.DECLINED, "nobody allowed it longer")
     assert not (tmp_path / "begun").exists()
