@@ -11,8 +11,8 @@ from tests.delegation import model
 from tests.delegation.model import World, search
 from tests.delegation.planted import PLANTED, planted
 
-KILLS = (1, 1) if "MODEL_LEASE" in os.environ else (0, 0)
-"""`make nightly` also kills each delegator once."""
+DEEP = "MODEL_LEASE" in os.environ
+"""`make nightly` also kills each delegator once, and wipes the queue, while a job is paused."""
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,8 @@ def test_no_interleaving_of_a_pause_starts_a_job_twice_or_loses_it(
 ) -> None:
     """Submissions that make no job, one attempt, then paused and resumed: one attempt more."""
     monkeypatch.setattr(model, "DEADLINES", attrs.evolve(model.DEADLINES, attempts=1))
-    found = search(World(kills=KILLS, wipes=1, misses=1, refusals=1, resumes=1))
+    kills = (1, 1) if DEEP else (0, 0)
+    found = search(World(kills=kills, wipes=int(DEEP), misses=1, refusals=1, resumes=1))
     assert found.wrong == "", found.way
     assert found.endless == 0
     assert found.ends >= {"done", "failed", "cancelled"}
