@@ -38,7 +38,7 @@ kill $pilot $binder
 wait
 """.replace("--folder grid &\n", "--folder grid &\nbinder=$!\n", 1)
     done = subprocess.run(
-        ["sh", "-eu", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100,
+        ["sh", "-eu", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300,
         check=False,
         env={
             **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}",

@@ -135,13 +135,13 @@ def test_a_silent_pilot_loses_its_job_after_the_lease_and_not_before(tmp_path: P
     async def case() -> None:
         async with binding(tmp_path, lease=1.2) as address:
             silent, other = Pilot(address), Pilot(address)
+            heard = time.monotonic()
             await silent.register()
             slot = await silent.slot()
             async with connect.binder(place(address)) as binder:
                 job = await binder.submit(JOB, "k")
                 paired = await slot.expect(FrameKind.PAIRED, 10)
                 silent.accept(slot, paired)
-                heard = time.monotonic()
                 await other.register()
                 waiting = await other.slot()
                 given = asyncio.create_task(waiting.expect(FrameKind.PAIRED, 30))

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def test_an_example_runs(name: str, said: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True,
-        timeout=100, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search(said, done.stdout)

@@ -61,9 +61,11 @@ def test_nothing_is_lost_and_nothing_given_up_wrongly(tmp_path: Path, status_of_
     results = {path.stem: path.read_text() for path in (store / "work" / TASKS).glob("*.out")}
     assert results == {str(each): f"{each * 7}\n" for each in range(1, NUMBER + 1)}
     for each in told[:2]:
-        # It leaves, unless the others have done all by then.
+        # It leaves, unless the others have done all by then, or all but what failed here.
         why = {1: "too many failures in a row", 127: "it could not start a program"}
-        assert each["ended"] in {why[status_of_bad], "all is done"}
+        assert each["ended"] in {
+            why[status_of_bad], "all is done", "what is left failed on this node",
+        }  # fmt: skip
         assert each["stored"] == 0
         assert each["failed"] <= (30 if status_of_bad == 1 else 0)
     found = json.loads(run_here("store", "status", store, "--json").stdout)
