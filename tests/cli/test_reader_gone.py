@@ -36,7 +36,8 @@ site = "here"
 lrms = "slurm"
 """
 
-# A line of words for each subcommand, which prints something. {} is the test's folder.
+# Words for a subcommand, with which it prints something. {} is the test's folder. Any other
+# subcommand prints its help.
 LINES: dict[str, tuple[object, ...]] = {
     "assign": (JOB, "--pool", NODES),
     "blah-local-submit-attributes": ("--lrms", "slurm"),
@@ -112,12 +113,15 @@ def unread(words: list[str], given: str) -> tuple[int | str | None, str, bool]:
     return ended.value.code, err.getvalue(), met
 
 
-def test_every_subcommand_is_tried() -> None:
-    assert LINES.keys() == {name for name, _ in subcommands()}
+TRIED = tuple(name for name, _ in subcommands())
+
+
+def test_words_are_of_subcommands_that_exist() -> None:
+    assert LINES.keys() <= set(TRIED)
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", TRIED)
 def test_no_subcommand_minds_that_nobody_reads(
     *, name: str, as_json: bool, classad: Run, tmp_path: Path, world: World, job: list[object],
     monkeypatch: pytest.MonkeyPatch,
@@ -139,7 +143,10 @@ def test_no_subcommand_minds_that_nobody_reads(
         assert classad("reconcile", *ledger).status == 0
     with contextlib.ExitStack() as ends:
         place = ends.enter_context(bound(name, tmp_path, monkeypatch))
-        words = [*name.split(), *(str(word).format(tmp_path, **place) for word in LINES[name])]
+        words = [
+            *name.split(),
+            *(str(word).format(tmp_path, **place) for word in LINES.get(name, ("--help",))),
+        ]
         tried(name, [*words, *["--json"] * as_json])
 
 

@@ -14,7 +14,6 @@ import click
 from matchmaker.cli import transfers
 from matchmaker.cli.options import logs
 from matchmaker.cli.output import count, facts, print_json, printable, show, table, waiting, warn
-from matchmaker.delegation.record import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +61,8 @@ def jobs_command(
         return _rebuild(place, rebuild, as_json=as_json)
     if dry_run and prune is None:
         raise click.UsageError("--dry-run needs --prune AGE")
+    from matchmaker.delegation.record import Unreadable
+
     with transfers.opened(place) as ledger:
         if prune is not None:
             return _prune(ledger, prune, dry_run=dry_run, as_json=as_json)
