@@ -25,12 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 import matchmaker as mm
-from matchmaker.matching.assignment import Cycle, Standing
+from matchmaker.matching.assignment import MatchStanding, NegotiationCycle
 from matchmaker.matching.candidates import Amounts
 from matchmaker.matching.columns.store import View
 from matchmaker.shards import questions
 from matchmaker.shards.shard import NUMBERS, slots_to_bytes
-from matchmaker.shards.supply import Spread, outline_of
+from matchmaker.shards.supply import ShardedSupply, outline_of
 
 KIND = 1.0e-3
 """Seconds for a kind of jobs in a shard."""
@@ -151,7 +151,7 @@ class Times:
         jobs: Sequence[mm.ClassAd],
         moments: Sequence[Sequence[int]],
         taken: Sequence[Sequence[tuple[int, Amounts]]],
-    ) -> list[list[Standing]]:
+    ) -> list[list[MatchStanding]]:
         """See ``Asked``: for jobs that nothing is left for."""
         raise RuntimeError(f"{len(jobs)} jobs are left idle; give more slots or fewer jobs")
 
@@ -160,16 +160,16 @@ def row(cores: int, slots: int, jobs: list[mm.ClassAd], made: Callable[..., mm.P
     """A cycle on one shard a core."""
     each = slots // cores
     shards = [Modelled.of(number, made(number * each, each)) for number in range(cores)]
-    leading = [
-        {name: tuple(map(str, column.leading())) for name, column in view.columns.items()}
+    dynamic = [
+        {name: tuple(map(str, column.dynamic())) for name, column in view.columns.items()}
         for view in (shard.pool.snapshot()._view for shard in shards)
     ]
-    outline: View = outline_of(leading)
+    outline: View = outline_of(dynamic)
     asked = Times(shards)
     policy = mm.Policy()
     began = time.perf_counter()
-    supply = Spread(asked, outline, each * cores, policy)  # type: ignore[arg-type]
-    found = Cycle(supply, jobs, policy).run()
+    supply = ShardedSupply(asked, outline, each * cores, policy)  # type: ignore[arg-type]
+    found = NegotiationCycle(supply, jobs, policy).run()
     place = time.perf_counter() - began - asked.aside
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return (

@@ -28,7 +28,7 @@ from matchmaker import (
 from matchmaker._limits import UNCACHED_POOL
 from matchmaker.broker import Rules, choosing
 from matchmaker.matching import snapshot as snapshots
-from matchmaker.matching.columns.masks import Decision
+from matchmaker.matching.columns.masks import MatchDecision
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.selection import Selection
 from matchmaker.matching.snapshot import Snapshot
@@ -730,7 +730,7 @@ def test_each_kind_of_job_is_decided_once_in_whatever_order_they_come(
     asked: list[ClassAd] = []
     decide = Snapshot.decide
 
-    def counting(self: Snapshot, job: ClassAd, *more: Any, **by_name: Any) -> Decision:
+    def counting(self: Snapshot, job: ClassAd, *more: Any, **by_name: Any) -> MatchDecision:
         asked.append(job)
         return decide(self, job, *more, **by_name)
 

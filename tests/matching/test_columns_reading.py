@@ -9,7 +9,7 @@ import pytest
 
 from matchmaker import ClassAd, ParseError, Pool, read_ads
 from matchmaker.matching.columns import reading
-from matchmaker.matching.columns.store import Block
+from matchmaker.matching.columns.store import RowBlock
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def read_alone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     keys: list[str] = []
     block = reading._Reader.block
 
-    def noted(self: Any, batch: reading.Batch) -> Block:
+    def noted(self: Any, batch: reading.Batch) -> RowBlock:
         found = block(self, batch)
         keys.extend(key for key, _ in found.ads)
         return found

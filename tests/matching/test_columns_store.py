@@ -10,7 +10,7 @@ import pytest
 from matchmaker import ClassAd, Expr, Pool, match, parse_ad, parse_expr
 from matchmaker.classad.nodes import Binary, Literal
 from matchmaker.matching.columns import store
-from matchmaker.matching.columns.column import Coded, Column, Loose, Numeric
+from matchmaker.matching.columns.column import Coded, Column, Numeric, ObjectColumn
 from matchmaker.matching.columns.forms import Sparse, Texts
 from matchmaker.matching.columns.store import Store
 
@@ -42,7 +42,7 @@ def test_each_column_has_the_form_that_suits_what_it_holds() -> None:
     forms = {name: type(column) for name, column in held(pool).items()}
     assert forms == {
         "name": Texts, "cpus": Coded, "disk": Numeric, "load": Numeric, "start": Coded,
-        "want": Loose,
+        "want": ObjectColumn,
     }  # fmt: skip
     assert pool["wn4321"] == machine(4321, Load=4321 / 7, START=start, Want=pool["wn4321"]["Want"])
 
@@ -100,7 +100,7 @@ def test_what_is_no_longer_held_is_given_up() -> None:
     owner, load = columns["owner"], columns["load"]
     assert isinstance(owner, Texts)
     assert owner.heap.used < 5000 * 100
-    assert isinstance(load, Loose)
+    assert isinstance(load, ObjectColumn)
     assert len(columns) < 5000
     assert len(pool._store._layouts) < 3 * 5000
     assert len(pool._store._names) < 3 * 5000

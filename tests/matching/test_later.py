@@ -8,7 +8,7 @@ import pytest
 
 from matchmaker import ClassAd, Pool, match, parse_ad, parse_ads, parse_expr
 from matchmaker.matching.explanation import Explanation
-from matchmaker.matching.states import State, state_of
+from matchmaker.matching.states import SlotState, state_of
 
 NAMES = ("Cpus", "Memory", "GPUs")
 
@@ -207,13 +207,13 @@ def test_later_and_never_are_those_of_ads_of_whole_machines(seed: int) -> None:
         today = [match(asked, slot).matched for slot in slots]
         ever = [match(asked, one).matched or has for one, has in zip(then, today, strict=True)]
         now = [
-            has and state_of(asked, slot) is State.FREE
+            has and state_of(asked, slot) is SlotState.FREE
             for has, slot in zip(today, slots, strict=True)
         ]
         assert found.later is not None
         assert (found.later.now, found.later.never) == (sum(now), ever.count(False))
         owned = sum(
-            whole and state_of(asked, slot) in (State.OWNER, State.SHUT, State.OTHER)
+            whole and state_of(asked, slot) in (SlotState.OWNER, SlotState.SHUT, SlotState.OTHER)
             for whole, slot in zip(ever, then, strict=True)
         )
         assert found.later.other == owned

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads
-from matchmaker.matching.columns.column import Stored
+from matchmaker.matching.columns.column import StoredColumn
 from tests import strategies
 
 ADS = """
@@ -36,7 +36,9 @@ def shown(pool: Pool) -> list[Any]:
 def in_memory(pool: Pool) -> set[str]:
     """The columns that are in memory of those that need not be."""
     columns = pool._store._columns.items()
-    return {n for n, column in columns if isinstance(column, Stored) and column._found is not None}
+    return {
+        n for n, column in columns if isinstance(column, StoredColumn) and column._found is not None
+    }
 
 
 def test_a_job_reads_the_columns_that_it_names(path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchmaker import ClassAd, Pool, parse_ad, parse_ads, parse_expr
-from matchmaker.matching.states import NAMES, State, States, in_words, state_of
+from matchmaker.matching.states import NAMES, SlotState, SlotStates, in_words, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -15,38 +15,38 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("slot", "state"),
     [
-        ('[ State = "Unclaimed" ]', State.FREE),
-        ('[ State = "unclaimed"; Activity = "Benchmarking" ]', State.FREE),
-        ("[ Available = true ]", State.FREE),
-        ('[ State = "Unclaimed"; Start = TARGET.Owner == "ana" ]', State.FREE),
-        ('[ State = "Claimed"; Activity = "Busy" ]', State.CLAIMED),
-        ('[ State = "Claimed"; Activity = "Suspended" ]', State.CLAIMED),
-        ('[ State = "Preempting"; Activity = "Vacating" ]', State.CLAIMED),
-        ('[ Activity = "Busy" ]', State.CLAIMED),
-        ('[ State = "Claimed"; Activity = "Retiring" ]', State.DRAINING),
-        ('[ State = "Drained" ]', State.DRAINING),
-        ('[ State = "Unclaimed"; Draining = true ]', State.DRAINING),
-        ('[ State = "Owner" ]', State.OWNER),
-        ('[ State = "Matched" ]', State.RESERVED),
-        ('[ State = "Backfill" ]', State.OTHER),
-        ('[ State = "Unclaimed"; Available = false ]', State.UNAVAILABLE),
-        ("[ Available = false ]", State.UNAVAILABLE),
-        ('[ State = "Unclaimed"; PartitionableSlot = true; Cpus = 0 ]', State.FULL),
-        ('[ State = "Unclaimed"; Start = false ]', State.SHUT),
-        ('[ State = "Unclaimed"; Start = TARGET.Owner == "ben" ]', State.SHUT),
+        ('[ State = "Unclaimed" ]', SlotState.FREE),
+        ('[ State = "unclaimed"; Activity = "Benchmarking" ]', SlotState.FREE),
+        ("[ Available = true ]", SlotState.FREE),
+        ('[ State = "Unclaimed"; Start = TARGET.Owner == "ana" ]', SlotState.FREE),
+        ('[ State = "Claimed"; Activity = "Busy" ]', SlotState.CLAIMED),
+        ('[ State = "Claimed"; Activity = "Suspended" ]', SlotState.CLAIMED),
+        ('[ State = "Preempting"; Activity = "Vacating" ]', SlotState.CLAIMED),
+        ('[ Activity = "Busy" ]', SlotState.CLAIMED),
+        ('[ State = "Claimed"; Activity = "Retiring" ]', SlotState.DRAINING),
+        ('[ State = "Drained" ]', SlotState.DRAINING),
+        ('[ State = "Unclaimed"; Draining = true ]', SlotState.DRAINING),
+        ('[ State = "Owner" ]', SlotState.OWNER),
+        ('[ State = "Matched" ]', SlotState.RESERVED),
+        ('[ State = "Backfill" ]', SlotState.OTHER),
+        ('[ State = "Unclaimed"; Available = false ]', SlotState.UNAVAILABLE),
+        ("[ Available = false ]", SlotState.UNAVAILABLE),
+        ('[ State = "Unclaimed"; PartitionableSlot = true; Cpus = 0 ]', SlotState.FULL),
+        ('[ State = "Unclaimed"; Start = false ]', SlotState.SHUT),
+        ('[ State = "Unclaimed"; Start = TARGET.Owner == "ben" ]', SlotState.SHUT),
         # Nothing of this says that the slot is free.
-        ("[ ]", State.UNSAID),
-        ('[ Activity = "Idle" ]', State.UNSAID),
-        ("[ State = 1 ]", State.UNSAID),
-        ("[ State = error; Available = true ]", State.UNSAID),
-        ('[ State = "Unclaimed"; Available = "no" ]', State.UNSAID),
-        ('[ State = "Unclaimed"; Start = undefined ]', State.UNSAID),
-        ('[ State = "Unclaimed"; Start = TARGET.NoSuch > 1 ]', State.UNSAID),
-        ('[ State = "Unclaimed"; Start = "yes" ]', State.UNSAID),
-        ('[ State = TARGET.Wish; Wish = "Unclaimed" ]', State.UNSAID),
+        ("[ ]", SlotState.UNSAID),
+        ('[ Activity = "Idle" ]', SlotState.UNSAID),
+        ("[ State = 1 ]", SlotState.UNSAID),
+        ("[ State = error; Available = true ]", SlotState.UNSAID),
+        ('[ State = "Unclaimed"; Available = "no" ]', SlotState.UNSAID),
+        ('[ State = "Unclaimed"; Start = undefined ]', SlotState.UNSAID),
+        ('[ State = "Unclaimed"; Start = TARGET.NoSuch > 1 ]', SlotState.UNSAID),
+        ('[ State = "Unclaimed"; Start = "yes" ]', SlotState.UNSAID),
+        ('[ State = TARGET.Wish; Wish = "Unclaimed" ]', SlotState.UNSAID),
     ],
 )
-def test_the_state_of_a_slot(slot: str, state: State) -> None:
+def test_the_state_of_a_slot(slot: str, state: SlotState) -> None:
     job = parse_ad('[ Owner = "ana"; Wish = "Unclaimed" ]')
     assert state_of(job, parse_ad(slot)) is state
     ad = parse_ad(slot)
@@ -65,8 +65,8 @@ def test_a_pool_may_have_names_of_its_own() -> None:
     )
     job = parse_ad("[ Cpus = 1 ]")
     assert Pool(slots).explain(job, names=names).states == {"free": 1, "claimed": 1, "shut": 1}
-    assert state_of(job, slots[0], names) is State.FREE
-    assert Pool(slots).explain_pair(job, "b", names=names).state is State.CLAIMED
+    assert state_of(job, slots[0], names) is SlotState.FREE
+    assert Pool(slots).explain_pair(job, "b", names=names).state is SlotState.CLAIMED
     with pytest.raises(ValueError, match="Stat is none of State, Activity, Available"):
         Pool(slots).explain(job, names={"Stat": "x"})
 
@@ -131,5 +131,5 @@ def test_many_are_as_each_alone(slots: list[dict[str, str]], asking: dict[str, s
         for n, slot in enumerate(slots)
     ]
     view = Pool(ads).snapshot()._view
-    codes = States.of(view).codes(job, view.rows()).tolist()
-    assert [list(State)[code] for code in codes] == [state_of(job, ad) for ad in ads]
+    codes = SlotStates.of(view).codes(job, view.rows()).tolist()
+    assert [list(SlotState)[code] for code in codes] == [state_of(job, ad) for ad in ads]

@@ -17,7 +17,7 @@ from matchmaker.classad import reference, state
 from matchmaker.classad.evaluate import evaluate_counted
 from matchmaker.classad.nodes import Expr
 from matchmaker.matching.columns import evaluator
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.masks import MaskCache
 from matchmaker.matching.columns.store import Store
 from matchmaker.matching.ranking import rank_number
 from matchmaker.matching.snapshot import Snapshot
@@ -44,7 +44,7 @@ def test_an_ad_within_its_allowance_has_what_a_pair_gives(
         patched.setitem(fields(LIMITS), "each", each)
         patched.setitem(fields(LIMITS), "flat", flat)
         most = evaluator.allowance(len(ads))
-        cache = Cache()
+        cache = MaskCache()
         for _ in range(2):
             found = Snapshot(viewed(ads), cache).match(job)
             ranks = dict(zip(found.rows, found.ranks, strict=True))
@@ -93,7 +93,7 @@ def answers(job: ClassAd, ads: list[tuple[int, ClassAd]]) -> tuple[object, ...]:
     """What a pool of numbered ads gives for a job, whatever their order."""
     store = Store()
     store.extend((str(number), ad) for number, ad in ads)
-    found = Snapshot(store.view(), Cache()).match(job)
+    found = Snapshot(store.view(), MaskCache()).match(job)
     matched = sorted(zip(found.keys, found.ranks, strict=True))
     return matched, set(found.unranked), found.error is None
 

@@ -21,9 +21,9 @@ from matchmaker.matching.columns import evaluator, forms, vectors
 from matchmaker.matching.columns import store as stores
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator
-from matchmaker.matching.columns.masks import Cache, Masks, ranks
+from matchmaker.matching.columns.masks import MaskCache, Masks, ranks
 from matchmaker.matching.columns.store import Store, View
-from matchmaker.matching.columns.vectors import Objects, Vector, scalars, values
+from matchmaker.matching.columns.vectors import ObjectVector, Vector, scalars, values
 from matchmaker.matching.ranking import rank_number
 from matchmaker.testing import integers
 from matchmaker.testing.trees import ARITHMETIC
@@ -129,7 +129,7 @@ def test_masks_and_ranks_are_those_of_each_match(job: ClassAd, ads: list[ClassAd
 
 def compare(view: View, job: ClassAd, outcomes: list[Match]) -> None:
     """Asks twice, since what was found is kept."""
-    cache = Cache()
+    cache = MaskCache()
     among = np.array([bool(number % 2) for number in range(len(outcomes))])
     for _ in range(2):
         masks = Masks(view, job, cache)
@@ -204,8 +204,8 @@ def test_each_kernel_is_its_operator(
 ) -> None:
     if one_right:
         pairs = [(left, pairs[0][1]) for left, _ in pairs]
-    left = scalars(Objects([a for a, _ in pairs]))
-    right = scalars(Objects([b for _, b in pairs][: 1 if one_right else None]))
+    left = scalars(ObjectVector([a for a, _ in pairs]))
+    right = scalars(ObjectVector([b for _, b in pairs][: 1 if one_right else None]))
     assert left is not None
     assert right is not None
     found = values(vectors.BINARY_KERNELS[symbol](left, right), len(pairs))
@@ -215,7 +215,7 @@ def test_each_kernel_is_its_operator(
 @pytest.mark.parametrize("symbol", sorted(vectors.UNARY_KERNELS))
 @given(st.lists(st.sampled_from(EDGES), min_size=1))
 def test_each_kernel_of_one_operand_is_its_operator(symbol: str, operands: list[Value]) -> None:
-    plain = scalars(Objects(operands))
+    plain = scalars(ObjectVector(operands))
     assert plain is not None
     found = values(vectors.UNARY_KERNELS[symbol](plain), len(operands))
     assert [canonical(v) for v in found] == [canonical(UNARY[symbol](v)) for v in operands]
@@ -227,7 +227,7 @@ def test_masks_are_kept_until_a_column_they_rest_on_changes(
     store = Store()
     store.extend((str(n), ClassAd({"Memory": n, "Cpus": 1, "Load": n / 64})) for n in range(64))
     job = parse_ad("[ Want = 60; Requirements = TARGET.Memory >= MY.Want && TARGET.Cpus == 1 ]")
-    cache = Cache()
+    cache = MaskCache()
     assert Masks(store.view(), job, cache).mine().sum() == 4
     store.put("3", ClassAd({"Memory": 99, "Cpus": 1, "Load": 0.5}))
     assert Masks(store.view(), job, cache).mine().sum() == 5
@@ -251,7 +251,7 @@ def test_an_attribute_of_the_job_named_like_a_scope_hides_it() -> None:
     view = viewed([ClassAd({"a": n}) for n in range(40)])
     job = parse_ad("[ target = [ a = 3 ]; Requirements = TARGET.a == 3 ]")
     expected = [match(job, view.ad(row)).left is True for row in range(40)]
-    assert Masks(view, job, Cache()).mine().tolist() == expected == [True] * 40
+    assert Masks(view, job, MaskCache()).mine().tolist() == expected == [True] * 40
 
 
 def test_long_chains_and_deep_trees_are_evaluated() -> None:
@@ -265,4 +265,4 @@ def test_a_value_that_is_one_for_all_entries_of_a_table_is_one_for_all_rows() ->
     view = viewed([ClassAd({"a": n % 300, "b": n}) for n in range(1000)])
     job = parse_ad("[ Requirements = other.b == -(MY.a ? other.a : 0) ]")
     expected = [match(job, view.ad(row)).left is True for row in range(1000)]
-    assert Masks(view, job, Cache()).mine().tolist() == expected
+    assert Masks(view, job, MaskCache()).mine().tolist() == expected

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from matchmaker.shards.cluster import Cluster
+from matchmaker.shards.cluster import DaskCluster
 
 
 @pytest.fixture(scope="package")
-def cluster() -> Iterator[Cluster]:
-    made = Cluster.local(2, 60.0)
+def cluster() -> Iterator[DaskCluster]:
+    made = DaskCluster.local(2, 60.0)
     yield made
     made.close(with_client=True)
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Any:
+def client(cluster: DaskCluster) -> Any:
     return cluster.client

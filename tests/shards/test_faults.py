@@ -16,7 +16,7 @@ import pytest
 from matchmaker import ClassAd, Pool, Shards
 from matchmaker.shards import ClusterError, ShardError, questions
 from matchmaker.shards import cluster as clusters
-from matchmaker.shards.cluster import Cluster
+from matchmaker.shards.cluster import DaskCluster
 from matchmaker.shards.shard import Shard
 from tests.shards.inline import written
 from tests.shards.test_shards import jobs, slots
@@ -144,9 +144,9 @@ def test_another_version_is_refused(client: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def fragile() -> Iterator[Cluster]:
+def fragile() -> Iterator[DaskCluster]:
     """A cluster that may break."""
-    made = Cluster.local(2, 60.0)
+    made = DaskCluster.local(2, 60.0)
     yield made
     made.close(with_client=True)
 
@@ -160,7 +160,7 @@ def die_once(shard: Shard, *args: Any) -> Any:
     return questions.stamp(shard)
 
 
-def test_a_worker_that_dies_changes_no_answer(fragile: Cluster, tmp_path: Path) -> None:
+def test_a_worker_that_dies_changes_no_answer(fragile: DaskCluster, tmp_path: Path) -> None:
     pool, many = Pool(slots(60)), jobs(40)
     expected = written(pool.assign(many))
     paths = files(tmp_path, [list(pool)[:20], list(pool)[20:40], list(pool)[40:]])
@@ -201,17 +201,19 @@ def test_a_worker_that_dies_at_any_task_changes_no_answer(
     pool.update(ClassAd(Name="slot3", Cpus=7, Memory=9000, KFlops=60))
     expected = written(pool.assign(many))
     paths = files(tmp_path, [slots(60)[:20], slots(60)[20:40], slots(60)[40:]])
-    submit = Cluster.submit
+    submit = DaskCluster.submit
     asked = fatal = 0
 
-    def submitted(self: Cluster, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def submitted(
+        self: DaskCluster, function: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
         nonlocal asked
         asked += 1
         if asked == fatal:
             return submit(self, fatal_once, str(tmp_path / f"{fatal}"), function, *args, **options)
         return submit(self, function, *args, **options)
 
-    monkeypatch.setattr(Cluster, "submit", submitted)
+    monkeypatch.setattr(DaskCluster, "submit", submitted)
     most = int(os.environ.get("SHARD_KILLS", "3"))
     step = 1 if most > 3 else 9
     for fatal in range(1, 1 + most * step, step):
@@ -228,7 +230,7 @@ def test_a_worker_that_dies_at_any_task_changes_no_answer(
 
 
 def test_a_damaged_file_is_named_when_its_shard_must_be_made_again(
-    fragile: Cluster, tmp_path: Path
+    fragile: DaskCluster, tmp_path: Path
 ) -> None:
     paths = files(tmp_path, [slots(6)[:3], slots(6)[3:]])
     with Shards(paths, fragile.client) as shards:
@@ -252,9 +254,9 @@ def test_a_worker_that_is_too_slow_or_full_is_said(client: Any) -> None:
     with Shards(Pool(slots(4)), client, shards=2) as shards:
         named = shards.snapshot().shards
         with pytest.raises(ClusterError, match=r"shard 1 of 2: no answer in 0\.5 s"):
-            Cluster(client, 0.5).ask(named, slow, [()] * 2)
+            DaskCluster(client, 0.5).ask(named, slow, [()] * 2)
         with pytest.raises(ClusterError, match="shard 1 of 2: too little memory"):
-            Cluster(client, 60).ask(named, greedy, [()] * 2)
+            DaskCluster(client, 60).ask(named, greedy, [()] * 2)
 
 
 def deadly(shard: Shard) -> None:
@@ -262,19 +264,19 @@ def deadly(shard: Shard) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_question_that_ends_every_worker_ends(fragile: Cluster) -> None:
+def test_a_question_that_ends_every_worker_ends(fragile: DaskCluster) -> None:
     with Shards(Pool(slots(4)), fragile.client, shards=1) as shards:
         named = shards.snapshot().shards
         with pytest.raises(ClusterError, match="every worker that tried was lost"):
             fragile.ask(named, deadly, [()])
 
 
-def test_a_lost_scheduler_is_said(fragile: Cluster) -> None:
+def test_a_lost_scheduler_is_said(fragile: DaskCluster) -> None:
     client = fragile.client
     shards = Shards(Pool(slots(4)), client, shards=2)
     fragile.ours.close()
     with pytest.raises(ClusterError, match="lost"):
-        Cluster(client, 5).ask(shards.snapshot().shards, questions.stamp, [()] * 2)
+        DaskCluster(client, 5).ask(shards.snapshot().shards, questions.stamp, [()] * 2)
 
 
 @pytest.mark.parametrize(
@@ -292,11 +294,11 @@ def test_an_address_that_is_none_is_said_at_once(
     address: str, said: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     with pytest.raises(ClusterError, match=said):
-        Cluster.at(address, 1.0)
+        DaskCluster.at(address, 1.0)
     gc.collect()
     assert not recwarn.list
 
 
 def test_no_scheduler_is_said() -> None:
     with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"):
-        Cluster.at("tcp://127.0.0.1:9", 1.0)
+        DaskCluster.at("tcp://127.0.0.1:9", 1.0)

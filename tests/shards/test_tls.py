@@ -16,7 +16,7 @@ from distributed.security import Security
 
 from matchmaker import Pool, Shards
 from matchmaker.shards import ClusterError
-from matchmaker.shards.cluster import Cluster
+from matchmaker.shards.cluster import DaskCluster
 from tests.services.slapd import Certificate, make_certificate
 from tests.shards.inline import written
 from tests.shards.test_shards import jobs, slots
@@ -72,6 +72,6 @@ def test_a_cluster_with_certificates_answers_who_has_one(tmp_path: Path) -> None
             with Shards(pool, client, shards=3) as shards:
                 assert written(shards.assign(many)) == written(pool.assign(many))
         with pytest.raises(ClusterError, match="no scheduler answers"):
-            Cluster.at(address.replace("tls://", "tcp://"), 2.0)
+            DaskCluster.at(address.replace("tls://", "tcp://"), 2.0)
         with pytest.raises(OSError):  # noqa: PT011 - whatever Dask says
             Client(address, security=security(stranger, own), set_as_default=False, timeout=3)

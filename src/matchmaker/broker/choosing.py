@@ -28,14 +28,14 @@ from matchmaker.glue.access import ALSO, IGNORED, RULES, Access, authorised, kno
 from matchmaker.glue.flatten import CHECKS, END, REASON, START
 from matchmaker.matching.pair import RANK, REQUIREMENTS
 from matchmaker.matching.ranking import fuzzy
-from matchmaker.matching.selection import Refusal, Resources, Selection, refused_by
+from matchmaker.matching.selection import NamedAds, Refusal, Selection, refused_by
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from matchmaker.matching.columns.column import Rows
-    from matchmaker.matching.columns.masks import Decision
+    from matchmaker.matching.columns.masks import MatchDecision
     from matchmaker.matching.pool import Pool
     from matchmaker.matching.snapshot import Snapshot
 
@@ -290,7 +290,7 @@ def choose_many(
     room, clusters = _Room(now, rules), now.clusters(conditions)
     expired, marked = _expired(now, at), _Marked.of(now)
     drawn = tie is not None or rules.fuzzy is not None
-    known: dict[Hashable, tuple[Decision | None, Rows, Choice]] = {}
+    known: dict[Hashable, tuple[MatchDecision | None, Rows, Choice]] = {}
     found = []
     for asking in (_asking(job, rules) for job in some_ads(jobs)):
         cluster = clusters.of(asking)
@@ -307,12 +307,12 @@ def choose_many(
     return found
 
 
-def _choice(queues: Resources, decision: Decision, order: list[int]) -> tuple[Rows, Choice]:
+def _choice(queues: NamedAds, decision: MatchDecision, order: list[int]) -> tuple[Rows, Choice]:
     """Return the rows that match a job, best first, and the choice by name."""
-    from matchmaker.matching.columns.masks import By
+    from matchmaker.matching.columns.masks import RefusedBy
 
     rows = decision.rows[order]
-    unranked = queues.rows(decision.by == By.RANK)
+    unranked = queues.rows(decision.by == RefusedBy.RANK)
     return rows, Choice(
         tuple(queues.names[row] for row in rows.tolist()),
         tuple(decision.ranks[order].tolist()),
@@ -376,13 +376,13 @@ def _cpus() -> Expr:
     return parse_expr(CPUS)
 
 
-def _loaded(ces: Iterable[ClassAd] | Pool) -> Resources:
+def _loaded(ces: Iterable[ClassAd] | Pool) -> NamedAds:
     from matchmaker.matching.pool import Pool
 
     if not isinstance(ces, Pool):
-        return Resources.of(each_named(ces))
+        return NamedAds.of(each_named(ces))
     now = ces.snapshot()
-    return Resources(now, now._view.keys, now._view.ad)
+    return NamedAds(now, now._view.keys, now._view.ad)
 
 
 def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | None:
@@ -402,20 +402,20 @@ def _expired(queues: Snapshot, at: datetime | None) -> npt.NDArray[np.bool_] | N
 
 
 def _refusal(
-    queues: Resources, decision: Decision, row: int, job: ClassAd, conditions: Sequence[Expr]
+    queues: NamedAds, decision: MatchDecision, row: int, job: ClassAd, conditions: Sequence[Expr]
 ) -> Refusal:
     """Explain the refusal of a row."""
-    from matchmaker.matching.columns.masks import By
+    from matchmaker.matching.columns.masks import RefusedBy
 
-    name, ad, by = queues.names[row], queues.ad(row), By(int(decision.by[row]))
-    if by is By.EXPIRY:
+    name, ad, by = queues.names[row], queues.ad(row), RefusedBy(int(decision.by[row]))
+    if by is RefusedBy.EXPIRY:
         said = f"its ad expired at {expires(ad):%Y-%m-%dT%H:%M:%SZ}"
         return Refusal(name, ad, "expiry", said)
     found = refused_by(by.name.lower(), job, name, ad, conditions, error=decision.error)
     clause = found.clause
     if clause is None or is_error(clause.value):
         return found
-    if by is By.BROKER and END.lower() in str(clause.expression).lower():
+    if by is RefusedBy.BROKER and END.lower() in str(clause.expression).lower():
         return attrs.evolve(found, reason=f"{found.reason.partition(': ')[0]}: {_down(ad)}")
     meant = _meant().get(clause.expression if clause.definition is None else clause.definition)
     if meant is None:
@@ -519,7 +519,11 @@ def _timed(text: str, at: datetime | None) -> str:
 
 @charged
 def _order(
-    queues: Resources, decision: Decision, tie: random.Random | None, rules: Rules, marked: _Marked
+    queues: NamedAds,
+    decision: MatchDecision,
+    tie: random.Random | None,
+    rules: Rules,
+    marked: _Marked,
 ) -> list[int]:
     """Return the places in ``decision.rows``, best first."""
     order = queues.ordered(decision, tie)

@@ -351,7 +351,7 @@ def in_shards(
     For a number of shards or a constraint, the ads are read here first.
     """
     from matchmaker.shards import Shards
-    from matchmaker.shards.cluster import Cluster, cores
+    from matchmaker.shards.cluster import DaskCluster, cores
 
     by_file = shards is None and constraint is None
     given = list(paths) if by_file else read(paths, key, constraint)
@@ -360,7 +360,7 @@ def in_shards(
         with Shards(given, key=key, shards=shards, workers=workers) as found:
             yield found
         return
-    cluster = Cluster.at(scheduler, 600.0)
+    cluster = DaskCluster.at(scheduler, 600.0)
     try:
         with Shards(given, cluster.client, key=key, shards=shards) as found:
             yield found

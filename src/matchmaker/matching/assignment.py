@@ -41,17 +41,17 @@ from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.candidates import (
     Amounts,
     Candidates,
-    Offer,
-    Orders,
-    Requests,
-    Short,
-    Slots,
+    CycleSlots,
+    JobRequests,
+    Shortage,
+    SlotOffer,
+    SlotOrders,
     amount,
 )
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Clusters
 from matchmaker.matching.columns.evaluator import OverworkError
-from matchmaker.matching.columns.masks import Cache, Masks
+from matchmaker.matching.columns.masks import MaskCache, Masks
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.page import arrow_table, data_frame, html_table
 from matchmaker.matching.pair import (
@@ -64,7 +64,7 @@ from matchmaker.matching.pair import (
     with_scopes,
 )
 from matchmaker.matching.ranking import rank_number
-from matchmaker.matching.states import State, state_names
+from matchmaker.matching.states import SlotState, state_names
 
 if TYPE_CHECKING:
     from matchmaker.matching.columns.arrow import ArrowTable
@@ -224,7 +224,7 @@ class Outcome(StrEnum):
 
 
 @attrs.frozen(slots=True)
-class Idle:
+class IdleReason:
     """Why a job is left idle, in words; and of the slots that match, how many each thing keeps."""
 
     outcome: Outcome
@@ -233,7 +233,7 @@ class Idle:
 
 
 @attrs.frozen(slots=True)
-class Fallen:
+class LastRefusal:
     """Where the last slots of a part of a pool fall away, none of which matches.
 
     ``stage`` is the number of the clause of the job that they fail, or how many clauses there are
@@ -251,7 +251,7 @@ class Fallen:
 
 
 @attrs.frozen(slots=True)
-class Standing:
+class MatchStanding:
     """How the slots of a part of a pool stand to a job to which none of them can be given.
 
     Of those that match, ``kept`` has how many each thing keeps, and ``states`` how many are in
@@ -265,39 +265,39 @@ class Standing:
     kept: tuple[tuple[str, int], ...] = ()
     states: Mapping[str, int] = attrs.field(factory=dict)
     amiss: tuple[int, int, str] | None = None
-    fallen: Fallen | None = None
+    fallen: LastRefusal | None = None
 
 
-def why_idle(slots: Slots, job: ClassAd) -> Idle:
+def why_idle(slots: CycleSlots, job: ClassAd) -> IdleReason:
     """Why no slot could be given to a job, as the slots are by now."""
-    nonsense = Requests(slots, job).nonsense
+    nonsense = JobRequests(slots, job).nonsense
     return summed(nonsense, () if nonsense else (standing(slots, job),))
 
 
-def standing(slots: Slots, job: ClassAd) -> Standing:
+def standing(slots: CycleSlots, job: ClassAd) -> MatchStanding:
     """How slots stand to a job, as they are by now."""
     found = slots.decide(job)
     total = len(slots.view)
     if len(found.rows):
         return _kept(slots, job, found.rows, total)
-    return Standing(total, 0, 0, fallen=_fallen(slots, job, found.error) if total else None)
+    return MatchStanding(total, 0, 0, fallen=_fallen(slots, job, found.error) if total else None)
 
 
-def summed(nonsense: str, parts: Sequence[Standing]) -> Idle:
+def summed(nonsense: str, parts: Sequence[MatchStanding]) -> IdleReason:
     """Why a job is left idle, from how it stands with each part of a pool, in order.
 
     With `nonsense`, a request that is no amount whatever the slot, the parts do not matter.
     """
     if nonsense:
-        return Idle(Outcome.ERROR, printable(nonsense))
+        return IdleReason(Outcome.ERROR, printable(nonsense))
     total = sum(part.total for part in parts)
     if not total:
-        return Idle(Outcome.NO_MATCH, "there are no slots")
+        return IdleReason(Outcome.NO_MATCH, "there are no slots")
     idle = _no_room(parts) if any(part.matched for part in parts) else _no_match(parts, total)
     return attrs.evolve(idle, reason=printable(idle.reason))
 
 
-def _fallen(slots: Slots, job: ClassAd, error: str | None) -> Fallen:
+def _fallen(slots: CycleSlots, job: ClassAd, error: str | None) -> LastRefusal:
     """The clause at which the last slots fall away, and what it finds in the first of them.
 
     `error` says what took too much, where no clause does so by itself.
@@ -314,14 +314,16 @@ def _fallen(slots: Slots, job: ClassAd, error: str | None) -> Fallen:
         if not len(kept):
             found = refusal(job, view.ad(int(left[0])))
             wrong = error is not None if found is None else is_error(found.value)
-            return Fallen(stage, len(left), int(left[0]), _on(slots, left, found, error), wrong)
+            return LastRefusal(
+                stage, len(left), int(left[0]), _on(slots, left, found, error), wrong
+            )
         left = kept
         stage += 1
     found = refusal(view.ad(int(left[0])), job)
-    return Fallen(stage, len(left), int(left[0]), _on(slots, left, found, error), theirs=True)
+    return LastRefusal(stage, len(left), int(left[0]), _on(slots, left, found, error), theirs=True)
 
 
-def _no_match(parts: Sequence[Standing], total: int) -> Idle:
+def _no_match(parts: Sequence[MatchStanding], total: int) -> IdleReason:
     """By the parts in which the last slots of all fall away."""
     fallen = [part.fallen for part in parts if part.fallen is not None]
     stage = max(one.stage for one in fallen)
@@ -331,7 +333,7 @@ def _no_match(parts: Sequence[Standing], total: int) -> Idle:
     refuses = f"the job refuses {left}"
     if all(one.theirs for one in last):
         refuses = f"the job is refused by {left}"
-    return Idle(Outcome.ERROR if first.wrong else Outcome.NO_MATCH, f"{refuses}{first.said}")
+    return IdleReason(Outcome.ERROR if first.wrong else Outcome.NO_MATCH, f"{refuses}{first.said}")
 
 
 def _all(left: int, total: int) -> str:
@@ -340,13 +342,13 @@ def _all(left: int, total: int) -> str:
     return f"the last {left} of {total} slots" if left > 1 else f"the last of {total} slots"
 
 
-def _on(slots: Slots, left: Rows, found: Clause | None, error: str | None) -> str:
+def _on(slots: CycleSlots, left: Rows, found: Clause | None, error: str | None) -> str:
     if found is not None:
         return f": on {slots.now.keys[int(left[0])]} {found}"
     return f": {error}" if error is not None else ""
 
 
-def _kept(slots: Slots, job: ClassAd, matched: Rows, total: int) -> Standing:
+def _kept(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> MatchStanding:
     """How many of the slots that match are not to be had for which reason."""
     free = slots.free[matched]
     rows = matched[free]
@@ -354,28 +356,30 @@ def _kept(slots: Slots, job: ClassAd, matched: Rows, total: int) -> Standing:
     counts = Counter({TAKEN: 0, NO_AMOUNT: 0})
     unsaid = np.ones(len(rows), np.bool_)
     first: tuple[int, int, str] | None = None
-    for number, (name, short, wrong) in enumerate(Requests(slots, job).shortages(rows)):
+    for number, (name, short, wrong) in enumerate(JobRequests(slots, job).shortages(rows)):
         amiss = wrong & unsaid
         if first is None and amiss.any():
             row = int(rows[amiss][0])
             answer = slots.ask(job, row)
-            if isinstance(answer, Short):
+            if isinstance(answer, Shortage):
                 first = number, row, answer.reason
         counts[NO_AMOUNT] += int(amiss.sum())
         counts[f"with too little {name}"] += int((short & divisible & unsaid & ~amiss).sum())
         unsaid &= ~(short & divisible | amiss)
     counts[TAKEN] = int((unsaid & ~divisible).sum())
     rest = rows[unsaid & divisible]
-    matches = Masks(slots.now, job, Cache(UNCACHED_POOL)).at(rest)
+    matches = Masks(slots.now, job, MaskCache(UNCACHED_POOL)).at(rest)
     counts["no longer a match with what is left"] = int((~matches).sum())
     for row in rest[matches].tolist():
         answer = slots.ask(job, row)
-        counts[f"with too little {answer.resource if isinstance(answer, Short) else 'room'}"] += 1
+        counts[
+            f"with too little {answer.resource if isinstance(answer, Shortage) else 'room'}"
+        ] += 1
     states = slots.states.counts(job, matched[~free])
-    return Standing(total, len(matched), len(rows), tuple(counts.items()), states, first)
+    return MatchStanding(total, len(matched), len(rows), tuple(counts.items()), states, first)
 
 
-def _no_room(parts: Sequence[Standing]) -> Idle:
+def _no_room(parts: Sequence[MatchStanding]) -> IdleReason:
     """What keeps the slots that match, added up."""
     counts: Counter[str] = Counter()
     states: Counter[str] = Counter()
@@ -383,9 +387,9 @@ def _no_room(parts: Sequence[Standing]) -> Idle:
         for what, count in part.kept:
             counts[what] += count
         states.update(part.states)
-    for state in State:
+    for state in SlotState:
         # The policy may keep what the slot itself calls free.
-        known = state not in (State.FREE, State.UNSAID)
+        known = state not in (SlotState.FREE, SlotState.UNSAID)
         counts[state.words if known else "not free by the policy"] += states[state.value]
     held = {what: count for what, count in counts.items() if count}
     words = ", ".join(f"{count} {what}" for what, count in held.items())
@@ -393,9 +397,9 @@ def _no_room(parts: Sequence[Standing]) -> Idle:
     text = f"{matched} {'slot matches' if matched == 1 else 'slots match'}: {words}"
     amiss = [part.amiss for part in parts if part.amiss is not None]
     if not amiss:
-        return Idle(Outcome.NO_ROOM, text, held)
+        return IdleReason(Outcome.NO_ROOM, text, held)
     alone = counts[NO_AMOUNT] == sum(part.free for part in parts)
-    return Idle(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {min(amiss)[2]}", held)
+    return IdleReason(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {min(amiss)[2]}", held)
 
 
 TAKEN: Final = "taken"
@@ -403,7 +407,7 @@ NO_AMOUNT: Final = "where the request is no amount"
 
 
 @attrs.define(slots=True, eq=False)
-class Kind:
+class JobKind:
     """Equivalent jobs: the first of them, and how many have not had their turn."""
 
     job: ClassAd
@@ -422,19 +426,19 @@ class Supply(Protocol):
         """The autocluster of a job."""
         ...
 
-    def begin(self, kinds: Sequence[Kind]) -> None:
+    def begin(self, kinds: Sequence[JobKind]) -> None:
         """Takes note of the jobs that are going to ask."""
         ...
 
-    def best(self, kind: Kind) -> Offer | None:
+    def best(self, kind: JobKind) -> SlotOffer | None:
         """The best slot that a job of a kind can have by now."""
         ...
 
-    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
         """Gives a job what was offered: the key of the slot, and the job's rank of it before."""
         ...
 
-    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+    def idle(self, job: ClassAd) -> Callable[[], IdleReason]:
         """Why there is no slot for a job by now, to be asked when the cycle is over."""
         ...
 
@@ -443,24 +447,24 @@ class Supply(Protocol):
         ...
 
 
-class Whole:
+class PoolSupply:
     """The slots of one pool."""
 
-    def __init__(self, view: View, cache: Cache, policy: Policy) -> None:
-        self.slots = Slots(view, cache, policy.resources, policy.free, policy.names)
+    def __init__(self, view: View, cache: MaskCache, policy: Policy) -> None:
+        self.slots = CycleSlots(view, cache, policy.resources, policy.free, policy.names)
         self.columns: Collection[str] = view.columns if len(view) else ()
-        self._orders = Orders(self.slots)
+        self._orders = SlotOrders(self.slots)
         self._clusters = Clusters(view.columns, policy.resources.values())
-        self._candidates: dict[Kind, Candidates] = {}
+        self._candidates: dict[JobKind, Candidates] = {}
 
     def cluster(self, job: ClassAd) -> Hashable:
         """See :meth:`Supply.cluster`."""
         return self._clusters.of(job)
 
-    def begin(self, kinds: Sequence[Kind]) -> None:
+    def begin(self, kinds: Sequence[JobKind]) -> None:
         """See :meth:`Supply.begin`: the slots are here already."""
 
-    def best(self, kind: Kind) -> Offer | None:
+    def best(self, kind: JobKind) -> SlotOffer | None:
         """See :meth:`Supply.best`."""
         candidates = self._candidates.get(kind)
         if candidates is None:
@@ -468,14 +472,14 @@ class Whole:
             self._candidates[kind] = candidates
         return candidates.best()
 
-    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
         """See :meth:`Supply.give`."""
         now = self.slots.now
         rank = evaluate_attribute(job, FOLDED_RANK, now.ad(offer.row))
         self.slots.take(offer.row, offer.taken)
         return now.keys[offer.row], rank
 
-    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+    def idle(self, job: ClassAd) -> Callable[[], IdleReason]:
         """See :meth:`Supply.idle`."""
         idle = why_idle(self.slots, job)
         return lambda: idle
@@ -511,7 +515,7 @@ class Placement:
     counts: Mapping[str, int] = attrs.field(factory=dict)
 
 
-class Changing(Protocol):
+class ChangingPool(Protocol):
     """A pool that an assignment is entered in."""
 
     def __getitem__(self, name: str, /) -> ClassAd: ...
@@ -558,7 +562,7 @@ class Assignment:
         """What the cycle came to for each job, in the order in which they were given."""
         return iter(self.placements)
 
-    def apply(self, pool: Changing, claimed: Mapping[str, Value] | None = None) -> None:
+    def apply(self, pool: ChangingPool, claimed: Mapping[str, Value] | None = None) -> None:
         """Enters in a pool what the slots that serve a job have now.
 
         A partitionable slot has what is left of its resources, a static one the attributes of
@@ -619,7 +623,7 @@ def _cells(placement: Placement) -> tuple[object, ...]:
 
 
 def assign(
-    view: View, cache: Cache, jobs: Iterable[ClassAd], policy: Policy | None = None
+    view: View, cache: MaskCache, jobs: Iterable[ClassAd], policy: Policy | None = None
 ) -> Assignment:
     """One negotiation cycle of jobs on the slots of a pool, which it leaves as it is.
 
@@ -641,7 +645,7 @@ def assign(
     policy = policy if policy is not None else Policy()
     if not isinstance(policy, Policy):
         raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-    return Cycle(Whole(view, cache, policy), list(jobs), policy).run()
+    return NegotiationCycle(PoolSupply(view, cache, policy), list(jobs), policy).run()
 
 
 @attrs.frozen(slots=True)
@@ -684,7 +688,7 @@ class _Lines:
         self._line_up(group)
 
 
-class Cycle:
+class NegotiationCycle:
     """One cycle while it runs: the jobs in a fair order, the slots from a supply."""
 
     def __init__(self, supply: Supply, jobs: list[ClassAd], policy: Policy) -> None:
@@ -693,10 +697,10 @@ class Cycle:
         self._supply = supply
         self._placements: dict[int, Callable[[], Placement]] = {}
         self._clusters = [supply.cluster(job) for job in jobs]
-        self._kinds: dict[Hashable, Kind] = {}
+        self._kinds: dict[Hashable, JobKind] = {}
         for cluster, job in zip(self._clusters, jobs, strict=True):
-            self._kinds.setdefault(cluster, Kind(job)).waiting += 1
-        self._idle: dict[Hashable, Callable[[], Idle]] = {}
+            self._kinds.setdefault(cluster, JobKind(job)).waiting += 1
+        self._idle: dict[Hashable, Callable[[], IdleReason]] = {}
 
     def run(self) -> Assignment:
         """The assignment of all jobs."""
@@ -759,7 +763,7 @@ class Cycle:
         return _cost(offer.taken)
 
 
-def _left_idle(number: int, group: str, idle: Idle) -> Placement:
+def _left_idle(number: int, group: str, idle: IdleReason) -> Placement:
     return Placement(number, group, idle.outcome, reason=idle.reason, counts=idle.counts)
 
 

@@ -27,12 +27,26 @@ from matchmaker.classad.values import UNDEFINED, Value
 from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator, allowance, own_values
-from matchmaker.matching.columns.forms import Shown, unshared
-from matchmaker.matching.columns.masks import Cache, Decision, Masks, decide, rank_key, ranks
+from matchmaker.matching.columns.forms import ViewColumns, unshared
+from matchmaker.matching.columns.masks import (
+    MaskCache,
+    Masks,
+    MatchDecision,
+    decide,
+    rank_key,
+    ranks,
+)
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import Mask, Same, Vector, is_true, numbers, values
+from matchmaker.matching.columns.vectors import (
+    ConstantVector,
+    Mask,
+    Vector,
+    is_true,
+    numbers,
+    values,
+)
 from matchmaker.matching.pair import FOLDED_RANK, value_text, with_scopes
-from matchmaker.matching.states import States
+from matchmaker.matching.states import SlotStates
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -68,14 +82,14 @@ def no_amount(resource: str, expression: Expr, value: Value) -> str:
 
 
 @attrs.frozen(slots=True)
-class Short:
+class Shortage:
     """Which resource a slot cannot give to a job, and why, in words."""
 
     resource: str
     reason: str
 
 
-class Slots:
+class CycleSlots:
     """The slots of a pool in one cycle, by row.
 
     ``resources`` is what a job takes of a partitionable slot: by the slot's attribute, an
@@ -86,7 +100,7 @@ class Slots:
     def __init__(
         self,
         view: View,
-        cache: Cache,
+        cache: MaskCache,
         resources: Mapping[str, Expr],
         free: Expr,
         names: Mapping[str, str],
@@ -101,7 +115,7 @@ class Slots:
         for folded in self._folded.values():
             if folded in columns:
                 columns[folded] = unshared(view.columns[folded])
-        self.now: View = attrs.evolve(view, columns=Shown(columns), changing=True)
+        self.now: View = attrs.evolve(view, columns=ViewColumns(columns), changing=True)
         """The ads as they are by now, with what is left of the resources."""
         alive = np.ones(view.size, np.bool_) if view.alive is None else view.alive
         self.free: Mask = alive & is_true(own_values(view, free), view.size)
@@ -131,11 +145,11 @@ class Slots:
         return found
 
     @cached_property
-    def states(self) -> States:
+    def states(self) -> SlotStates:
         """What the slots say of being free."""
-        return States.of(self.view, self._names)
+        return SlotStates.of(self.view, self._names)
 
-    def decide(self, job: ClassAd) -> Decision:
+    def decide(self, job: ClassAd) -> MatchDecision:
         """Which slots match a job as they were when the cycle began."""
         return decide(self.view, job, self.cache, default_rank=0.0)
 
@@ -149,7 +163,7 @@ class Slots:
         """Which of some rows have not given a part since the log had this length."""
         return np.less_equal(self._touched[rows], moment)
 
-    def ask(self, job: ClassAd, row: int) -> Amounts | Short:
+    def ask(self, job: ClassAd, row: int) -> Amounts | Shortage:
         """What a job would take of a slot as it is by now, or what the slot cannot give."""
         ad, job = self.now.ad(row), with_scopes(job)
         within = Allowance(self.each)
@@ -159,12 +173,12 @@ class Slots:
             value = within.value(expression, job, ad)
             wanted = amount(value)
             if wanted is None:
-                return Short(name, no_amount(name, expression, value))
+                return Shortage(name, no_amount(name, expression, value))
             if not wanted or not divisible:
                 continue
             has = self._own(ad, name) or 0
             if wanted > has:
-                return Short(name, f"{wanted} {name} are more than the {has} left")
+                return Shortage(name, f"{wanted} {name} are more than the {has} left")
             taken[name] = wanted
         if not divisible:
             return {name: own for name in self.resources if (own := self._own(ad, name))}
@@ -209,7 +223,7 @@ class Slots:
 def _own(view: View, folded: str) -> Vector:
     """The values of an attribute of the slots, each by itself."""
     if folded not in view.columns:
-        return Same(UNDEFINED)
+        return ConstantVector(UNDEFINED)
     return own_values(view, Attr(None, folded, False))
 
 
@@ -226,9 +240,9 @@ ALIKE, MOST = 8, 8
 class SlotOrder:
     """How kinds of jobs that rank slots alike rank them, as they were and as they are by now."""
 
-    def __init__(self, slots: Slots, job: ClassAd) -> None:
+    def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._slots = slots
-        self._rank = RankByNow(slots, job)
+        self._rank = CurrentRank(slots, job)
         self._by_now = np.zeros(slots.view.size)
         self._seen = 0
         rows = np.flatnonzero(slots.clean)
@@ -247,10 +261,10 @@ class SlotOrder:
         return found
 
 
-class Orders:
+class SlotOrders:
     """The orders of one cycle, by what the rank of a job rests on beside the slots."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: CycleSlots) -> None:
         self._slots = slots
         self._asked: Counter[Hashable] = Counter()
         self._made: dict[Hashable, SlotOrder] = {}
@@ -266,10 +280,10 @@ class Orders:
         return self._made.get(key)
 
 
-class RankByNow:
+class CurrentRank:
     """How a job ranks slots as they are by now; 0.0 where its rank is not a number."""
 
-    def __init__(self, slots: Slots, job: ClassAd) -> None:
+    def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
         self._content: Value | Expr = job._held.get(FOLDED_RANK, UNDEFINED)
 
@@ -280,17 +294,17 @@ class RankByNow:
         vector: Vector = (
             self._evaluator.vector(content, Side.JOB, rows)
             if isinstance(content, Expr)
-            else Same(content)
+            else ConstantVector(content)
         )
         return numbers(vector, len(rows))[0]
 
 
-class Untouched:
+class UndividedSlots:
     """The slots that match a kind of jobs and are as they were, best first, some at a time."""
 
     def __init__(
         self,
-        slots: Slots,
+        slots: CycleSlots,
         job: ClassAd,
         count: int,
         order: SlotOrder | None,
@@ -367,7 +381,7 @@ class Untouched:
         return (found.rows, found.ranks) if self._order is None else self._ordered(self._order)
 
 
-def ranked_by(slots: Slots, job: ClassAd, rows: Rows) -> Ranks:
+def ranked_by(slots: CycleSlots, job: ClassAd, rows: Rows) -> Ranks:
     """How a job ranks some slots as they were; 0.0 where its rank is not a number."""
     found, _ = ranks(slots.view, job, rows, slots.cache)
     found[np.isnan(found)] = 0.0
@@ -391,17 +405,17 @@ def first(ranks: Ranks, places: Places, count: int) -> Rows:
     return index[np.lexsort((places[index], -ranks[index]))]
 
 
-class Divided:
+class DividedSlots:
     """The slots that have given a part, have room by now, and may match a kind of jobs."""
 
     def __init__(
-        self, slots: Slots, job: ClassAd, order: SlotOrder | None, room: Callable[[Rows], Mask]
+        self, slots: CycleSlots, job: ClassAd, order: SlotOrder | None, room: Callable[[Rows], Mask]
     ) -> None:
         """``room`` says where a job of the kind that `job` is of fits in."""
         self._slots = slots
         self._room = room
-        self._masks = Masks(slots.now, job, Cache(UNCACHED_POOL))
-        self._ranks_of = order.by_now if order is not None else RankByNow(slots, job).of
+        self._masks = Masks(slots.now, job, MaskCache(UNCACHED_POOL))
+        self._ranks_of = order.by_now if order is not None else CurrentRank(slots, job).of
         self._rows = np.zeros(0, np.intp)
         self._ranks = np.zeros(0)
         self._sure = np.zeros(0, np.bool_)
@@ -463,7 +477,7 @@ class Divided:
 
 
 @attrs.frozen(slots=True)
-class Offer:
+class SlotOffer:
     """A slot for a job: its row, the job's rank of it, and what the job takes of it."""
 
     row: int
@@ -474,14 +488,14 @@ class Offer:
 class Candidates:
     """The slots for the jobs of one cluster, of which `job` is one and there are `count`."""
 
-    def __init__(self, slots: Slots, orders: Orders, job: ClassAd, count: int) -> None:
+    def __init__(self, slots: CycleSlots, orders: SlotOrders, job: ClassAd, count: int) -> None:
         self.job = job
         self._slots = slots
-        order, room = orders.of(job), Requests(slots, job).room
-        self._untouched = Untouched(slots, job, count, order, room)
-        self._divided = Divided(slots, job, order, room)
+        order, room = orders.of(job), JobRequests(slots, job).room
+        self._untouched = UndividedSlots(slots, job, count, order, room)
+        self._divided = DividedSlots(slots, job, order, room)
 
-    def best(self) -> Offer | None:
+    def best(self) -> SlotOffer | None:
         """The best slot that a job of the cluster can have by now, of equal ones the first by key.
 
         None where no slot that matches has room.
@@ -494,8 +508,8 @@ class Candidates:
                 return None
             fall, _, row = found
             taken = self._slots.ask(self.job, row)
-            if not isinstance(taken, Short):
-                return Offer(row, 0.0 - fall, taken)
+            if not isinstance(taken, Shortage):
+                return SlotOffer(row, 0.0 - fall, taken)
             # It seemed to have room, but reals are not exact where integers are large.
             if divided:
                 self._divided.refuse(row)
@@ -503,10 +517,10 @@ class Candidates:
                 self._untouched.refuse()
 
 
-class Requests:
+class JobRequests:
     """What a job asks of slots."""
 
-    def __init__(self, slots: Slots, job: ClassAd) -> None:
+    def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._slots = slots
         job = with_scopes(job)
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, ""))

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(slots=True)
-class Code:
+class CodeCell:
     """A cell with expressions, several separated by a colon."""
 
     texts: tuple[str, ...]
 
 
 @attrs.frozen(slots=True)
-class Bar:
+class BarCell:
     """A cell with a bar: the share of its full width."""
 
     share: float
 
 
 @attrs.frozen(slots=True)
-class Mark:
+class MarkCell:
     """A cell with a value that is as wanted, or not."""
 
     text: str
@@ -43,17 +43,17 @@ class Mark:
 
 
 @attrs.frozen(slots=True)
-class Facts:
+class FactsCell:
     """A cell with names and their values, one below the other; or words without a name."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-Cell: TypeAlias = str | Code | Bar | Mark | Facts
+Cell: TypeAlias = str | CodeCell | BarCell | MarkCell | FactsCell
 
 
 @attrs.frozen(slots=True)
-class Table:
+class PageTable:
     """A table under a heading; the first `numbers` columns hold numbers. ``note`` stands below."""
 
     heading: str
@@ -64,7 +64,7 @@ class Table:
 
 
 @attrs.frozen(slots=True)
-class Items:
+class PageList:
     """A list under a heading; without items, nothing."""
 
     heading: str
@@ -88,15 +88,15 @@ class Drawing:
 
 
 @attrs.frozen(slots=True)
-class Section:
+class PageSection:
     """Parts under a title that opens and closes them; ``opened`` if they are seen at first."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     opened: bool = False
 
 
-Part: TypeAlias = Table | Items | Funnel | Drawing | Section
+PagePart: TypeAlias = PageTable | PageList | Funnel | Drawing | PageSection
 
 
 _STYLE: Final = """
@@ -155,10 +155,10 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def page(title: str, parts: Iterable[Part], of: str = "") -> str:
+def page(title: str, parts: Iterable[PagePart], of: str = "") -> str:
     """A whole page. `of` says what it is about: the job, the pool and when.
 
-    >>> made = page("1 < 2", [Items("What is amiss", ["nothing"])])
+    >>> made = page("1 < 2", [PageList("What is amiss", ["nothing"])])
     >>> made.startswith("<!DOCTYPE html>"), "<title>1 &lt; 2</title>" in made
     (True, True)
     """
@@ -166,7 +166,7 @@ def page(title: str, parts: Iterable[Part], of: str = "") -> str:
     return _PAGE.format(title=_text(name), body=fragment(title, parts, of))
 
 
-def fragment(title: str, parts: Iterable[Part], of: str = "") -> str:
+def fragment(title: str, parts: Iterable[PagePart], of: str = "") -> str:
     """Return the page's body with its style, for a notebook."""
     made = [f"<style>{_STYLE}</style>", f"<h1>{_text(title)}</h1>"]
     if of:
@@ -175,8 +175,8 @@ def fragment(title: str, parts: Iterable[Part], of: str = "") -> str:
     return f'<div class="mm">{"".join(made)}</div>'
 
 
-def _made(part: Part, title: str) -> str:
-    if isinstance(part, Section):
+def _made(part: PagePart, title: str) -> str:
+    if isinstance(part, PageSection):
         inner = "".join(_made(one, part.title) for one in part.parts)
         opened = " open" if part.opened else ""
         summary = f"<summary>{_text(part.title)}</summary>"
@@ -185,7 +185,7 @@ def _made(part: Part, title: str) -> str:
         return _funnel(part, title)
     if isinstance(part, Drawing):
         return f"<h2>{_text(part.heading)}</h2>{part.svg}"
-    return _table(part) if isinstance(part, Table) else _list(part)
+    return _table(part) if isinstance(part, PageTable) else _list(part)
 
 
 def _text(value: object) -> str:
@@ -206,13 +206,13 @@ _LONG: Final = re.compile(r"(\S{60,})")
 
 
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, Code):
+    if isinstance(cell, CodeCell):
         return ": ".join(map(_code, cell.texts))
-    if isinstance(cell, Bar):
+    if isinstance(cell, BarCell):
         return f'<span class="bar" style="width: {9 * cell.share:.2f}em"></span>'
-    if isinstance(cell, Mark):
+    if isinstance(cell, MarkCell):
         return f'<span class="{"yes" if cell.good else "no"}">{_text(cell.text)}</span>'
-    if isinstance(cell, Facts):
+    if isinstance(cell, FactsCell):
         return "<br>".join(
             f"{_code(name)} = {_code(value)}" if name else _text(value)
             for name, value in cell.pairs
@@ -220,7 +220,7 @@ def _cell(cell: Cell) -> str:
     return _text(cell)
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     def line(tag: str, cells: Iterable[str]) -> str:
         made = []
         for place, cell in enumerate(cells):
@@ -238,7 +238,7 @@ def _table(table: Table) -> str:
     return f"{made}<p>{_text(table.note)}</p>" if table.note else made
 
 
-def _list(part: Items) -> str:
+def _list(part: PageList) -> str:
     made = "".join(f"<li>{_text(item)}</li>" for item in part.items)
     return f"<h2>{_text(part.heading)}</h2><ul>{made}</ul>" if made else ""
 

@@ -25,7 +25,7 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Value, is_number
 from matchmaker.matching.assignment import Assignment, Policy
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.masks import MaskCache
 from matchmaker.matching.columns.reading import CHUNK, blocks_of
 from matchmaker.matching.columns.store import DuplicateKeyError, Store, key_from
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
@@ -298,7 +298,7 @@ class Pool(Convertible):
     ) -> None:
         """Raises ValueError for an ad without the key, and for two ads with the same one."""
         self.key = key
-        self._cache = Cache(limits)
+        self._cache = MaskCache(limits)
         self._folded = ascii_fold(key)
         self._naming: Naming | None = None
         self._store = Store(self._folded)
@@ -485,7 +485,7 @@ class Pool(Convertible):
 
         Columns that ``open_parquet`` left in their file go back there too.
         """
-        self._cache = Cache(self._cache.limits)
+        self._cache = MaskCache(self._cache.limits)
         self._store.release()
 
     def match(self, job: ClassAd) -> Matches:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from matchmaker.matching.columns.arrow import ArrowTable
-    from matchmaker.matching.columns.masks import Decision
+    from matchmaker.matching.columns.masks import MatchDecision
     from matchmaker.matching.snapshot import Snapshot
 
 
@@ -70,10 +70,10 @@ class Refusal:
 _T = TypeVar("_T")
 
 
-class Each(Sequence[_T]):
+class LazySequence(Sequence[_T]):
     """A sequence whose elements are made when they are asked for.
 
-    >>> squares = Each(1000, lambda place: place * place)
+    >>> squares = LazySequence(1000, lambda place: place * place)
     >>> len(squares), squares[-1], squares[:3]
     (1000, 998001, (0, 1, 4))
     """
@@ -97,7 +97,7 @@ class Each(Sequence[_T]):
         return self._make(self._places[place])
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (tuple, Each)):
+        if not isinstance(other, (tuple, LazySequence)):
             return NotImplemented
         return len(self) == len(other) and tuple(self) == tuple(other)
 
@@ -153,7 +153,7 @@ class Selection:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Resources:
+class NamedAds:
     """Ads as columns, with the name and the ad of each row. Several may have one name."""
 
     snapshot: Snapshot
@@ -161,7 +161,7 @@ class Resources:
     ad: Callable[[int], ClassAd]
 
     @classmethod
-    def of(cls, named: Iterable[tuple[str, ClassAd]]) -> Resources:
+    def of(cls, named: Iterable[tuple[str, ClassAd]]) -> NamedAds:
         """The ads with their names, in order."""
         from matchmaker.matching.pool import Pool
 
@@ -176,7 +176,7 @@ class Resources:
         chosen: list[int] = rows[mask[rows]].tolist()
         return chosen
 
-    def ordered(self, decision: Decision, tie: random.Random | None = None) -> list[int]:
+    def ordered(self, decision: MatchDecision, tie: random.Random | None = None) -> list[int]:
         """The places in ``decision.rows`` of those that may take the job, best first.
 
         Equal ranks go by name, or by chance where ``tie`` is given.
@@ -186,7 +186,7 @@ class Resources:
         return best_first(range(len(names)), ranks.__getitem__, names.__getitem__, tie)
 
     def selection(
-        self, decision: Decision, order: Sequence[int], refuse: Callable[[int], Refusal]
+        self, decision: MatchDecision, order: Sequence[int], refuse: Callable[[int], Refusal]
     ) -> Selection:
         """Build the selection of a decision in a given order; ``refuse`` explains a refused row."""
         rows, ranks = decision.rows.tolist(), decision.ranks.tolist()
@@ -199,8 +199,8 @@ class Resources:
             return Candidate(self.names[row], self.ad(row), ranks[order[place]])
 
         return Selection(
-            Each(len(order), candidate),
-            Each(len(others), charged(lambda place: refuse(others[place]), reasons)),
+            LazySequence(len(order), candidate),
+            LazySequence(len(others), charged(lambda place: refuse(others[place]), reasons)),
             decision.error,
         )
 
@@ -225,13 +225,13 @@ def select(
     >>> [c.name for c in found.ranked], [r.reason for r in found.refused]
     (['4', '2'], ['the job refuses: TARGET.Cpus > 1 is false (Cpus = 1)'])
     """
-    from matchmaker.matching.columns.masks import By
+    from matchmaker.matching.columns.masks import RefusedBy
 
-    among = Resources.of(resources)
+    among = NamedAds.of(resources)
     decision = among.snapshot.decide(job, conditions, default_rank=default_rank)
 
     def refuse(row: int) -> Refusal:
-        by = By(int(decision.by[row])).name.lower()
+        by = RefusedBy(int(decision.by[row])).name.lower()
         return refused_by(
             by, job, among.names[row], among.ad(row), conditions, error=decision.error
         )

@@ -24,9 +24,9 @@ from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import Assignment, Policy, assign
 from matchmaker.matching.columns.dependencies import Clusters, Side
-from matchmaker.matching.columns.evaluator import Evaluator, Step, Work
-from matchmaker.matching.columns.masks import Cache, Decision, Masks, decide
-from matchmaker.matching.columns.store import Index, Store, View
+from matchmaker.matching.columns.evaluator import Evaluator, PlanStep, WorkBudget
+from matchmaker.matching.columns.masks import MaskCache, Masks, MatchDecision, decide
+from matchmaker.matching.columns.store import KeyIndex, Store, View
 from matchmaker.matching.columns.vectors import Mask, values
 from matchmaker.matching.page import SHOWN, arrow_table, data_frame, html_table
 from matchmaker.matching.pair import FOLDED_RANK
@@ -151,7 +151,7 @@ class Matches:
 class Plan:
     """Which way each part of an expression was evaluated, parts below what they are part of."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
@@ -212,7 +212,7 @@ class Snapshot:
     (2, 1)
     """
 
-    def __init__(self, view: View, cache: Cache) -> None:
+    def __init__(self, view: View, cache: MaskCache) -> None:
         self._view = view
         self._cache = cache
 
@@ -247,14 +247,14 @@ class Snapshot:
         return self._index.get(key, self._view.keys.__getitem__)
 
     @cached_property
-    def _index(self) -> Index:
-        return Index.of(self._view.keys, self._view.rows())
+    def _index(self) -> KeyIndex:
+        return KeyIndex.of(self._view.keys, self._view.rows())
 
     @cached_property
     def _clusters(self) -> Clusters:
         return Clusters(self._view.columns)
 
-    def _masks(self, job: ClassAd, work: Work | None = None) -> Masks:
+    def _masks(self, job: ClassAd, work: WorkBudget | None = None) -> Masks:
         """The masks of a job's requirements over the rows."""
         return Masks(self._view, job, self._cache, work)
 
@@ -292,7 +292,7 @@ class Snapshot:
         *,
         both_ways: bool = True,
         default_rank: float | None = None,
-    ) -> Decision:
+    ) -> MatchDecision:
         """Decide which ads may take a job, and who refuses: see ``columns.masks.decide``."""
         return decide(
             self._view, an_ad(job), self._cache, conditions, expired,
@@ -310,9 +310,9 @@ class Snapshot:
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
         """See :meth:`Pool.plan`."""
         node = an_expression(expression)
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         job = an_ad(job) if job is not None else ClassAd()
-        work = Work(len(self), self._cache.limits)
+        work = WorkBudget(len(self), self._cache.limits)
         Evaluator(self._view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
         return Plan(tuple(steps))
 
@@ -321,18 +321,20 @@ class Snapshot:
         node = an_expression(expression)
         job = an_ad(job) if job is not None else ClassAd()
         rows = self._view.rows()
-        work = Work(len(self), self._cache.limits)
+        work = WorkBudget(len(self), self._cache.limits)
         vector = Evaluator(self._view, job, (Side.JOB, ""), work).vector(node, Side.JOB, rows)
         return list(values(vector, len(rows)))
 
     def _own_values(self, expression: Expr | str) -> list[Value]:
         """The value of an expression of the ads themselves, for each, in their order."""
         rows = self._view.rows()
-        ask = Evaluator(self._view, ClassAd(), (Side.ROW, ""), Work(len(self), self._cache.limits))
+        ask = Evaluator(
+            self._view, ClassAd(), (Side.ROW, ""), WorkBudget(len(self), self._cache.limits)
+        )
         return list(values(ask.vector(an_expression(expression), Side.ROW, rows), len(rows)))
 
 
 def _snapshot_of(ads: Iterable[tuple[str, ClassAd]]) -> Snapshot:
     store = Store()
     store.extend(ads)
-    return Snapshot(store.view(), Cache())
+    return Snapshot(store.view(), MaskCache())

@@ -37,7 +37,7 @@ NAMES: Final = ("State", "Activity", "Available", "Draining", "Start")
 _NOBODY: Final = ClassAd()
 
 
-class State(StrEnum):
+class SlotState(StrEnum):
     """Whether a slot is free, or why it is not.
 
     ``RESERVED``: it is matched with a job of another, which has not claimed it yet. ``FULL``: a
@@ -68,38 +68,38 @@ class State(StrEnum):
 
 
 _WORDS: Final = {
-    State.OWNER: "kept by their owners",
-    State.RESERVED: "reserved for another",
-    State.SHUT: "closed to the job by Start",
-    State.OTHER: "in another state",
-    State.UNSAID: "that do not say whether they are free",
+    SlotState.OWNER: "kept by their owners",
+    SlotState.RESERVED: "reserved for another",
+    SlotState.SHUT: "closed to the job by Start",
+    SlotState.OTHER: "in another state",
+    SlotState.UNSAID: "that do not say whether they are free",
 }
 
 _SENTENCES: Final = {
-    State.FREE: "it is free now",
-    State.OWNER: "its owner keeps it",
-    State.RESERVED: "it is reserved for another",
-    State.SHUT: "its Start is false for the job",
-    State.OTHER: "it is in another state",
-    State.UNSAID: "it does not say whether it is free",
+    SlotState.FREE: "it is free now",
+    SlotState.OWNER: "its owner keeps it",
+    SlotState.RESERVED: "it is reserved for another",
+    SlotState.SHUT: "its Start is false for the job",
+    SlotState.OTHER: "it is in another state",
+    SlotState.UNSAID: "it does not say whether it is free",
 }
 
 _RULES: Final = (
-    (State.OWNER, '{State} == "Owner"'),
-    (State.DRAINING, '{State} == "Drained" || {Activity} == "Retiring" || {Draining} is true'),
-    (State.CLAIMED, '{State} == "Claimed" || {State} == "Preempting"'),
-    (State.CLAIMED, '{State} is undefined && {Activity} == "Busy"'),
-    (State.RESERVED, '{State} == "Matched"'),
-    (State.UNAVAILABLE, "{Available} is false"),
-    (State.FULL, "MY.PartitionableSlot is true && MY.Cpus is 0"),
-    (State.FREE, '{State} == "Unclaimed" && ({Available} is undefined || {Available} is true)'),
-    (State.FREE, "{State} is undefined && {Available} is true"),
-    (State.OTHER, '{State} != "Unclaimed"'),
+    (SlotState.OWNER, '{State} == "Owner"'),
+    (SlotState.DRAINING, '{State} == "Drained" || {Activity} == "Retiring" || {Draining} is true'),
+    (SlotState.CLAIMED, '{State} == "Claimed" || {State} == "Preempting"'),
+    (SlotState.CLAIMED, '{State} is undefined && {Activity} == "Busy"'),
+    (SlotState.RESERVED, '{State} == "Matched"'),
+    (SlotState.UNAVAILABLE, "{Available} is false"),
+    (SlotState.FULL, "MY.PartitionableSlot is true && MY.Cpus is 0"),
+    (SlotState.FREE, '{State} == "Unclaimed" && ({Available} is undefined || {Available} is true)'),
+    (SlotState.FREE, "{State} is undefined && {Available} is true"),
+    (SlotState.OTHER, '{State} != "Unclaimed"'),
 )
 """The first that is true of a slot is its state; where none is, nothing is known. A slot that would
 be free is asked for its Start as well."""
 
-_ORDER: Final = tuple(State)
+_ORDER: Final = tuple(SlotState)
 _CODES: Final = {state: np.int8(code) for code, state in enumerate(_ORDER)}
 
 
@@ -117,7 +117,7 @@ def own_names(given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(given.get(name, name) for name in NAMES)
 
 
-def _rules(names: tuple[str, ...]) -> tuple[tuple[State, Expr], ...]:
+def _rules(names: tuple[str, ...]) -> tuple[tuple[SlotState, Expr], ...]:
     written = {name: f"MY.{unparse_name(own)}" for name, own in zip(NAMES, names, strict=True)}
     return tuple((state, parse_expr(text.format(**written))) for state, text in _RULES)
 
@@ -127,7 +127,7 @@ def _start(names: tuple[str, ...]) -> Expr:
 
 
 @attrs.frozen(slots=True, eq=False)
-class States:
+class SlotStates:
     """The state of each slot of a pool, as the slots themselves say.
 
     ``said`` is whether any slot has one of the attributes.
@@ -139,13 +139,13 @@ class States:
     _codes: npt.NDArray[np.int8]
 
     @classmethod
-    def of(cls, view: View, names: Mapping[str, str] | None = None) -> States:
+    def of(cls, view: View, names: Mapping[str, str] | None = None) -> SlotStates:
         """What the slots say. `names` are the pool's own names for some of ``NAMES``.
 
         Raises ValueError for a name of something else.
         """
         own = own_names(names or {})
-        codes = np.full(view.size, _CODES[State.UNSAID])
+        codes = np.full(view.size, _CODES[SlotState.UNSAID])
         said = any(ascii_fold(name) in view.columns for name in own)
         if said:
             rows = view.rows()
@@ -156,17 +156,17 @@ class States:
         return cls(view, own, said, codes)
 
     def codes(self, job: ClassAd, rows: Rows) -> npt.NDArray[np.int8]:
-        """The states of some rows for a job, as places in ``State``."""
+        """The states of some rows for a job, as places in ``SlotState``."""
         codes = self._codes[rows]
         column = self.view.columns.get(ascii_fold(self.names[-1]))
-        open_ = np.flatnonzero(codes == _CODES[State.FREE])
+        open_ = np.flatnonzero(codes == _CODES[SlotState.FREE])
         if column is None or not len(open_):
             return codes
         open_ = open_[~column.missing(self.view.size)[rows[open_]]]
         vector = own_values(self.view, _start(self.names), rows[open_], with_scopes(job))
         kinds = np.broadcast_to(truths(vector), open_.shape)
-        codes[open_[kinds != TRUE]] = _CODES[State.UNSAID]
-        codes[open_[kinds == FALSE]] = _CODES[State.SHUT]
+        codes[open_[kinds != TRUE]] = _CODES[SlotState.UNSAID]
+        codes[open_[kinds == FALSE]] = _CODES[SlotState.SHUT]
         return codes
 
     def counts(self, job: ClassAd, rows: Rows) -> dict[str, int]:
@@ -176,15 +176,15 @@ class States:
         >>> pool = Pool(parse_ads('''[ Name = 1; State = "Unclaimed" ]
         ...   [ Name = 2; State = "Claimed" ] [ Name = 3 ]'''))
         >>> view = pool.snapshot()._view
-        >>> States.of(view).counts(ClassAd(), view.rows())
+        >>> SlotStates.of(view).counts(ClassAd(), view.rows())
         {'free': 1, 'claimed': 1, 'unsaid': 1}
         """
         found = np.bincount(self.codes(job, rows), minlength=len(_ORDER)).tolist()
         return {state.value: n for state, n in zip(_ORDER, found, strict=True) if n}
 
 
-def state_of(job: ClassAd, slot: ClassAd, names: Mapping[str, str] | None = None) -> State:
-    """The state of one slot for a job, as ``States`` has it.
+def state_of(job: ClassAd, slot: ClassAd, names: Mapping[str, str] | None = None) -> SlotState:
+    """The state of one slot for a job, as ``SlotStates`` has it.
 
     >>> from matchmaker import parse_ad
     >>> slot = parse_ad('[ State = "Unclaimed"; Start = TARGET.Owner == "ana" ]')
@@ -197,11 +197,17 @@ def state_of(job: ClassAd, slot: ClassAd, names: Mapping[str, str] | None = None
     within = Allowance()
     for state, rule in _rules(own):
         if within.value(rule, slot, _NOBODY) is True:
-            if state is not State.FREE or own[-1] not in slot:
+            if state is not SlotState.FREE or own[-1] not in slot:
                 return state
             start = truth(within.value(_start(own), slot, with_scopes(job)))
-            return State.FREE if start is True else State.SHUT if start is False else State.UNSAID
-    return State.UNSAID
+            return (
+                SlotState.FREE
+                if start is True
+                else SlotState.SHUT
+                if start is False
+                else SlotState.UNSAID
+            )
+    return SlotState.UNSAID
 
 
 def matching(matched: int, total: int, states: Mapping[str, int]) -> str:
@@ -211,10 +217,10 @@ def matching(matched: int, total: int, states: Mapping[str, int]) -> str:
     10 of 47 match, 4 of them free now
     """
     text = f"{matched:,} of {total:,} match"
-    if set(states) <= {State.UNSAID}:
+    if set(states) <= {SlotState.UNSAID}:
         return text
-    known = "" if not states.get(State.UNSAID) else "known to be "
-    return f"{text}, {free_of(states.get(State.FREE, 0), matched, known)}"
+    known = "" if not states.get(SlotState.UNSAID) else "known to be "
+    return f"{text}, {free_of(states.get(SlotState.FREE, 0), matched, known)}"
 
 
 def free_of(free: int, slots: int, known: str = "") -> str:
@@ -234,13 +240,13 @@ def in_words(states: Mapping[str, int]) -> str:
     >>> in_words({"unsaid": 9}), in_words({"free": 2})
     ('none says whether it is free', '')
     """
-    unsaid = states.get(State.UNSAID, 0)
+    unsaid = states.get(SlotState.UNSAID, 0)
     if unsaid and len(states) == 1:
         return "none says whether it is free"
     held = [
-        f"{n:,} {State(name).words}"
+        f"{n:,} {SlotState(name).words}"
         for name, n in states.items()
-        if name not in (State.FREE, State.UNSAID)
+        if name not in (SlotState.FREE, SlotState.UNSAID)
     ]
     parts = [f"not free: {', '.join(held)}"] if held else []
     if unsaid:

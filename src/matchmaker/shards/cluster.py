@@ -92,7 +92,7 @@ def _check(library: Any, address: str) -> None:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Cluster:
+class DaskCluster:
     """A client and how long it waits; ``ours`` is the local cluster if it was started here."""
 
     client: Client
@@ -100,7 +100,7 @@ class Cluster:
     ours: Any = None
 
     @classmethod
-    def local(cls, workers: int, timeout: float, memory: str | int | None = None) -> Cluster:
+    def local(cls, workers: int, timeout: float, memory: str | int | None = None) -> DaskCluster:
         """Starts workers on this machine, of one thread each, that listen on loopback only."""
         library = distributed()
         import dask
@@ -118,7 +118,7 @@ class Cluster:
             raise
 
     @classmethod
-    def at(cls, address: str, timeout: float) -> Cluster:
+    def at(cls, address: str, timeout: float) -> DaskCluster:
         """Connects to a scheduler. Raises ClusterError if there is none."""
         library = distributed()
         # A client that fails to begin complains once more when it is collected.

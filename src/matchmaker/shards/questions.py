@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from matchmaker.matching.assignment import Standing, standing
-from matchmaker.matching.candidates import Amounts, Orders, Requests, Slots, Untouched
+from matchmaker.matching.assignment import MatchStanding, standing
+from matchmaker.matching.candidates import (
+    Amounts,
+    CycleSlots,
+    JobRequests,
+    SlotOrders,
+    UndividedSlots,
+)
 from matchmaker.matching.columns.dependencies import MANY_EXPRESSIONS
 from matchmaker.matching.snapshot import Matches
-from matchmaker.matching.states import States
+from matchmaker.matching.states import SlotStates
 from matchmaker.shards.shard import (
     Shard,
     ads_from_bytes,
@@ -31,22 +37,22 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Summary:
+class ShardSummary:
     """The facts of a shard that a cycle needs beforehand.
 
-    ``leading`` has, for each column, the expressions that are no constants, as text; ``keys`` a
+    ``dynamic`` has, for each column, the expressions that are no constants, as text; ``keys`` a
     number for each key.
     """
 
     name: str
     key: str
     total: int
-    leading: dict[str, tuple[str, ...]]
+    dynamic: dict[str, tuple[str, ...]]
     keys: npt.NDArray[np.uint64]
 
 
 @attrs.frozen(slots=True, eq=False)
-class Answer:
+class ShardMatches:
     """Some of the slots of a shard that match a job: numbers, keys and ranks, in step."""
 
     numbers: npt.NDArray[np.int64]
@@ -57,7 +63,7 @@ class Answer:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Part:
+class OfferedSlots:
     """The best free slots of a shard for some kinds of jobs.
 
     ``slots`` is a saved pool of them, in the order of ``numbers``. ``ahead`` has, for
@@ -71,7 +77,7 @@ class Part:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Columns:
+class ShardColumns:
     """Some attributes of slots, the numbers of the slots, and all names that they have."""
 
     slots: bytes
@@ -79,15 +85,15 @@ class Columns:
     names: dict[str, str]
 
 
-def summary(shard: Shard) -> Summary:
+def summary(shard: Shard) -> ShardSummary:
     """The facts of a shard that are needed beforehand."""
-    return Summary(shard.name, shard.key, len(shard), leading(shard), hashes(shard))
+    return ShardSummary(shard.name, shard.key, len(shard), dynamic(shard), hashes(shard))
 
 
-def leading(shard: Shard) -> dict[str, tuple[str, ...]]:
+def dynamic(shard: Shard) -> dict[str, tuple[str, ...]]:
     """For each column by folded name, its expressions that are no constants, as text."""
     return {
-        name: tuple(map(str, column.leading()[: MANY_EXPRESSIONS + 1]))
+        name: tuple(map(str, column.dynamic()[: MANY_EXPRESSIONS + 1]))
         for name, column in shard.slots._view.columns.items()
     }
 
@@ -113,34 +119,34 @@ def ads(shard: Shard, keys: Sequence[str]) -> bytes:
     return ads_to_bytes(shard.slots[key] for key in keys if key in shard.slots)
 
 
-def matches(shard: Shard, jobs: bytes) -> list[Answer]:
+def matches(shard: Shard, jobs: bytes) -> list[ShardMatches]:
     """All slots that match each job."""
     found = [shard.slots.match(job) for job in ads_from_bytes(jobs)]
     return [_answer(shard, one) for one in found]
 
 
-def best(shard: Shard, jobs: bytes, count: int) -> list[Answer]:
+def best(shard: Shard, jobs: bytes, count: int) -> list[ShardMatches]:
     """The best slots that match each job."""
     found = [shard.slots.top(job, count) for job in ads_from_bytes(jobs)]
     return [_answer(shard, one) for one in found]
 
 
-def _answer(shard: Shard, found: Matches) -> Answer:
+def _answer(shard: Shard, found: Matches) -> ShardMatches:
     numbers = shard.numbers[found._row_array]
-    return Answer(numbers, found.rank_array, found.is_unranked, list(found.keys), found.error)
+    return ShardMatches(numbers, found.rank_array, found.is_unranked, list(found.keys), found.error)
 
 
 def states(shard: Shard, job: bytes, names: dict[str, str]) -> dict[str, int]:
     """How many of the slots that match a job are in which state."""
     (ad,) = ads_from_bytes(job)
     view = shard.slots._view
-    return States.of(view, names).counts(ad, shard.slots.match(ad)._row_array)
+    return SlotStates.of(view, names).counts(ad, shard.slots.match(ad)._row_array)
 
 
-def _slots(shard: Shard, terms: bytes) -> Slots:
+def _slots(shard: Shard, terms: bytes) -> CycleSlots:
     policy = policy_from_bytes(terms)
     cache = shard.slots._cache
-    return Slots(shard.slots._view, cache, policy.resources, policy.free, policy.names)
+    return CycleSlots(shard.slots._view, cache, policy.resources, policy.free, policy.names)
 
 
 def offers(
@@ -149,7 +155,7 @@ def offers(
     kinds: Sequence[tuple[int, int]],
     terms: bytes,
     before: npt.NDArray[np.int64],
-) -> Part:
+) -> OfferedSlots:
     """The best free slots for some kinds of jobs, for as many jobs of each as there are.
 
     `kinds` are places among the jobs, with how many jobs each stands for; `before` are the numbers
@@ -158,13 +164,13 @@ def offers(
     """
     slots = _slots(shard, terms)
     slots.clean[shard.rows_of(before)] = False
-    orders = Orders(slots)
+    orders = SlotOrders(slots)
     all_jobs = ads_from_bytes(jobs)
     walks = []
     chosen: list[int] = []
     for place, count in kinds:
         job = all_jobs[place]
-        walk = Untouched(slots, job, count, orders.of(job), Requests(slots, job).room)
+        walk = UndividedSlots(slots, job, count, orders.of(job), JobRequests(slots, job).room)
         walks.append(walk)
         for _ in range(count):
             found = walk.first()
@@ -177,7 +183,7 @@ def offers(
     after = [walk.first() for walk in walks]
     ahead = [None if one is None else (one[0], keys[one[2]]) for one in after]
     data = slots_to_bytes(slots.view, shard.key, rows)
-    return Part(data, shard.numbers[rows], ahead)
+    return OfferedSlots(data, shard.numbers[rows], ahead)
 
 
 def standings(
@@ -186,7 +192,7 @@ def standings(
     moments: Sequence[int],
     terms: bytes,
     taken: Sequence[tuple[int, Amounts]],
-) -> list[Standing]:
+) -> list[MatchStanding]:
     """Why the slots leave some jobs idle, judged by the state of the slots at each job's turn.
 
     `taken` are the numbers of the slots that served a job, in order, with what each job took;
@@ -204,7 +210,7 @@ def standings(
     return found
 
 
-def _numbered(shard: Shard, found: Standing) -> Standing:
+def _numbered(shard: Shard, found: MatchStanding) -> MatchStanding:
     """With the numbers of rows among those of all shards."""
     if found.fallen is not None:
         number = int(shard.numbers[found.fallen.row])
@@ -215,7 +221,7 @@ def _numbered(shard: Shard, found: Standing) -> Standing:
     return found
 
 
-def columns(shard: Shard, wanted: frozenset[str] | None) -> Columns:
+def columns(shard: Shard, wanted: frozenset[str] | None) -> ShardColumns:
     """What all slots of a shard say in some attributes, by folded name, and their keys."""
     view = shard.slots._view
     names = {
@@ -224,4 +230,4 @@ def columns(shard: Shard, wanted: frozenset[str] | None) -> Columns:
         for folded, name in zip(layout.folded, layout.names, strict=True)
     }
     data = columns_to_bytes(view, shard.key, wanted)
-    return Columns(data, shard.numbers[view.rows()], names)
+    return ShardColumns(data, shard.numbers[view.rows()], names)

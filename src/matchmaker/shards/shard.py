@@ -108,7 +108,7 @@ _PARQUET: Final = b"PAR1"
 
 
 @attrs.frozen(slots=True)
-class Source:
+class ShardSource:
     """Where the slots of a shard come from: a file that workers can read, or a saved pool.
 
     ``first`` is the number of the first row. ``key`` is the attribute that tells slots apart, or
@@ -127,7 +127,7 @@ class Source:
 
 
 @attrs.frozen(slots=True)
-class Change:
+class ShardUpdate:
     """What an update changes in one shard: ads as bytes of text, and keys.
 
     ``fresh`` numbers those of the ads, at the end, that are new. ``stamp`` names the shard that
@@ -189,7 +189,7 @@ def _restored(name: str, stamp: str, data: bytes, numbers: npt.NDArray[np.int64]
     return Shard(name, stamp, slots_from_bytes(data), numbers)
 
 
-def load(source: Source) -> Shard:
+def load(source: ShardSource) -> Shard:
     """The shard of a source. Raises ShardError, with the name."""
     refuse_version(f"the worker of shard {source.name}", VERSION, source.version)
     with _named(source):
@@ -201,7 +201,7 @@ def load(source: Source) -> Shard:
     return Shard(source.name, "", pool, source.first + np.arange(len(pool), dtype=np.int64))
 
 
-def marked(source: Source) -> str:
+def marked(source: ShardSource) -> str:
     """The size and checksum of a source's file. Raises ShardError if it cannot be read."""
     size = checksum = 0
     with _named(source), Path(source.name).open("rb") as file:
@@ -212,7 +212,7 @@ def marked(source: Source) -> str:
 
 
 @contextmanager
-def _named(source: Source) -> Iterator[None]:
+def _named(source: ShardSource) -> Iterator[None]:
     """Raises ShardError, with the name of the shard, for what reading its slots raises."""
     try:
         yield
@@ -223,7 +223,7 @@ def _named(source: Source) -> Iterator[None]:
         raise ShardError(named) from None
 
 
-def _pool(source: Source) -> Pool:
+def _pool(source: ShardSource) -> Pool:
     if source.data is not None:
         return slots_from_bytes(source.data)
     with Path(source.name).open("rb") as file:
@@ -241,7 +241,7 @@ def stamp_after(stamp: str, ads: bytes, gone: Iterable[str]) -> str:
     return hashlib.blake2b(repr((stamp, ads, list(gone))).encode(), digest_size=16).hexdigest()
 
 
-def changed(shard: Shard, change: Change) -> Shard:
+def changed(shard: Shard, change: ShardUpdate) -> Shard:
     """The shard after a change. Raises ShardError for one that follows from another shard."""
     ads = ads_from_bytes(change.ads)
     if stamp_after(shard.stamp, change.ads, change.gone) != change.stamp:
@@ -269,7 +269,7 @@ def changed(shard: Shard, change: Change) -> Shard:
     return Shard(shard.name, change.stamp, pool, np.concatenate([left[left >= 0], fresh]))
 
 
-def squashed(changes: Iterable[Change], key: str) -> Change:
+def squashed(changes: Iterable[ShardUpdate], key: str) -> ShardUpdate:
     """One change of a shard's file that has the same effect as several changes in order.
 
     It leaves out ads that were replaced or removed later. ``key`` is the attribute that tells slots
@@ -290,7 +290,7 @@ def squashed(changes: Iterable[Change], key: str) -> Change:
     order = sorted(entered.values(), key=lambda each: each[1])
     data, names = ads_to_bytes(ad for ad, _ in order), tuple(gone)
     fresh = tuple(number for _, number in order if number >= 0)
-    return Change(data, names, fresh, stamp_after("", data, names))
+    return ShardUpdate(data, names, fresh, stamp_after("", data, names))
 
 
 def hashes(shard: Shard) -> npt.NDArray[np.uint64]:

@@ -24,9 +24,9 @@ from matchmaker.classad.errors import shorten
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.printer import unparse_name
-from matchmaker.matching.assignment import Assignment, Cycle, Policy
+from matchmaker.matching.assignment import Assignment, NegotiationCycle, Policy
 from matchmaker.matching.columns.dependencies import Clusters
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.masks import MaskCache
 from matchmaker.matching.columns.store import Store, View
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
 from matchmaker.matching.explanation.suggestions import columns_of_machines
@@ -34,11 +34,11 @@ from matchmaker.matching.pool import Pool, key_of
 from matchmaker.matching.snapshot import Matches, Snapshot, checked
 from matchmaker.matching.states import own_names
 from matchmaker.shards import questions
-from matchmaker.shards.cluster import Client, Cluster, Future, ShardError, cores
+from matchmaker.shards.cluster import Client, DaskCluster, Future, ShardError, cores
 from matchmaker.shards.shard import (
     NUMBERS,
-    Change,
-    Source,
+    ShardSource,
+    ShardUpdate,
     ads_from_bytes,
     ads_to_bytes,
     changed,
@@ -50,7 +50,7 @@ from matchmaker.shards.shard import (
     view_from_bytes,
 )
 from matchmaker.shards.supply import (
-    Spread,
+    ShardedSupply,
     check_distinct,
     key_of_shards,
     keys_met_twice,
@@ -79,7 +79,7 @@ class Across:
     key: str
     epoch: int
     total: int
-    workers: Cluster
+    workers: DaskCluster
     shards: tuple[tuple[str, Future], ...]
     outline: View
     firsts: npt.NDArray[np.int64]
@@ -151,8 +151,8 @@ class Across:
         policy = policy if policy is not None else Policy()
         if not isinstance(policy, Policy):
             raise TypeError(f"a Policy was expected, not {type(policy).__name__}")
-        supply = Spread(self.workers, self.shards, self.outline, self.total, policy)
-        return Cycle(supply, list(some_ads(jobs)), policy).run()
+        supply = ShardedSupply(self.workers, self.shards, self.outline, self.total, policy)
+        return NegotiationCycle(supply, list(some_ads(jobs)), policy).run()
 
     def explain_pair(
         self, job: ClassAd, key: str, *, names: Mapping[str, str] | None = None
@@ -177,7 +177,7 @@ class Across:
         known: dict[str, str] = {}
         for each in found:
             known = each.names | known
-        return explain(Snapshot(store.view(), Cache()), job, names, known)
+        return explain(Snapshot(store.view(), MaskCache()), job, names, known)
 
 
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -190,10 +190,10 @@ CHAIN: Final = 64
 class _Made:
     """A shard at an epoch: the future, what it is made from, and its stamp."""
 
-    source: Source
+    source: ShardSource
     future: Future
     stamp: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ShardUpdate, ...] = ()
 
 
 class Shards:
@@ -235,9 +235,9 @@ class Shards:
         self._with_client = client is None
         self._folder: str | None = None
         if client is None:
-            self._cluster = Cluster.local(workers or cores(), timeout)
+            self._cluster = DaskCluster.local(workers or cores(), timeout)
         else:
-            self._cluster = Cluster(client, timeout)
+            self._cluster = DaskCluster(client, timeout)
         try:
             count = self._cluster.check()
             sources = self._sources(slots, key, shards or count, tuple(expressions))
@@ -249,7 +249,7 @@ class Shards:
     def _sources(
         self, slots: Pool | Path_ | Sequence[Path_], key: str | None, count: int,
         expressions: tuple[str, ...],
-    ) -> list[Source]:  # fmt: skip
+    ) -> list[ShardSource]:  # fmt: skip
         if isinstance(slots, Pool):
             if key is not None and key != slots.key:
                 slots = Pool(slots, key)
@@ -262,18 +262,18 @@ class Shards:
             if names.count(name) > 1:
                 raise ShardError(f"shard {name} is given twice")
         return [
-            Source(name, n << NUMBERS, key=key, expressions=expressions)
+            ShardSource(name, n << NUMBERS, key=key, expressions=expressions)
             for n, name in enumerate(names)
         ]
 
-    def _divided(self, pool: Pool, count: int) -> list[Source]:
+    def _divided(self, pool: Pool, count: int) -> list[ShardSource]:
         """The shards of a pool: files, if the workers are on this machine, or else bytes."""
         view = pool.snapshot()._view
         pieces = np.array_split(view.rows(), count)
         data = [slots_to_bytes(view, pool.key, rows) for rows in pieces]
         if self._cluster.ours is None:
             return [
-                Source(f"{n + 1} of {count}", n << NUMBERS, data=each)
+                ShardSource(f"{n + 1} of {count}", n << NUMBERS, data=each)
                 for n, each in enumerate(data)
             ]
         self._folder = tempfile.mkdtemp(prefix="classad-shards-")
@@ -281,10 +281,10 @@ class Shards:
         for number, each in enumerate(data):
             path = Path(self._folder) / f"{number + 1}.arrow"
             path.write_bytes(each)
-            found.append(Source(str(path), number << NUMBERS))
+            found.append(ShardSource(str(path), number << NUMBERS))
         return found
 
-    def _start(self, sources: Sequence[Source]) -> None:
+    def _start(self, sources: Sequence[ShardSource]) -> None:
         run = uuid.uuid4().hex[:12]
         self._run = run
         files = [source for source in sources if source.data is None]
@@ -307,7 +307,7 @@ class Shards:
         self._next = 0
         self._now = Across(
             key=key, epoch=0, total=int(firsts[-1]), workers=self._cluster, shards=tuple(named),
-            outline=outline_of([each.leading for each in known]), firsts=firsts,
+            outline=outline_of([each.dynamic for each in known]), firsts=firsts,
         )  # fmt: skip
 
     def _named(self) -> list[tuple[str, Future]]:
@@ -395,7 +395,7 @@ class Shards:
                 continue
             data, names = ads_to_bytes(ads), tuple(removed[number])
             stamp = stamp_after(one.stamp, data, names)
-            change = Change(data, names, tuple(place for _, place in new[number]), stamp)
+            change = ShardUpdate(data, names, tuple(place for _, place in new[number]), stamp)
             made.append(self._after(one, change, f"matchmaker-shard-{self._run}-{number}-{epoch}"))
         fresh = [one for one, before in zip(made, self._made, strict=True) if one is not before]
         # All shards have the update, or none is asked at the new epoch.
@@ -406,15 +406,15 @@ class Shards:
             if stamp != one.stamp:
                 raise ShardError(f"shard {one.source.name}: an update was lost on the way")
         shards = [(one.source.name, one.future) for one in made]
-        leading = self._cluster.ask(shards, questions.leading, [()] * len(shards))
+        dynamic = self._cluster.ask(shards, questions.dynamic, [()] * len(shards))
         total = len(now) - len(gone) + following - self._next
         self._made, self._next = tuple(made), following
         self._now = attrs.evolve(
-            now, epoch=epoch, total=total, shards=tuple(shards), outline=outline_of(leading)
+            now, epoch=epoch, total=total, shards=tuple(shards), outline=outline_of(dynamic)
         )
         return epoch
 
-    def _after(self, one: _Made, change: Change, name: str) -> _Made:
+    def _after(self, one: _Made, change: ShardUpdate, name: str) -> _Made:
         changes = (*one.changes, change)
         if len(changes) < CHAIN:
             future = self._cluster.submit(changed, one.future, change, key=name)

@@ -21,27 +21,34 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import shorten
 from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.values import Value
-from matchmaker.matching.assignment import Idle, Kind, Policy, Standing, Whole, summed
-from matchmaker.matching.candidates import Amounts, Offer, Requests, Slots
+from matchmaker.matching.assignment import (
+    IdleReason,
+    JobKind,
+    MatchStanding,
+    Policy,
+    PoolSupply,
+    summed,
+)
+from matchmaker.matching.candidates import Amounts, CycleSlots, JobRequests, SlotOffer
 from matchmaker.matching.columns.dependencies import Clusters
-from matchmaker.matching.columns.forms import Shown, Sparse
-from matchmaker.matching.columns.masks import Cache
-from matchmaker.matching.columns.store import Keys, Layout, View
+from matchmaker.matching.columns.forms import Sparse, ViewColumns
+from matchmaker.matching.columns.masks import MaskCache
+from matchmaker.matching.columns.store import Layout, RowKeys, View
 from matchmaker.matching.snapshot import Matches
-from matchmaker.matching.states import State
+from matchmaker.matching.states import SlotState
 from matchmaker.shards import questions
-from matchmaker.shards.cluster import Cluster, Future, ShardError
-from matchmaker.shards.questions import Part
+from matchmaker.shards.cluster import DaskCluster, Future, ShardError
+from matchmaker.shards.questions import OfferedSlots
 from matchmaker.shards.shard import NUMBERS, ads_to_bytes, policy_to_bytes, view_from_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from matchmaker.shards.questions import Answer, Summary
+    from matchmaker.shards.questions import ShardMatches, ShardSummary
 
 
 @attrs.frozen(eq=False)
-class Known:
+class NumberedKeys:
     """Keys that came with their numbers, which rise."""
 
     numbers: npt.NDArray[np.int64]
@@ -53,7 +60,7 @@ class Known:
         return [self.keys[place] for place in places.tolist()]
 
 
-def merged_matches(answers: Sequence[Answer], firsts: npt.NDArray[np.int64]) -> Matches:
+def merged_matches(answers: Sequence[ShardMatches], firsts: npt.NDArray[np.int64]) -> Matches:
     """What matched in some shards, in the order of the rows.
 
     `firsts` are the numbers that the first rows of the shards have in one pool of all of them, and
@@ -68,13 +75,15 @@ def merged_matches(answers: Sequence[Answer], firsts: npt.NDArray[np.int64]) -> 
     return Matches(
         numbers,
         np.concatenate([answer.ranks for answer in answers])[order],
-        Known(numbers, [keys[place] for place in order.tolist()]),
+        NumberedKeys(numbers, [keys[place] for place in order.tolist()]),
         np.concatenate([answer.unranked for answer in answers])[order],
         "; ".join(errors) or None,
     )
 
 
-def merged_best(answers: Sequence[Answer], firsts: npt.NDArray[np.int64], count: int) -> Matches:
+def merged_best(
+    answers: Sequence[ShardMatches], firsts: npt.NDArray[np.int64], count: int
+) -> Matches:
     """The best of the shards' best slots, as one pool would rank them."""
     return merged_matches(answers, firsts).best(count)
 
@@ -84,17 +93,17 @@ def merged_states(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for each in counts:
         found.update(each)
-    return {state.value: found[state.value] for state in State if found[state.value]}
+    return {state.value: found[state.value] for state in SlotState if found[state.value]}
 
 
-def outline_of(leading: Iterable[Mapping[str, Sequence[str]]]) -> View:
+def outline_of(dynamic: Iterable[Mapping[str, Sequence[str]]]) -> View:
     """Rows that have every column of all shards, with the expressions that lead further.
 
     They represent the slots if only the names of the slots' attributes matter, not their values.
-    `leading` has those expressions of each shard, by folded name.
+    `dynamic` has those expressions of each shard, by folded name.
     """
     texts: dict[str, dict[str, None]] = {}
-    for each in leading:
+    for each in dynamic:
         for name, expressions in each.items():
             texts.setdefault(name, {}).update(dict.fromkeys(expressions))
     size = max(map(len, texts.values()), default=0)
@@ -102,10 +111,10 @@ def outline_of(leading: Iterable[Mapping[str, Sequence[str]]]) -> View:
         name: Sparse(size, dict(enumerate(map(parse_expr, each)))) for name, each in texts.items()
     }
     layout = np.zeros(size, np.uint8)
-    return View(size, Shown(dict(columns)), Keys(size), None, [Layout.of(())], layout)
+    return View(size, ViewColumns(dict(columns)), RowKeys(size), None, [Layout.of(())], layout)
 
 
-def key_of_shards(summaries: Sequence[Summary]) -> str:
+def key_of_shards(summaries: Sequence[ShardSummary]) -> str:
     """The attribute that tells slots apart. Raises ShardError where shards have several."""
     first = summaries[0]
     for other in summaries:
@@ -117,7 +126,7 @@ def key_of_shards(summaries: Sequence[Summary]) -> str:
     return first.key
 
 
-def keys_met_twice(summaries: Sequence[Summary]) -> npt.NDArray[np.uint64]:
+def keys_met_twice(summaries: Sequence[ShardSummary]) -> npt.NDArray[np.uint64]:
     """The numbers of keys that come twice, or seem to."""
     numbers = np.sort(np.concatenate([each.keys for each in summaries]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
@@ -144,7 +153,7 @@ MORE: Final = 2
 
 
 @attrs.frozen(slots=True)
-class FromPart(Offer):
+class PartOffer(SlotOffer):
     """An offer of one of the parts."""
 
     key: str
@@ -160,27 +169,27 @@ class FromPart(Offer):
 class _Here:
     """The slots of one round, each with its shard and its number."""
 
-    whole: Whole
+    whole: PoolSupply
     shards: npt.NDArray[np.intp]
     numbers: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, found: Mapping[int, Part], policy: Policy) -> _Here:
+    def of(cls, found: Mapping[int, OfferedSlots], policy: Policy) -> _Here:
         """One pool of the offers of some shards; each kind of job is matched with it once."""
         order = sorted(found)
         view = view_from_bytes([found[shard].slots for shard in order])
         return cls(
-            Whole(view, Cache(), policy),
+            PoolSupply(view, MaskCache(), policy),
             np.repeat(order, [len(found[shard].numbers) for shard in order]),
             np.concatenate([found[shard].numbers for shard in order]),
         )
 
 
-class Spread:
+class ShardedSupply:
     """The slots of shards, as a ``Supply``."""
 
     def __init__(
-        self, cluster: Cluster, shards: Sequence[tuple[str, Future]], outline: View, total: int,
+        self, cluster: DaskCluster, shards: Sequence[tuple[str, Future]], outline: View, total: int,
         policy: Policy,
     ) -> None:  # fmt: skip
         self._cluster = cluster
@@ -191,20 +200,20 @@ class Spread:
         self._policy = policy
         self.columns: Collection[str] = outline.columns if total else ()
         self._clusters = Clusters(outline.columns, policy.resources.values())
-        self._outline = Slots(
-            outline, Cache(UNCACHED_POOL), policy.resources, policy.free, policy.names
+        self._outline = CycleSlots(
+            outline, MaskCache(UNCACHED_POOL), policy.resources, policy.free, policy.names
         )
-        self._kinds: Sequence[Kind] = ()
-        self._numbers: dict[Kind, int] = {}
-        self._ahead: list[dict[Kind, tuple[float, str]]] = [{} for _ in shards]
+        self._kinds: Sequence[JobKind] = ()
+        self._numbers: dict[JobKind, int] = {}
+        self._ahead: list[dict[JobKind, tuple[float, str]]] = [{} for _ in shards]
         """For each shard, the best slot that it kept back, by kind."""
         self._parts: list[_Here] = []
         self._takes: list[int] = []
-        self._known: dict[Kind, list[tuple[int, FromPart | None]]] = {}
+        self._known: dict[JobKind, list[tuple[int, PartOffer | None]]] = {}
         """What each part offers to a kind, and how many takes it had seen by then."""
         self._taken: list[list[tuple[int, Amounts]]] = [[] for _ in shards]
         self._idle: list[tuple[ClassAd, list[int]]] = []
-        self._standings: list[list[Standing]] = []
+        self._standings: list[list[MatchStanding]] = []
         self.rounds = 0
         """How often shards were asked for slots."""
 
@@ -212,7 +221,7 @@ class Spread:
         """See :meth:`Supply.cluster`."""
         return self._clusters.of(job)
 
-    def begin(self, kinds: Sequence[Kind]) -> None:
+    def begin(self, kinds: Sequence[JobKind]) -> None:
         """See :meth:`Supply.begin`: asks all shards for their best slots."""
         self._kinds = kinds
         self._numbers = {kind: number for number, kind in enumerate(kinds)}
@@ -228,7 +237,7 @@ class Spread:
         data = ads_to_bytes(jobs)
         return data if len(data) <= SMALL else self._cluster.scatter(data)
 
-    def best(self, kind: Kind) -> Offer | None:
+    def best(self, kind: JobKind) -> SlotOffer | None:
         """See :meth:`Supply.best`."""
         while True:
             found = self._first(kind)
@@ -241,7 +250,7 @@ class Spread:
                 return found
             self._more(missing)
 
-    def _first(self, kind: Kind) -> FromPart | None:
+    def _first(self, kind: JobKind) -> PartOffer | None:
         known = self._known.setdefault(kind, [])
         known += [(-1, None)] * (len(self._parts) - len(known))
         best = None
@@ -254,13 +263,13 @@ class Spread:
                 best = offer
         return best
 
-    def _offer(self, kind: Kind, number: int) -> FromPart | None:
+    def _offer(self, kind: JobKind, number: int) -> PartOffer | None:
         whole = self._parts[number].whole
         found = whole.best(kind)
         if found is None:
             return None
         key = whole.slots.now.keys[found.row]
-        return FromPart(found.row, found.rank, found.taken, key, number)
+        return PartOffer(found.row, found.rank, found.taken, key, number)
 
     def _more(self, shards: Sequence[int]) -> None:
         """Asks some shards again, for all waiting jobs."""
@@ -296,9 +305,9 @@ class Spread:
             self._parts.append(_Here.of(offered, self._policy))
             self._takes.append(0)
 
-    def give(self, job: ClassAd, offer: Offer) -> tuple[str, Value]:
+    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
         """See :meth:`Supply.give`."""
-        if not isinstance(offer, FromPart):
+        if not isinstance(offer, PartOffer):
             raise TypeError("an offer of one of the parts was expected")
         part = self._parts[offer.part]
         self._takes[offer.part] += 1
@@ -306,10 +315,10 @@ class Spread:
         self._taken[shard].append((int(part.numbers[offer.row]), offer.taken))
         return part.whole.give(job, offer)
 
-    def idle(self, job: ClassAd) -> Callable[[], Idle]:
+    def idle(self, job: ClassAd) -> Callable[[], IdleReason]:
         """See :meth:`Supply.idle`: all shards are asked for all these jobs when the cycle ends."""
         place = len(self._idle)
-        nonsense = Requests(self._outline, job).nonsense
+        nonsense = JobRequests(self._outline, job).nonsense
         moments = [len(taken) for taken in self._taken]
         self._idle.append((job, moments))
         return lambda: summed(nonsense, [each[place] for each in self._standings])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matchmaker import Assignment, ClassAd, Expr, Placement, Pool, Shards
     from matchmaker.cli.reports import Page
     from matchmaker.matching.snapshot import Matches
-    from matchmaker.matching.states import State
+    from matchmaker.matching.states import SlotState
 
 
 MANY = 1000
@@ -55,7 +55,7 @@ def match_command(
     from matchmaker import Pool, nodes
     from matchmaker.cli import reports
     from matchmaker.matching.selection import Selection, select
-    from matchmaker.matching.states import State, state_of
+    from matchmaker.matching.states import SlotState, state_of
 
     job = pools.only_job(job_file, job_id)
     if pools.sharded(shards, scheduler):
@@ -72,7 +72,7 @@ def match_command(
         job, nodes.named(ads) if keys is None else zip(keys, ads, strict=True), default_rank=0.0
     )
     states = [state_of(job, candidate.ad, names) for candidate in found.ranked]
-    counts = {state.value: states.count(state) for state in State if state in states}
+    counts = {state.value: states.count(state) for state in SlotState if state in states}
     shown = Selection(found.ranked[:top], found.refused)
     error = found.error
     if as_json:
@@ -86,7 +86,7 @@ def match_command(
         })  # fmt: skip
     else:
         page = _page(len(states), len(ads), counts)
-        page.selection(shown, "ad", states=None if set(counts) <= {State.UNSAID} else states)
+        page.selection(shown, "ad", states=None if set(counts) <= {SlotState.UNSAID} else states)
         page.print()
     _warn(error)
     return 0 if found.chosen else 1
@@ -124,26 +124,26 @@ def _in_shards(
 def _among_many(
     job: ClassAd, pool: Pool, top: int | None, names: dict[str, str], as_json: bool
 ) -> int:
-    from matchmaker.matching.states import State, States
+    from matchmaker.matching.states import SlotState, SlotStates
 
     snapshot = pool.snapshot()
     found = snapshot.match(job)
-    states = States.of(snapshot._view, names)
+    states = SlotStates.of(snapshot._view, names)
     if top is None:
         top = len(found) if as_json else SHOWN
     best = found.best(max(top, 1))
-    order = list(State)
+    order = list(SlotState)
     each = [order[code] for code in states.codes(job, best._row_array).tolist()]
     rows = list(zip(best.keys[:top], best.ranks, each, strict=False))
     return _print(best, rows, states.counts(job, found._row_array), len(pool), as_json)
 
 
 def _print(
-    best: Matches, rows: Sequence[tuple[str, float, State | None]], counts: dict[str, int],
+    best: Matches, rows: Sequence[tuple[str, float, SlotState | None]], counts: dict[str, int],
     total: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Print the best matches; why others were refused is not sought among many."""
-    from matchmaker.matching.states import State
+    from matchmaker.matching.states import SlotState
 
     matched = sum(counts.values())
     if as_json:
@@ -157,7 +157,7 @@ def _print(
         })  # fmt: skip
     else:
         page = _page(matched, total, counts)
-        said = not set(counts) <= {State.UNSAID} and all(state for _, _, state in rows)
+        said = not set(counts) <= {SlotState.UNSAID} and all(state for _, _, state in rows)
         cells = [
             (place, name, number(rank), *([state] if said else []))
             for place, (name, rank, state) in enumerate(rows, 1)

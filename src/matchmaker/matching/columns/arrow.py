@@ -38,13 +38,13 @@ from matchmaker.matching.columns.column import (
     REAL,
     Coded,
     Column,
+    ContentTable,
     Numeric,
-    Stored,
-    Table,
+    StoredColumn,
     narrowest,
 )
 from matchmaker.matching.columns.forms import MANY, Heap, Sparse, Texts, begins, greatest, settled
-from matchmaker.matching.columns.store import Layout, Parts, key_from, unsaid
+from matchmaker.matching.columns.store import Layout, StoreParts, key_from, without_plain_key
 from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS, value_text
 
 # Types of pyarrow, which carries none that a checker could read.
@@ -269,7 +269,7 @@ def content_of_cell(text: str) -> Any:
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
-def table_of(parts: Parts, key: str, *, exact: bool = False) -> ArrowTable:
+def table_of(parts: StoreParts, key: str, *, exact: bool = False) -> ArrowTable:
     """Makes a table of a store, which shares no memory with it. Raises ValueError, with the column.
 
     With ``exact`` all columns are of the four plain types, or of JSON cells (``cells``) in strings.
@@ -531,7 +531,7 @@ def parts_of(
     key: str,
     expressions: Collection[str] = (),
     computed: Mapping[int, str] | None = None,
-) -> Parts:
+) -> StoreParts:
     """Makes the parts of a store of a table. Raises ValueError, naming the column.
 
     `expressions` names columns of text that hold expressions, beside those whose fields say so;
@@ -586,7 +586,7 @@ def column_in(field: Field, chunked: Any) -> Column | None:
 
 def parts_with(
     columns: dict[str, Column], present: Mapping[str, Mask], fields: Sequence[Field], size: int
-) -> Parts:
+) -> StoreParts:
     """The parts of columns, by which rows have something in each; keys are not looked at."""
     names = {field.folded: field.name for field in fields}
     layout, firsts = _alike([mask for mask in present.values() if not mask.all()], size)
@@ -594,7 +594,7 @@ def parts_with(
         Layout.of(tuple(names[name] for name, mask in present.items() if mask[row]))
         for row in firsts
     ]
-    return Parts(size, columns, layouts, layout.astype(narrowest(len(layouts))), {})
+    return StoreParts(size, columns, layouts, layout.astype(narrowest(len(layouts))), {})
 
 
 def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list[int]]:
@@ -609,11 +609,11 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
 
 
 @charged
-def computed_keys(parts: Parts, key: str, known: Mapping[int, str]) -> dict[int, str]:
+def computed_keys(parts: StoreParts, key: str, known: Mapping[int, str]) -> dict[int, str]:
     """The keys of rows where no plain value says them. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
     computed = dict(known)
-    for row in range(parts.size) if column is None else unsaid(column, parts.size):
+    for row in range(parts.size) if column is None else without_plain_key(column, parts.size):
         if row in computed:
             continue
         ad = parts.layouts[parts.layout[row]].ad(parts.columns, row)
@@ -715,7 +715,7 @@ def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]
 
 def coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:
     """A column of contents by code, of which some may be equal; without one where it is beyond."""
-    table = Table((MISSING,))
+    table = ContentTable((MISSING,))
     moved = np.array([*table.codes(contents), 0])
     return Coded(moved[codes].astype(narrowest(len(table))), table)
 
@@ -729,7 +729,7 @@ def _numeric(array: Array) -> Numeric:
         _content(int(filled.max()))
     bits = filled.view(np.int64) if real else filled.astype(np.int64)
     kinds = np.where(missing, ABSENT, REAL if real else INTEGER).astype(np.uint8)
-    return Numeric(kinds, np.where(missing, 0, bits), Table())
+    return Numeric(kinds, np.where(missing, 0, bits), ContentTable())
 
 
 def strings(array: Array) -> Texts:
@@ -742,7 +742,7 @@ def strings(array: Array) -> Texts:
     starts = (ends[:-1] - ends[0]).astype(begins(lengths).dtype)
     short = lengths.astype(narrowest(int(lengths.max()) + 2))
     starts[missing], short[missing] = 0, greatest(short)
-    return Texts(starts, short, Heap(held), Table((MISSING,)))
+    return Texts(starts, short, Heap(held), ContentTable((MISSING,)))
 
 
 def opened(path: str | os.PathLike[str]) -> Any:
@@ -755,7 +755,7 @@ def opened(path: str | os.PathLike[str]) -> Any:
         return parquet.ParquetFile(path, page_checksum_verification=True)
 
 
-def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]) -> Parts:
+def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]) -> StoreParts:
     """The parts of an open Parquet file, most of whose columns stay there.
 
     Raises ValueError as ``parts_of`` does.
@@ -791,7 +791,7 @@ def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]
             np.ones(size, np.bool_) if every else numpy_of(read(field).is_valid().combine_chunks())
         )
         if mask.any():
-            columns[field.folded] = Stored(partial(load, field), size)
+            columns[field.folded] = StoredColumn(partial(load, field), size)
             present[field.folded] = mask
     parts = parts_with(columns, present, fields, size)
     return attrs.evolve(parts, computed=computed_keys(parts, key, {}))

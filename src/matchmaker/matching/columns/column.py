@@ -6,7 +6,7 @@ the attribute. Forms of a column:
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
 - ``Texts``, in ``forms``: bytes in a heap, for strings that hardly repeat.
-- ``Loose``: the contents themselves, for anything else that hardly repeats.
+- ``ObjectColumn``: the contents themselves, for anything else that hardly repeats.
 
 ``forms`` decides which form a column has, ``store`` which rows there are; ``evaluator`` evaluates
 expressions on columns.
@@ -224,9 +224,9 @@ class Column:
         """The distinct expressions among the contents; some may be of rows that are gone."""
         raise NotImplementedError
 
-    def leading(self) -> list[Expr]:
+    def dynamic(self) -> list[Expr]:
         """The distinct expressions among the contents that are no constants, such as nested ads."""
-        return [node for node in self.expressions() if leads(node)]
+        return [node for node in self.expressions() if is_dynamic(node)]
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         """Which of the first `size` rows lack the attribute."""
@@ -245,12 +245,12 @@ class Column:
         return [self.get(row) for row in rows]
 
 
-def leads(node: Expr) -> bool:
+def is_dynamic(node: Expr) -> bool:
     """Whether an expression names an attribute or calls a function."""
     return any(isinstance(part, (Attr, Call)) for part in postorder(node))
 
 
-class Table(list[Any]):
+class ContentTable(list[Any]):
     """Distinct contents by code. It only grows, so that columns copied from each other share it.
 
     The codes by contents take more room than all else, and are made anew when they are needed.
@@ -266,9 +266,9 @@ class Table(list[Any]):
         for content in contents:
             self.code(content)
 
-    def twin(self) -> Table:
+    def twin(self) -> ContentTable:
         """A table of the same contents, which grows by itself."""
-        twin = Table()
+        twin = ContentTable()
         twin.extend(self)
         return twin
 
@@ -326,18 +326,18 @@ class Table(list[Any]):
         """The expressions in it."""
         return self._sorted()[0]
 
-    def leading(self) -> list[Expr]:
+    def dynamic(self) -> list[Expr]:
         """The expressions in it that are no constants."""
         return self._sorted()[1]
 
     def _sorted(self) -> tuple[list[Expr], list[Expr]]:
-        seen, found, leading = self._found
+        seen, found, dynamic = self._found
         if seen < len(self):
             entered = self[seen:]
             fresh = [content for content in entered if isinstance(content, Expr)]
-            found, leading = found + fresh, leading + list(filter(leads, fresh))
-            self._found = (seen + len(entered), found, leading)
-        return found, leading
+            found, dynamic = found + fresh, dynamic + list(filter(is_dynamic, fresh))
+            self._found = (seen + len(entered), found, dynamic)
+        return found, dynamic
 
 
 def _identities(kind: type, contents: Sequence[Any]) -> list[Any]:
@@ -350,15 +350,15 @@ class Tabled(Column):
     """A column with a table that holds all its expressions."""
 
     __slots__ = ("table",)
-    table: Table
+    table: ContentTable
 
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
         return self.table.expressions()
 
-    def leading(self) -> list[Expr]:
+    def dynamic(self) -> list[Expr]:
         """Those of them that are no constants."""
-        return self.table.leading()
+        return self.table.dynamic()
 
 
 class Coded(Tabled):
@@ -366,10 +366,10 @@ class Coded(Tabled):
 
     __slots__ = ("_plain", "_used", "codes")
 
-    def __init__(self, codes: Codes, table: Table | None = None) -> None:
+    def __init__(self, codes: Codes, table: ContentTable | None = None) -> None:
         super().__init__()
         self.codes = codes
-        self.table = table if table is not None else Table((MISSING,))
+        self.table = table if table is not None else ContentTable((MISSING,))
         self._plain: tuple[int, Kinds, Bits] | None = None
         self._used: tuple[int, int, Rows] | None = None
 
@@ -379,7 +379,7 @@ class Coded(Tabled):
     @classmethod
     def of(cls, contents: Sequence[Any]) -> Coded:
         """A column of contents, one after the other."""
-        table = Table((MISSING,))
+        table = ContentTable((MISSING,))
         codes = table.codes(contents)
         return cls(np.array(codes, narrowest(len(table))), table)
 
@@ -455,7 +455,7 @@ class Numeric(Tabled):
 
     __slots__ = ("bits", "kinds")
 
-    def __init__(self, kinds: Kinds, bits: Bits, table: Table) -> None:
+    def __init__(self, kinds: Kinds, bits: Bits, table: ContentTable) -> None:
         """`table` has the other contents."""
         super().__init__()
         self.kinds = kinds
@@ -525,7 +525,7 @@ class Numeric(Tabled):
         return np.equal(self.kinds[:size], ABSENT)
 
 
-class Loose(Column):
+class ObjectColumn(Column):
     """The contents of the rows, one by one."""
 
     __slots__ = ("rows",)
@@ -554,13 +554,13 @@ class Loose(Column):
             self.rows[row] = content
         self.version = stamp()
 
-    def take(self, rows: Rows) -> Loose:
+    def take(self, rows: Rows) -> ObjectColumn:
         """A column of some of the rows."""
-        return Loose([self.rows[row] for row in rows.tolist()])
+        return ObjectColumn([self.rows[row] for row in rows.tolist()])
 
-    def copy(self, size: int, room: int) -> Loose:
+    def copy(self, size: int, room: int) -> ObjectColumn:
         """A column of the first `size` rows with room for more."""
-        return Loose(self.rows[:size] + [MISSING] * (room - size))
+        return ObjectColumn(self.rows[:size] + [MISSING] * (room - size))
 
     def expressions(self) -> list[Expr]:
         """The distinct expressions among the contents."""
@@ -572,7 +572,7 @@ class Loose(Column):
         return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
 
 
-class Stored(Column):
+class StoredColumn(Column):
     """A column in a file, and its length. It never changes: the copies that are made do."""
 
     __slots__ = ("_found", "_read", "_size")
@@ -615,4 +615,4 @@ class Stored(Column):
 
 def in_memory(column: Column) -> Column:
     """The column, read if need be."""
-    return column.column() if isinstance(column, Stored) else column
+    return column.column() if isinstance(column, StoredColumn) else column

@@ -168,21 +168,21 @@ class Reaches:
             return known
         side, name = edge
         held: list[Expr]
-        leading: list[Expr]
+        dynamic: list[Expr]
         if side is Side.JOB:
             reached = Reach(job=frozenset({name}))
             content = self._job._held.get(name)
-            held = leading = [content] if isinstance(content, Expr) else []
+            held = dynamic = [content] if isinstance(content, Expr) else []
         else:
             reached = Reach(columns=frozenset({name}))
             column = self._columns.get(name)
             held = column.expressions() if column is not None else []
-            leading = column.leading() if column is not None else []
+            dynamic = column.dynamic() if column is not None else []
         depth = sum(path.values()) + max((node.depth for node in held), default=0)
-        if 2 * depth > LIMITS.depth or len(leading) > MANY_EXPRESSIONS:
+        if 2 * depth > LIMITS.depth or len(dynamic) > MANY_EXPRESSIONS:
             return OPAQUE
         all_reached = [reached]
-        for node in leading:
+        for node in dynamic:
             all_reached.append(self._of(node, side, {**path, edge: node.depth}, wide))
             if all_reached[-1].opaque:
                 # What is part of a circle is not remembered: outside of it it may not matter.
@@ -346,7 +346,7 @@ class Clusters:
         """What an attribute of the rows leads to; None if that is not known."""
         if name not in self._leads:
             column = self._columns.get(name)
-            held = column.leading() if column is not None else []
+            held = column.dynamic() if column is not None else []
             each = list(map(_names_in, held)) if len(held) <= MANY_EXPRESSIONS else [None]
             known = [names for names in each if names is not None]
             whole = len(known) == len(each)

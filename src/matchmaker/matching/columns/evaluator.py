@@ -45,25 +45,25 @@ from matchmaker.matching.columns.column import (
     Coded,
     Codes,
     Column,
+    ContentTable,
     Kinds,
     Numeric,
     Rows,
-    Table,
     encoded,
     narrowest,
     used_codes,
     zeros,
 )
 from matchmaker.matching.columns.dependencies import Reach, Reaches, Search, Side, members, searched
-from matchmaker.matching.columns.store import LOWER, Entries, Keys, View, entries_of, rows_of
+from matchmaker.matching.columns.store import LOWER, Entries, RowKeys, View, entries_of, rows_of
 from matchmaker.matching.columns.vectors import (
     BINARY_KERNELS,
     UNARY_KERNELS,
-    Chosen,
+    CodedVector,
+    ConstantVector,
     Mask,
-    Objects,
-    Same,
-    Scalars,
+    ObjectVector,
+    ScalarVector,
     Vector,
     applied,
     connect,
@@ -104,7 +104,7 @@ def allowance(size: int, limits: PoolLimits = LIMITS) -> int:
     return min(Budget.limit, limits.each + limits.flat // (1 << max(size - 1, 0).bit_length()))
 
 
-class Work:
+class WorkBudget:
     """What one question about `size` rows may take. ``each`` is the allowance of a row."""
 
     __slots__ = ("_limits", "_row", "each", "left", "most", "seconds", "size")
@@ -157,7 +157,7 @@ def stopped(size: int, limits: PoolLimits) -> str:
 
 
 @attrs.frozen(slots=True)
-class Step:
+class PlanStep:
     """One part of an expression, and the way in which it was evaluated.
 
     ``way`` is ``once``, ``by value``, ``by combination``, ``by table`` (the contents of a column,
@@ -215,15 +215,15 @@ def grouped_codes(column: Coded, absent: Any, codes: Any) -> Vector | Groups | N
     for places, _ in groups:
         other[places] = False
     if other.all():
-        return Chosen(codes, known)
+        return CodedVector(codes, known)
     plain = np.flatnonzero(other)
-    return Groups(plain, Chosen(codes[plain], known), groups)
+    return Groups(plain, CodedVector(codes[plain], known), groups)
 
 
 def grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | Groups | None:
     """The rows of a numeric column by what they hold; None where too many expressions do."""
     if kinds.max(initial=0) <= REAL:
-        return Scalars(uniform(kinds), bits)
+        return ScalarVector(uniform(kinds), bits)
     codes = np.where(kinds == OTHER, bits, -1)
     found = [code for code in np.unique(codes).tolist() if code >= 0]
     if len(found) > MOST_EXPRESSIONS:
@@ -231,29 +231,29 @@ def grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | Group
     plain = np.flatnonzero(kinds <= REAL)
     groups = [(np.flatnonzero(codes == code), column.table[code]) for code in found]
     groups.append((np.flatnonzero(kinds == ABSENT), MISSING))
-    return Groups(plain, Scalars(kinds[plain], bits[plain]), groups)
+    return Groups(plain, ScalarVector(kinds[plain], bits[plain]), groups)
 
 
-def table_by_code(found: dict[int, Value], size: int) -> Scalars | Objects:
+def table_by_code(found: dict[int, Value], size: int) -> ScalarVector | ObjectVector:
     """The values by code. A code that no row has gets one of the others, so that they agree."""
     filler = next(iter(found.values()), UNDEFINED)
     return tabled([found.get(code, filler) for code in range(size)])
 
 
-def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> Scalars:
+def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> ScalarVector:
     """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
     present = uniform(kinds[1:])
     if len(present) == 1 and present[0] >= INTEGER and codes.all():
-        return Scalars(present, bits[codes])
+        return ScalarVector(present, bits[codes])
     kinds = kinds.copy()
     kinds[0] = UNDEFINED_KIND
-    return Scalars(kinds[codes], bits[codes])
+    return ScalarVector(kinds[codes], bits[codes])
 
 
 _AT_ONCE: Final = 1 << 16
 
 
-class Lookup:
+class StringIndex:
     """The places of strings among contents, by a hash of what they are in small letters.
 
     Entries are those of ``keys.Index``, of the text in small letters and a place.
@@ -295,19 +295,19 @@ def _entries(texts: Sequence[str], places: Sequence[int] | int) -> Entries:
     return entries_of(map(ascii_fold, texts), places)
 
 
-def of_table(table: Table) -> Lookup:
+def of_table(table: ContentTable) -> StringIndex:
     """The lookup of a table of contents, which it keeps until it grows."""
     size = len(table)
     if table.lookup is None or table.lookup[0] != size:
-        table.lookup = size, Lookup(size, lambda some: table[some.start : some.stop])
+        table.lookup = size, StringIndex(size, lambda some: table[some.start : some.stop])
     return table.lookup[1]
 
 
-def of_rows(column: Column, size: int) -> Lookup:
+def of_rows(column: Column, size: int) -> StringIndex:
     """The lookup of the first rows of a column, which it keeps until it changes."""
     now = column.version, size
     if column.lookup is None or column.lookup[0] != now:
-        column.lookup = now, Lookup(size, column.contents)
+        column.lookup = now, StringIndex(size, column.contents)
     return column.lookup[1]
 
 
@@ -330,7 +330,7 @@ class Scalar:
         view: View,
         job: ClassAd,
         root: tuple[Side, str],
-        work: Work | None,
+        work: WorkBudget | None,
         shares: Callable[[], Any] | None,
     ) -> None:
         """`shares` gives how many rows of a pool each row stands for; without it, one."""
@@ -338,7 +338,7 @@ class Scalar:
         self.job = job
         self.reaches = Reaches(job, view.columns, view.size, root)
         self._root = root
-        self.work = work if work is not None else Work(len(view))
+        self.work = work if work is not None else WorkBudget(len(view))
         self._shares = shares
         self._ads: dict[int, ClassAd] = {}
         self.begin()
@@ -466,7 +466,7 @@ class Scalar:
             for code in used.tolist()
         }
         self._exhaust_by_code(rows, codes, found)
-        return "by value", len(used), Chosen(codes, table_by_code(found, len(table)))
+        return "by value", len(used), CodedVector(codes, table_by_code(found, len(table)))
 
     def _by_combination(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...], combinations: int
@@ -495,7 +495,7 @@ class Scalar:
             found[place] = self._value(node, side, ClassAd._of(content), rows, codes, place)
         self._exhaust_by_code(rows, codes, found)
         length = combinations if codes is key else len(used)
-        return "by combination", len(used), Chosen(codes, table_by_code(found, length))
+        return "by combination", len(used), CodedVector(codes, table_by_code(found, length))
 
     def _by_row(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
@@ -509,8 +509,8 @@ class Scalar:
         if self.problem is not None:
             self.exhaust(living, np.fromiter(map(exhausted, found), np.bool_, len(found)))
         if rows is None and self.view.alive is not None:
-            return merged([(living, Objects(found))], self.view.size)
-        return Objects(found)
+            return merged([(living, ObjectVector(found))], self.view.size)
+        return ObjectVector(found)
 
     def _by_lookup(
         self, node: Expr, side: Side, rows: Rows | None, search: Search, alone: bool
@@ -561,8 +561,8 @@ class Scalar:
             at = lookup.find(search.texts, search.exact, column.contents)
         kinds[at] = FALSE if search.negated else TRUE
         if codes is not None:
-            return Chosen(codes, Scalars(kinds, None))
-        return Scalars(kinds if rows is None else kinds[rows], None)
+            return CodedVector(codes, ScalarVector(kinds, None))
+        return ScalarVector(kinds if rows is None else kinds[rows], None)
 
     def _coded(self, name: str) -> Coded:
         column = self.view.columns[name]
@@ -587,9 +587,9 @@ class Evaluator(Scalar):
         view: View,
         job: ClassAd,
         root: tuple[Side, str],
-        work: Work | None = None,
+        work: WorkBudget | None = None,
         *,
-        steps: list[Step] | None = None,
+        steps: list[PlanStep] | None = None,
         shares: Callable[[], Any] | None = None,
     ) -> None:
         """`root` is the attribute, by side and folded name; `steps` collects what is done.
@@ -614,9 +614,9 @@ class Evaluator(Scalar):
         living = self.view.rows() if rows is None else rows
         if self._steps is not None:
             names = self._names(self.reaches.of(node, side))
-            step = Step(0, str(node), side.value, "by row", names, len(living), len(living))
+            step = PlanStep(0, str(node), side.value, "by row", names, len(living), len(living))
             self._steps[before:] = [step]
-        values = Objects(self.alone(node, side, living))
+        values = ObjectVector(self.alone(node, side, living))
         if rows is not None or self.view.alive is None:
             return values
         return merged([(living, values)], self.view.size)
@@ -644,13 +644,13 @@ class Evaluator(Scalar):
             return vector
         found = self.alone(node, side, changed if rows is None else rows[changed])
         kept = np.flatnonzero(~suspects)
-        return merged([(kept, part(vector, kept)), (changed, Objects(found))], size)
+        return merged([(kept, part(vector, kept)), (changed, ObjectVector(found))], size)
 
     def _part(self, node: Expr, side: Side, rows: Rows | None) -> Vector:
         reach = self.reaches.of(node, side)
         size = self.view.size if rows is None else len(rows)
         if rows is not None and not size:
-            return Same(UNDEFINED)
+            return ConstantVector(UNDEFINED)
         place = len(self._steps) if self._steps is not None else 0
         depth = self._depth
         self._depth = depth + 1
@@ -664,7 +664,7 @@ class Evaluator(Scalar):
             self._depth = depth
         if self._steps is not None:
             names = self._names(reach)
-            step = Step(depth, str(node), side.value, way, names, size, count)
+            step = PlanStep(depth, str(node), side.value, way, names, size, count)
             self._steps.insert(place, step)
         return vector
 
@@ -678,7 +678,7 @@ class Evaluator(Scalar):
         if not names:
             value = self._value(node, side, ClassAd(), rows)
             self.exhaust(rows, exhausted(value))
-            return "once", 1, Same(value)
+            return "once", 1, ConstantVector(value)
         if size <= FEW_ROWS:
             return "by row", size, self._by_row(node, side, rows, names)
         columns = [self.view.columns[name] for name in names]
@@ -720,7 +720,7 @@ class Evaluator(Scalar):
         used = column.used(self.view.size) if rows is None else used_codes(codes, length)
         size = len(used)
         entries = Coded(used.astype(narrowest(length)), column.table)
-        view = View(size, {name: entries}, Keys(), None, [], np.zeros(0, np.uint8))
+        view = View(size, {name: entries}, RowKeys(), None, [], np.zeros(0, np.uint8))
         shares = partial(np.bincount, codes, None, length)
         inner = Evaluator(
             view, self.job, self._root, self.work, steps=self._steps, shares=lambda: shares()[used]
@@ -732,10 +732,10 @@ class Evaluator(Scalar):
         places[used] = np.arange(size)
         if inner.exhausted is not None:
             self.exhaust(rows, inner.exhausted[places[codes]])
-        if isinstance(vector, Same):
+        if isinstance(vector, ConstantVector):
             return "by table", 0, vector
         held = vector if size == length else part(vector, places)
-        return "by table", 0, Chosen(codes, table_of(held, length))
+        return "by table", 0, CodedVector(codes, table_of(held, length))
 
     # --- by column --------------------------------------------------------------------------------
 
@@ -812,7 +812,7 @@ class Evaluator(Scalar):
             vector = self._part(alternative, side, chosen)
             left = size if places is None else len(places)
             if alternative is not alternatives[-1]:
-                if isinstance(vector, Same) and vector.value is UNDEFINED:
+                if isinstance(vector, ConstantVector) and vector.value is UNDEFINED:
                     continue
                 # Rows that some alternative leaves are copied out once more for the next.
                 self.work.count(left >> 2)
@@ -880,7 +880,11 @@ class Evaluator(Scalar):
         return self.follow(column, absent, rows)
 
     def _held(self, content: Any, side: Side, rows: Rows | None) -> Vector:
-        return self._part(content, side, rows) if isinstance(content, Expr) else Same(content)
+        return (
+            self._part(content, side, rows)
+            if isinstance(content, Expr)
+            else ConstantVector(content)
+        )
 
     def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         """The values of what the rows hold in a column; `absent` is the job's content instead.
@@ -909,8 +913,8 @@ class Evaluator(Scalar):
         if any(isinstance(content, Expr) for content in found):
             return None
         if isinstance(absent, Expr):
-            return None if MISSING in found else Objects(found)
-        return Objects([absent if content is MISSING else content for content in found])
+            return None if MISSING in found else ObjectVector(found)
+        return ObjectVector([absent if content is MISSING else content for content in found])
 
 
 def own_values(

@@ -21,10 +21,10 @@ from matchmaker.matching.columns.column import (
     Coded,
     Codes,
     Column,
-    Loose,
+    ContentTable,
     Numeric,
+    ObjectColumn,
     Rows,
-    Table,
     Tabled,
     encoded,
     in_memory,
@@ -83,7 +83,7 @@ class Texts(Tabled):
     __slots__ = ("heap", "lengths", "starts", "waste")
 
     def __init__(
-        self, starts: Codes, lengths: Codes, heap: Heap, table: Table, waste: int = 0
+        self, starts: Codes, lengths: Codes, heap: Heap, table: ContentTable, waste: int = 0
     ) -> None:
         """`waste` is how many bytes of the heap are no longer of use."""
         super().__init__()
@@ -222,7 +222,7 @@ def texts(strings: Sequence[str]) -> Texts:
 def without(size: int) -> Texts:
     """A column of rows that hold nothing yet."""
     lengths = np.full(size, np.iinfo(np.uint8).max, np.uint8)
-    return Texts(np.zeros(size, np.uint32), lengths, Heap(), Table((MISSING,)))
+    return Texts(np.zeros(size, np.uint32), lengths, Heap(), ContentTable((MISSING,)))
 
 
 def begins(lengths: npt.NDArray[Any]) -> Codes:
@@ -298,7 +298,7 @@ class Sparse(Column):
 
     def coded(self) -> Coded:
         """The same with a code a row, and of the same version."""
-        table = Table((MISSING,))
+        table = ContentTable((MISSING,))
         codes = table.codes(list(self.held.values()))
         column = Coded(np.zeros(self._room, narrowest(len(table))), table)
         column.codes[list(self.held)] = codes
@@ -326,7 +326,7 @@ def thinned(column: Column, size: int) -> Column:
     return thin
 
 
-class Shown(Mapping[str, Column]):
+class ViewColumns(Mapping[str, Column]):
     """Columns by folded name that do not change; a sparse one is coded when it is asked for."""
 
     __slots__ = ("_coded", "held")
@@ -424,7 +424,7 @@ def _repeating(column: Column, size: int) -> Column:
     most = MANY // 2 if size > MANY else size // _NUMBERS
     if len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > most:
         return column
-    table = Table((MISSING,))
+    table = ContentTable((MISSING,))
     codes = np.zeros(len(column), np.uint16)
     for kind in np.unique(column.kinds[:size]).tolist():
         rows = np.flatnonzero(column.kinds[:size] == kind)
@@ -462,7 +462,7 @@ def _recoded(column: Coded, size: int, many: int) -> Column:
 
 
 def _coded(column: Coded, used: Rows) -> Coded:
-    table = Table((MISSING,))
+    table = ContentTable((MISSING,))
     moved = np.zeros(len(column.table), np.uint32)
     moved[used] = table.codes([column.table[code] for code in used.tolist()])
     return Coded(moved[column.codes].astype(narrowest(len(table))), table)
@@ -470,7 +470,7 @@ def _coded(column: Coded, used: Rows) -> Coded:
 
 def _numeric(column: Coded) -> Numeric:
     kinds, bits = encoded(column.table)
-    others = Table()
+    others = ContentTable()
     for code, content in enumerate(column.table):
         if content.__class__ not in (int, float):
             kinds[code], bits[code] = OTHER, others.code(content)
@@ -487,8 +487,8 @@ def _texts(column: Coded) -> Texts:
     return entries.take(column.codes.astype(np.intp))
 
 
-def _loose(column: Column, size: int) -> Loose:
-    return Loose(column.contents(range(size)) + [MISSING] * (len(column) - size))
+def _loose(column: Column, size: int) -> ObjectColumn:
+    return ObjectColumn(column.contents(range(size)) + [MISSING] * (len(column) - size))
 
 
 def _with_fewer_others(
@@ -501,7 +501,7 @@ def _with_fewer_others(
     used = np.unique(codes[other])
     if len(used) > many // 2:
         return _loose(column, size)
-    others = Table((MISSING,)) if isinstance(column, Texts) else Table()
+    others = ContentTable((MISSING,)) if isinstance(column, Texts) else ContentTable()
     moved = codes.copy()
     places = others.codes([column.table[code] for code in used.tolist()])
     moved[other] = np.array(places)[np.searchsorted(used, codes[other])]
@@ -529,9 +529,9 @@ def hardly_repeating(contents: list[Any]) -> Column | None:
     integers, reals, strings = map(kinds.count, (int, float, str))
     column: Column
     if integers + reals == size:
-        return Numeric(*encoded(contents), Table())
+        return Numeric(*encoded(contents), ContentTable())
     if 4 * (integers + reals) >= 3 * size:
-        column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), Table())
+        column = Numeric(np.full(size, ABSENT, np.uint8), np.zeros(size, np.int64), ContentTable())
     elif 4 * strings >= 3 * size:
         column = without(size)
     else:
@@ -560,7 +560,7 @@ def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Col
             column = of_form(other, column)
     if isinstance(other, Coded) and isinstance(column, (Numeric, Texts)):
         other = of_form(column, other)
-    if isinstance(column, Loose) and isinstance(other, Loose):
+    if isinstance(column, ObjectColumn) and isinstance(other, ObjectColumn):
         column.fill(rows, other.rows)
     elif isinstance(column, Numeric) and isinstance(other, Numeric):
         _numbers(column, rows, other)

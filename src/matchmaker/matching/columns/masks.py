@@ -28,23 +28,30 @@ from matchmaker.classad.values import UNDEFINED
 from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.columns.column import Coded, Column, Rows, identity
 from matchmaker.matching.columns.dependencies import Reach, Side
-from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, Work
+from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, WorkBudget
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.columns.vectors import Mask, Objects, Same, Vector, is_true, numbers
+from matchmaker.matching.columns.vectors import (
+    ConstantVector,
+    Mask,
+    ObjectVector,
+    Vector,
+    is_true,
+    numbers,
+)
 from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS, with_scopes
 
 Stamps: TypeAlias = "tuple[tuple[str, int], ...]"
 """The names and versions of columns; where rows are gone also how many live, without a name."""
 
 _OBJECTS: Final = 500
-"""Bytes of a ``Kept`` with its arrays, without the elements of the arrays."""
+"""Bytes of a ``CachedMask`` with its arrays, without the elements of the arrays."""
 
 _STAMP: Final = 200
 """Bytes of the name and version of a column."""
 
 
 @attrs.frozen(slots=True, eq=False)
-class Kept:
+class CachedMask:
     """A mask or ranks, the versions of the columns that it depends on, and the steps that it took.
 
     ``problem`` is the reason why it is ERROR for some rows, if something took too much.
@@ -61,7 +68,7 @@ class Kept:
         return _OBJECTS + self.array.nbytes + _STAMP * len(self.stamps)
 
 
-class Cache:
+class MaskCache:
     """The masks and ranks of one pool, bounded in bytes: ``limits.kept``, and more for each row.
 
     With 0 bytes it keeps nothing. ``limits`` also bound what a question of the pool may take.
@@ -69,18 +76,18 @@ class Cache:
 
     def __init__(self, limits: PoolLimits = LIMITS) -> None:
         self.limits = limits
-        self._kept: BoundedCache[Hashable, Kept] = BoundedCache(
+        self._kept: BoundedCache[Hashable, CachedMask] = BoundedCache(
             "masks and ranks of a pool", limits.kept
         )
 
-    def get(self, key: Hashable, stamps: Stamps, size: int) -> Kept | None:
+    def get(self, key: Hashable, stamps: Stamps, size: int) -> CachedMask | None:
         """What is kept under a key, or None if there is nothing or a column has changed."""
         kept = self._kept.get(key)
         if kept is not None and kept.stamps == stamps and len(kept.array) == size:
             return kept
         return None
 
-    def put(self, key: Hashable, kept: Kept) -> None:
+    def put(self, key: Hashable, kept: CachedMask) -> None:
         """Keep a mask or ranks; all go when they take too much."""
         flat, each = self.limits.kept, self.limits.kept_each
         self._kept.most = flat and flat + each * len(kept.array)
@@ -112,12 +119,12 @@ class Masks:
         self,
         view: View,
         job: ClassAd,
-        cache: Cache,
-        work: Work | None = None,
+        cache: MaskCache,
+        work: WorkBudget | None = None,
     ) -> None:
         self.view = view
         self.job = job
-        self.work = work if work is not None else Work(len(view), cache.limits)
+        self.work = work if work is not None else WorkBudget(len(view), cache.limits)
         self._cache = cache
         self._mine = Evaluator(view, job, (Side.JOB, FOLDED_REQUIREMENTS), self.work)
         self._theirs = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), self.work)
@@ -138,7 +145,7 @@ class Masks:
         evaluator = Evaluator(self.view, with_scopes(self.job), (Side.JOB, ""), self.work)
 
         def alone(rows: Rows) -> Mask:
-            return is_true(Objects(evaluator.alone(node, Side.JOB, rows)), len(rows))
+            return is_true(ObjectVector(evaluator.alone(node, Side.JOB, rows)), len(rows))
 
         return self._together(
             evaluator, lambda: self._mask(evaluator, node, Side.JOB), alone, self.view.alive
@@ -308,7 +315,7 @@ class Masks:
         before = self.work.left
         mask = self._evaluated(evaluator, node, side, rows)
         work = before - self.work.left
-        self._cache.put(key, Kept(stamps, mask, work, evaluator.problem))
+        self._cache.put(key, CachedMask(stamps, mask, work, evaluator.problem))
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
@@ -341,7 +348,7 @@ class Masks:
             mask = np.zeros(self.view.size, np.bool_)
             mask[rows] = is_true(vector, len(rows))
             return mask
-        if isinstance(vector, Same):
+        if isinstance(vector, ConstantVector):
             return self._all(truth(vector.value) is True)
         return is_true(vector, self.view.size)
 
@@ -386,7 +393,7 @@ def rank_key(view: View, job: ClassAd) -> Hashable | None:
 
 
 def ranks(
-    view: View, job: ClassAd, rows: Rows, cache: Cache
+    view: View, job: ClassAd, rows: Rows, cache: MaskCache
 ) -> tuple[npt.NDArray[np.float64], str | None]:
     """How a job ranks some of the rows: a real each, NaN where its rank is not a number.
 
@@ -394,8 +401,8 @@ def ranks(
     """
     content = job._held.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
-        return _marked(Same(content), len(rows)), None
-    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), Work(len(view), cache.limits))
+        return _marked(ConstantVector(content), len(rows)), None
+    evaluator = Evaluator(view, job, (Side.JOB, FOLDED_RANK), WorkBudget(len(view), cache.limits))
     reach = evaluator.reaches.of(content, Side.JOB)
 
     def found(some: Rows | None = None) -> npt.NDArray[np.float64]:
@@ -413,7 +420,7 @@ def ranks(
     if kept is None and _SHARE * len(rows) < view.size:
         return found(rows), reason(evaluator.problem)
     if kept is None:
-        kept = Kept(stamps, found(), 0, evaluator.problem)
+        kept = CachedMask(stamps, found(), 0, evaluator.problem)
         cache.put(key, kept)
     some: npt.NDArray[np.float64] = kept.array[rows]
     return some, reason(kept.problem)
@@ -425,7 +432,7 @@ def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:
     return np.where(none, np.nan, found)
 
 
-class By(IntEnum):
+class RefusedBy(IntEnum):
     """Who refuses: the first of the job, the ad, the broker, and the rank that is no number.
 
     Ads that have expired are not asked.
@@ -440,7 +447,7 @@ class By(IntEnum):
 
 
 @attrs.frozen(eq=False)
-class Decision:
+class MatchDecision:
     """The rows that may take a job, with their ranks, and who refuses.
 
     ``unranked`` says of which of these rows the rank is not a number, so that the default stands.
@@ -451,16 +458,16 @@ class Decision:
     ranks: npt.NDArray[np.float64]
     unranked: Mask
     error: str | None
-    _refusals: tuple[tuple[By, Mask], ...]
+    _refusals: tuple[tuple[RefusedBy, Mask], ...]
     """Which rows have come so far, in the order of asking: who would refuse them there."""
 
     @cached_property
     def by(self) -> npt.NDArray[np.uint8]:
-        """A ``By`` for each row; entries for deleted rows are unspecified."""
-        found = np.full(len(self._refusals[0][1]), By.EXPIRY, np.uint8)
+        """A ``RefusedBy`` for each row; entries for deleted rows are unspecified."""
+        found = np.full(len(self._refusals[0][1]), RefusedBy.EXPIRY, np.uint8)
         for by, asked in self._refusals:
             found[asked] = by
-        found[self.rows] = By.NOBODY
+        found[self.rows] = RefusedBy.NOBODY
         return found
 
     def __len__(self) -> int:
@@ -475,13 +482,13 @@ class Decision:
 def decide(
     view: View,
     job: ClassAd,
-    cache: Cache,
+    cache: MaskCache,
     conditions: Sequence[Expr] = (),
     expired: Mask | None = None,
     *,
     both_ways: bool = True,
     default_rank: float | None = None,
-) -> Decision:
+) -> MatchDecision:
     """Decides on the rows of a view for a job.
 
     Args:
@@ -510,5 +517,10 @@ def decide(
     else:
         found[unranked] = default_rank
     problems = [reason for reason in (masks.problem, problem) if reason is not None]
-    stages = (By.JOB, asked), (By.RESOURCE, wanted), (By.BROKER, accepting), (By.RANK, admitted)
-    return Decision(rows, found, unranked, "; ".join(problems) or None, stages)
+    stages = (
+        (RefusedBy.JOB, asked),
+        (RefusedBy.RESOURCE, wanted),
+        (RefusedBy.BROKER, accepting),
+        (RefusedBy.RANK, admitted),
+    )
+    return MatchDecision(rows, found, unranked, "; ".join(problems) or None, stages)

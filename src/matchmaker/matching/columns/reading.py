@@ -47,9 +47,9 @@ from matchmaker.classad.formats.stream import (
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import INTEGERS, NAME, REALS, SPACES, MissError, inside_of
 from matchmaker.matching.columns import saved
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, Table, narrowest
+from matchmaker.matching.columns.column import MISSING, Coded, Column, ContentTable, Rows, narrowest
 from matchmaker.matching.columns.forms import FEW, hardly_repeating
-from matchmaker.matching.columns.store import Block, Layout, NumberedNames, Store, key_from
+from matchmaker.matching.columns.store import Layout, NumberedNames, RowBlock, Store, key_from
 
 LARGE: Final = 1 << 22
 """Characters of text that are read together. More take less time, and leave larger holes in memory
@@ -187,7 +187,7 @@ def _column(values: list[Any], places: Rows) -> Column:
         column = hardly_repeating(values)
     if column is not None:
         return column.take(places)
-    table = Table((MISSING,))
+    table = ContentTable((MISSING,))
     codes = np.array(table.codes(values), narrowest(len(table)))
     return Coded(codes[places], table)
 
@@ -218,7 +218,7 @@ class _Reader:
     key_of: Callable[[ClassAd], str]
     read_odd: Callable[[Any], Iterator[ClassAd]]
 
-    def block(self, batch: Batch) -> Block:
+    def block(self, batch: Batch) -> RowBlock:
         """The rows of a batch. Raises what ``read_odd`` and ``key_of`` raise."""
         batch.number()
         odd = {at for at, each in enumerate(batch.sources) if isinstance(each, ParseError)}
@@ -237,7 +237,7 @@ class _Reader:
         where = np.flatnonzero(np.repeat(is_odd, widths))
         columns = [(folded, begins[rows], column) for folded, rows, column in made.columns]
         layout = np.arange(len(made.layouts))
-        return Block(where, ads, begins[~is_odd], made.keys, made.layouts, layout, columns)
+        return RowBlock(where, ads, begins[~is_odd], made.keys, made.layouts, layout, columns)
 
     def _rows(self, batch: Batch, odd: set[int]) -> _Rows | None:
         """The rows that are not odd; None if there are more that are, which are added."""
@@ -400,7 +400,7 @@ def _batches(
 
 def blocks_of(
     stream: Stream, names: NumberedNames, key: str, key_of: Callable[[ClassAd], str]
-) -> Iterator[Block]:
+) -> Iterator[RowBlock]:
     """Read the ads of a stream as blocks of a store with these names; `key` is folded.
 
     `key_of` gives the key of an ad that does not simply say it. Raises ParseError, and what
@@ -422,7 +422,7 @@ def blocks_of(
     elif stream.format == "new":
         ads, table = _new_ads, BRACKETED
     else:
-        yield from Block.of_ads((key_of(ad), ad) for ad in ads_in(stream))
+        yield from RowBlock.of_ads((key_of(ad), ad) for ad in ads_in(stream))
         return
     reader = _Reader(names, table, key, key_of, read)
     yield from map(reader.block, _batches(ads, stream, names))
@@ -518,7 +518,7 @@ def fill_from_parts(
     return True
 
 
-def _block(path: Path) -> Block:
+def _block(path: Path) -> RowBlock:
     """The rows of a saved pool."""
     with path.open("rb") as file:
         _, store = saved.load(file, str(path))

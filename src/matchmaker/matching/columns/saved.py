@@ -38,7 +38,7 @@ from matchmaker.matching.columns.arrow import (
 )
 from matchmaker.matching.columns.column import narrowest
 from matchmaker.matching.columns.forms import Sparse
-from matchmaker.matching.columns.store import DuplicateKeyError, Layout, Parts, Store, key_from
+from matchmaker.matching.columns.store import DuplicateKeyError, Layout, Store, StoreParts, key_from
 
 MAGIC: Final = b"ARROW1\0\0"
 OLD: Final = b"PK\x03\x04"
@@ -56,7 +56,7 @@ class PoolFileError(ValueError):
 # --- writing --------------------------------------------------------------------------------------
 
 
-def save(parts: Parts, key: str, file: IO[bytes]) -> None:
+def save(parts: StoreParts, key: str, file: IO[bytes]) -> None:
     """Writes the parts of a store. Raises ValueError for a content that would not be read back."""
     pa = pyarrow()
     _check_keys(parts, key, parts.computed)
@@ -76,7 +76,7 @@ def save(parts: Parts, key: str, file: IO[bytes]) -> None:
         writer.write_table(table.replace_schema_metadata(noted))
 
 
-def _apart(parts: Parts, key: str) -> tuple[Parts, dict[int, dict[str, str]]]:
+def _apart(parts: StoreParts, key: str) -> tuple[StoreParts, dict[int, dict[str, str]]]:
     """The parts without sparse columns, and what these hold as cells by name, by row.
 
     A column of the table takes room for every row: ads that each have an attribute that no other
@@ -104,7 +104,7 @@ def checksum(table: ArrowTable, key: str) -> str:
     return f"{found:08x}"
 
 
-def _in_order(parts: Parts, table: ArrowTable) -> bool:
+def _in_order(parts: StoreParts, table: ArrowTable) -> bool:
     """Whether each ad has its names as the table has them, in its order and spelling."""
     places = {name: place for place, name in enumerate(table.schema.names)}
     for layout in parts.layouts:
@@ -261,7 +261,7 @@ def _store(table: ArrowTable, most: int) -> tuple[str, Store]:
     return key, Store.restored(ascii_fold(key), parts)
 
 
-def _check_keys(parts: Parts, key: str, computed: Mapping[int, str]) -> None:
+def _check_keys(parts: StoreParts, key: str, computed: Mapping[int, str]) -> None:
     """Raises ValueError for a key that is noted where the key attribute says another."""
     column = parts.columns.get(ascii_fold(key))
     if column is None:
@@ -320,7 +320,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def _with_few(parts: Parts, few: Mapping[int, Mapping[str, Any]]) -> Parts:
+def _with_few(parts: StoreParts, few: Mapping[int, Mapping[str, Any]]) -> StoreParts:
     """The parts with sparse columns of the attributes that few ads have."""
     held: dict[str, dict[int, Any]] = {}
     for row, contents in few.items():
@@ -332,7 +332,9 @@ def _with_few(parts: Parts, few: Mapping[int, Mapping[str, Any]]) -> Parts:
     return attrs.evolve(parts, columns={**parts.columns, **columns})
 
 
-def _laid_out(parts: Parts, texts: list[str | None], few: Mapping[int, Mapping[str, Any]]) -> Parts:
+def _laid_out(
+    parts: StoreParts, texts: list[str | None], few: Mapping[int, Mapping[str, Any]]
+) -> StoreParts:
     """The parts with the names of each row in their own order and spelling, from JSON."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     layouts = list(map(_layout, numbers))

@@ -30,7 +30,7 @@ from matchmaker.matching.columns.column import (
     Column,
     Numeric,
     Rows,
-    Stored,
+    StoredColumn,
     in_memory,
     narrowest,
     roomy,
@@ -40,9 +40,9 @@ from matchmaker.matching.columns.column import (
 )
 from matchmaker.matching.columns.forms import (
     DENSE,
-    Shown,
     Sparse,
     Texts,
+    ViewColumns,
     column_of,
     compact,
     empty,
@@ -67,7 +67,7 @@ class DuplicateKeyError(ValueError):
         self.keys = tuple(keys)
 
 
-class Keys(Sequence[str]):
+class RowKeys(Sequence[str]):
     """The key of each row that lives, by the row's number."""
 
     __slots__ = ("_column", "_computed", "_size")
@@ -115,12 +115,12 @@ def key_from(value: Any) -> str | None:
     return str(value)
 
 
-def said(key: str, content: Any) -> bool:
+def says_key(key: str, content: Any) -> bool:
     """Whether a row that holds this content needs not say its key again."""
     return content.__class__ in (str, int) and str(content) == key
 
 
-def unsaid(column: Column, size: int) -> list[int]:
+def without_plain_key(column: Column, size: int) -> list[int]:
     """Which of the first `size` rows hold neither a string nor an integer."""
     rows = np.arange(size)
     if isinstance(column, Coded):
@@ -135,7 +135,7 @@ def unsaid(column: Column, size: int) -> list[int]:
     return [row for row, content in contents if content.__class__ not in (str, int)]
 
 
-class Index:
+class KeyIndex:
     """Rows by key: sorted entries, and a table of what has changed since.
 
     An entry is a hash in the upper 32 bits and a row in the lower. Hashes are Python's own, which
@@ -149,7 +149,7 @@ class Index:
         self._recent: dict[str, int] = {}
 
     @classmethod
-    def of(cls, keys: Keys, rows: Rows) -> Index:
+    def of(cls, keys: RowKeys, rows: Rows) -> KeyIndex:
         """The index of all these rows. Raises DuplicateKeyError."""
         index = cls()
         index._entries = zeros(len(rows), np.uint64)
@@ -160,7 +160,7 @@ class Index:
         index._check(keys)
         return index
 
-    def _check(self, keys: Keys) -> None:
+    def _check(self, keys: RowKeys) -> None:
         """Raises DuplicateKeyError where rows have one key."""
         hashes = self._entries >> _HALF
         suspect = np.zeros(len(hashes), np.bool_)
@@ -329,7 +329,7 @@ class View:
 
     size: int
     columns: Mapping[str, Column]
-    keys: Keys
+    keys: RowKeys
     alive: npt.NDArray[np.bool_] | None
     layouts: list[Layout]
     layout: npt.NDArray[Any]
@@ -354,18 +354,18 @@ class View:
         if not left:
             return self
         held = {name: each for name, each in self.held.items() if name not in left}
-        return attrs.evolve(self, columns=Shown(held))
+        return attrs.evolve(self, columns=ViewColumns(held))
 
     @property
     def held(self) -> Mapping[str, Column]:
         """The columns as they are kept, sparse ones too."""
-        return self.columns.held if isinstance(self.columns, Shown) else self.columns
+        return self.columns.held if isinstance(self.columns, ViewColumns) else self.columns
 
     def of(self, rows: Iterable[int], /) -> list[str]:
         """The keys of many rows. Whoever asks later holds the view, so that the rows stay."""
         return self.keys.of(rows)
 
-    def parts(self, rows: Rows | None = None) -> Parts:
+    def parts(self, rows: Rows | None = None) -> StoreParts:
         """All that the store is made of, without rows that are gone; not to be changed.
 
         With `rows`, in their order, only these.
@@ -378,11 +378,11 @@ class View:
         }
         used, layout = np.unique(self.layout[rows], return_inverse=True)
         layouts = [self.layouts[code] for code in used.tolist()]
-        said = self.keys.computed
-        places = dict(zip(rows.tolist(), range(len(rows)), strict=True)) if said else {}
-        computed = {places[row]: key for row, key in said.items() if row in places}
+        says_key = self.keys.computed
+        places = dict(zip(rows.tolist(), range(len(rows)), strict=True)) if says_key else {}
+        computed = {places[row]: key for row, key in says_key.items() if row in places}
         codes = layout.astype(narrowest(len(layouts)))
-        return Parts(len(rows), columns, layouts, codes, computed, self)
+        return StoreParts(len(rows), columns, layouts, codes, computed, self)
 
     def rows(self) -> Rows:
         """The numbers of the rows that live."""
@@ -393,7 +393,7 @@ class View:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Parts:
+class StoreParts:
     """All that a store is made of, row by row: what is saved of it, and what it is restored from.
 
     ``computed`` has the keys of rows whose key attribute is not a plain string or integer. ``view``
@@ -407,20 +407,20 @@ class Parts:
     computed: dict[int, str]
     view: View | None = None
 
-    def block(self, keys: list[str]) -> Block:
+    def block(self, keys: list[str]) -> RowBlock:
         """The rows, with their keys, to be entered into another store."""
         columns = []
         for name, column in self.columns.items():
             rows = np.flatnonzero(~column.missing(self.size))
             columns.append((name, rows, column if len(rows) == self.size else column.take(rows)))
         none = np.zeros(0, np.intp)
-        return Block(
+        return RowBlock(
             none, [], np.arange(self.size), keys, self.layouts, self.layout, columns, self.computed
         )
 
 
 @attrs.frozen(slots=True, eq=False)
-class Block:
+class RowBlock:
     """New rows, numbered from 0: some of columns, and between them some of ads, with their keys.
 
     ``columns`` has, by folded name, which rows hold something and what; ``layout`` is the number of
@@ -438,7 +438,7 @@ class Block:
     computed: Mapping[int, str] = attrs.field(factory=dict)
 
     @classmethod
-    def of_ads(cls, ads: Iterable[tuple[str, ClassAd]]) -> Iterator[Block]:
+    def of_ads(cls, ads: Iterable[tuple[str, ClassAd]]) -> Iterator[RowBlock]:
         """The rows of ads with their keys, some at a time."""
         none = np.zeros(0, np.intp)
         pending = iter(ads)
@@ -499,7 +499,7 @@ class Store:
         """`attribute` is the folded name of the one in which ads have their keys."""
         self._attribute = attribute
         self._columns: dict[str, Column] = {}
-        self._index = Index()
+        self._index = KeyIndex()
         self._computed: dict[int, str] = {}
         self._computed_shown = False
         self._alive = np.zeros(0, np.bool_)
@@ -513,19 +513,19 @@ class Store:
         self._lock = Lock()
 
     @classmethod
-    def restored(cls, attribute: str, parts: Parts) -> Store:
+    def restored(cls, attribute: str, parts: StoreParts) -> Store:
         """A store around what is already made. Raises DuplicateKeyError."""
         store = cls(attribute)
         store._columns, store._size = parts.columns, parts.size
         store._computed = parts.computed
-        store._index = Index.of(store._keys(), np.arange(parts.size))
+        store._index = KeyIndex.of(store._keys(), np.arange(parts.size))
         store._alive = np.ones(parts.size, np.bool_)
         # Two that are told apart by names elsewhere may be the same here.
         codes = np.array(list(map(store._number, parts.layouts)), np.intp)
         store._layout = codes[parts.layout].astype(narrowest(len(store._layouts)))
         return store
 
-    def parts(self) -> Parts:
+    def parts(self) -> StoreParts:
         """All that the store is made of now, without rows that are gone; not to be changed."""
         return self.view().parts()
 
@@ -566,9 +566,9 @@ class Store:
 
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
         """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
-        self.absorb(Block.of_ads(ads))
+        self.absorb(RowBlock.of_ads(ads))
 
-    def absorb(self, blocks: Iterable[Block]) -> None:
+    def absorb(self, blocks: Iterable[RowBlock]) -> None:
         """Enters the rows of many blocks. Raises DuplicateKeyError as ``extend`` does."""
         again: list[str] = []
         compacted = 0
@@ -601,7 +601,7 @@ class Store:
             rows = self._rows_by_key()
             changed = self._rewrite([(rows[key], key, ad) for key, ad in ads if key in rows])
             fresh = [(key, ad) for key, ad in ads if key not in rows]
-            for block in Block.of_ads(fresh):
+            for block in RowBlock.of_ads(fresh):
                 self._absorb(block)
             if len(fresh) > SETTLE_EVERY:
                 self._trim()
@@ -626,7 +626,7 @@ class Store:
         with self._lock:
             alive = self._alive[: self._size].copy() if self._dead else None
             view = View(
-                self._size, Shown(self._columns.copy()), self._keys(), alive, self._layouts,
+                self._size, ViewColumns(self._columns.copy()), self._keys(), alive, self._layouts,
                 self._layout[: self._size].copy(),
             )  # fmt: skip
             self._views.add(view)
@@ -639,13 +639,13 @@ class Store:
         """Gives up the columns in memory that can be read again."""
         with self._lock:
             for column in self._columns.values():
-                if isinstance(column, Stored):
+                if isinstance(column, StoredColumn):
                     column.release()
 
     # --- under the lock ---------------------------------------------------------------------------
 
-    def _keys(self) -> Keys:
-        return Keys(self._size, self._columns.get(self._attribute), self._computed)
+    def _keys(self) -> RowKeys:
+        return RowKeys(self._size, self._columns.get(self._attribute), self._computed)
 
     def _rows_by_key(self) -> dict[str, int]:
         rows = np.flatnonzero(self._alive[: self._size]).tolist()
@@ -687,7 +687,7 @@ class Store:
                 if folded not in content:
                     self._writable(folded).put(row, MISSING)
         self._set_layout(row, layout)
-        self._say(row, None if said(key, content.get(self._attribute)) else key)
+        self._say(row, None if says_key(key, content.get(self._attribute)) else key)
         columns, views = self._columns, len(self._views)
         for folded, held in content.items():
             column = columns.get(folded)
@@ -710,7 +710,7 @@ class Store:
             layout = self._layout_of(ad)
             if self._layout[row] == layout:
                 alike.setdefault(layout, []).append(at)
-                self._say(row, None if said(key, ad._held.get(self._attribute)) else key)
+                self._say(row, None if says_key(key, ad._held.get(self._attribute)) else key)
             else:
                 other.append(at)
         cells: dict[str, tuple[list[int], list[Any]]] = {}
@@ -750,7 +750,7 @@ class Store:
         self._size = last
         return first
 
-    def _absorb(self, block: Block) -> list[str]:
+    def _absorb(self, block: RowBlock) -> list[str]:
         """Enters the rows of a block; gives the keys that come again."""
         index = self._index
         first = self._add_rows(len(block.rows) + len(block.where))
@@ -781,7 +781,7 @@ class Store:
         if not ads:
             return
         for row, (key, ad) in zip(places.tolist(), ads, strict=True):
-            if not said(key, ad._held.get(self._attribute)):
+            if not says_key(key, ad._held.get(self._attribute)):
                 self._say(row, key)
         layouts, cells = by_attribute([ad for _, ad in ads], self._names)
         self._set_layout(places, np.array(list(map(self._number, layouts)), np.intp))
@@ -839,8 +839,8 @@ class Store:
             room = len(self._alive)
             fresh = Sparse(room, {}) if room > DENSE else Coded(np.zeros(room, np.uint8))
             column = self._columns[folded] = fresh
-        elif column.shown or isinstance(column, Stored):
-            if isinstance(column, Stored) or any(
+        elif column.shown or isinstance(column, StoredColumn):
+            if isinstance(column, StoredColumn) or any(
                 view.held.get(folded) is column for view in self._views
             ):
                 column = self._columns[folded] = column.copy(self._size, len(self._alive))

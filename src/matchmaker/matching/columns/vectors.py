@@ -1,11 +1,11 @@
 """Hold the values of an expression on many rows, and apply operators to them.
 
-Four forms, by what the values allow: ``Same`` (one value for all rows), ``Scalars`` (truths and
-numbers, as kinds and bits), ``Chosen`` (a table of values and a code a row) and ``Objects`` (a
-value a row). Kernels do arithmetic and comparisons on scalars as ``classad.operators`` has them:
-integers have 64 bits and wrap; an integer meets a real as a real; booleans are 0 and 1 where the
-operators take them so; an error wins over UNDEFINED. A property holds each kernel equal to its
-operator.
+Four forms, by the values: ``ConstantVector`` (one value for all rows), ``ScalarVector`` (truths and
+numbers, as kinds and bits), ``CodedVector`` (a table of values and a code a row) and
+``ObjectVector`` (a value a row). Kernels do arithmetic and comparisons on scalars as
+``classad.operators`` has them: integers have 64 bits and wrap; an integer meets a real as a real;
+booleans are 0 and 1 if the operators take them so; an error wins over UNDEFINED. A property holds
+each kernel equal to its operator.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 @attrs.frozen(slots=True, eq=False)
-class Same:
+class ConstantVector:
     """One value for every row."""
 
     value: Value
 
 
 @attrs.frozen(slots=True, eq=False)
-class Scalars:
+class ScalarVector:
     """Truths and numbers: a kind a row, or one for all, and the 64 bits of each.
 
     The bits of a truth are 0 for false and 1 for true; ``bits`` is None where all are truths.
@@ -57,35 +57,37 @@ class Scalars:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Objects:
+class ObjectVector:
     """A value a row."""
 
     values: Sequence[Value]
 
 
 @attrs.frozen(slots=True, eq=False)
-class Chosen:
+class CodedVector:
     """Values by the code of each row, from a table that is a vector of full length itself."""
 
     codes: Codes
-    table: Scalars | Objects
+    table: ScalarVector | ObjectVector
 
 
-Vector: TypeAlias = "Same | Scalars | Chosen | Objects"
+Vector: TypeAlias = "ConstantVector | ScalarVector | CodedVector | ObjectVector"
 
 
-def scalars(vector: Vector) -> Scalars | None:
+def scalars(vector: Vector) -> ScalarVector | None:
     """The vector as scalars, or None where a value is neither a truth nor a number.
 
     One of a single value has one row, which NumPy broadcasts.
     """
-    if isinstance(vector, Scalars):
+    if isinstance(vector, ScalarVector):
         return vector
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         table = vector.table
-        return gathered(table, vector.codes) if isinstance(table, Scalars) else None
-    table = tabled([vector.value] if isinstance(vector, Same) else vector.values)
-    return Scalars(uniform(table.kinds), table.bits) if isinstance(table, Scalars) else None
+        return gathered(table, vector.codes) if isinstance(table, ScalarVector) else None
+    table = tabled([vector.value] if isinstance(vector, ConstantVector) else vector.values)
+    return (
+        ScalarVector(uniform(table.kinds), table.bits) if isinstance(table, ScalarVector) else None
+    )
 
 
 def uniform(kinds: Kinds) -> Kinds:
@@ -95,44 +97,44 @@ def uniform(kinds: Kinds) -> Kinds:
     return kinds
 
 
-def gathered(table: Scalars, places: Any) -> Scalars:
+def gathered(table: ScalarVector, places: Any) -> ScalarVector:
     """The scalars at some places."""
     kinds = uniform(table.kinds)
     if len(kinds) > 1:
         kinds = kinds[places]
     bits = table.bits
-    return Scalars(kinds, bits[places] if bits is not None and len(bits) > 1 else bits)
+    return ScalarVector(kinds, bits[places] if bits is not None and len(bits) > 1 else bits)
 
 
-def table_of(vector: Vector, size: int) -> Scalars | Objects:
+def table_of(vector: Vector, size: int) -> ScalarVector | ObjectVector:
     """A vector of full length."""
-    if not isinstance(vector, Scalars):
+    if not isinstance(vector, ScalarVector):
         return tabled(values(vector, size))
     bits = np.broadcast_to(vector.bits, (size,)) if vector.bits is not None else None
-    return Scalars(np.broadcast_to(vector.kinds, (size,)), bits)
+    return ScalarVector(np.broadcast_to(vector.kinds, (size,)), bits)
 
 
-def tabled(held: Sequence[Value]) -> Scalars | Objects:
+def tabled(held: Sequence[Value]) -> ScalarVector | ObjectVector:
     """Values as a table: scalars where all are truths and numbers."""
     kinds, bits = encoded(held)
     greatest = kinds.max(initial=0)
     if greatest == OTHER:
-        return Objects(held)
-    return Scalars(kinds, bits if greatest > ERROR_KIND else None)
+        return ObjectVector(held)
+    return ScalarVector(kinds, bits if greatest > ERROR_KIND else None)
 
 
 def truths(vector: Vector) -> Kinds:
     """The values as conditions: FALSE, TRUE, UNDEFINED_KIND or ERROR_KIND a row, or one for all."""
-    if isinstance(vector, Scalars):
+    if isinstance(vector, ScalarVector):
         kinds = vector.kinds
         if vector.bits is None:
             return kinds
         # Minus zero is as false as zero; its bits are not.
         nonzero = np.where(kinds == REAL, vector.bits.view(np.float64) != 0, vector.bits != 0)
         return np.where(kinds >= INTEGER, nonzero.view(np.uint8), kinds)
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         return np.take(truths(vector.table), vector.codes)
-    return _conditions([vector.value] if isinstance(vector, Same) else vector.values)
+    return _conditions([vector.value] if isinstance(vector, ConstantVector) else vector.values)
 
 
 def _conditions(values: Sequence[Value]) -> Kinds:
@@ -162,23 +164,23 @@ _NOT: Final = np.array([TRUE, FALSE, UNDEFINED_KIND, ERROR_KIND], np.uint8)
 def connect(symbol: str, left: Vector, right: Vector) -> Vector:
     """``left && right`` and ``left || right``."""
     table = _TABLES[symbol]
-    if isinstance(left, Same):
+    if isinstance(left, ConstantVector):
         table = table.reshape(4, 4)[_condition(left.value)]
         if (table == table[0]).all():
-            return Same(TRUTHS[table[0]])
+            return ConstantVector(TRUTHS[table[0]])
         kinds = truths(right)
-        return Scalars(kinds if (table == _TRUTH).all() else np.take(table, kinds), None)
-    return Scalars(np.take(table, (truths(left) << 2) | truths(right)), None)
+        return ScalarVector(kinds if (table == _TRUTH).all() else np.take(table, kinds), None)
+    return ScalarVector(np.take(table, (truths(left) << 2) | truths(right)), None)
 
 
 def negate(vector: Vector) -> Vector:
     """``!vector``."""
-    return Scalars(np.take(_NOT, truths(vector)), None)
+    return ScalarVector(np.take(_NOT, truths(vector)), None)
 
 
 def is_true(vector: Vector, size: int) -> Mask:
     """Where the values are true as conditions."""
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         return _selected(vector.codes, truths(vector.table) == TRUE)
     return np.broadcast_to(truths(vector) == TRUE, (size,))
 
@@ -205,47 +207,50 @@ def _selected(codes: Codes, wanted: Mask) -> Mask:
 def where_is(kind: int, vector: Vector, size: int) -> Mask:
     """Where the values are UNDEFINED or ERROR, whichever of the two kinds is given."""
     found: Any
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         found = where_is(kind, vector.table, _length(vector.table))[vector.codes]
-    elif isinstance(vector, Scalars):
+    elif isinstance(vector, ScalarVector):
         found = vector.kinds == kind
     else:
-        held = [vector.value] if isinstance(vector, Same) else vector.values
+        held = [vector.value] if isinstance(vector, ConstantVector) else vector.values
         found = encoded(held)[0] == kind
     return np.broadcast_to(found, (size,))
 
 
 def largest(size: Callable[[Value], int], vector: Vector) -> int:
     """The greatest size that one of the values has, where truths and numbers have none."""
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         vector = vector.table
-    if isinstance(vector, Scalars):
+    if isinstance(vector, ScalarVector):
         return 0
-    return max(map(size, [vector.value] if isinstance(vector, Same) else vector.values), default=0)
+    return max(
+        map(size, [vector.value] if isinstance(vector, ConstantVector) else vector.values),
+        default=0,
+    )
 
 
 def applied(function: Callable[[Value], Value], vector: Vector) -> Vector:
     """The values of a function of one value that is no table of truths and numbers."""
-    if isinstance(vector, Same):
-        return Same(function(vector.value))
-    if isinstance(vector, Chosen):
+    if isinstance(vector, ConstantVector):
+        return ConstantVector(function(vector.value))
+    if isinstance(vector, CodedVector):
         held = values(vector.table, _length(vector.table))
-        return Chosen(vector.codes, tabled(list(map(function, held))))
-    if isinstance(vector, Objects):
-        return Objects(list(map(function, vector.values)))
-    return Objects(list(map(function, values(vector, len(vector.kinds)))))
+        return CodedVector(vector.codes, tabled(list(map(function, held))))
+    if isinstance(vector, ObjectVector):
+        return ObjectVector(list(map(function, vector.values)))
+    return ObjectVector(list(map(function, values(vector, len(vector.kinds)))))
 
 
 def paired(
     function: Callable[[Value, Value], Value], left: Vector, right: Vector, size: int, few: int
 ) -> Vector:
     """The values of a function of two, once for each pair where that saves some."""
-    if isinstance(right, Same):
+    if isinstance(right, ConstantVector):
         other = right.value
-        if isinstance(left, (Same, Chosen)):
+        if isinstance(left, (ConstantVector, CodedVector)):
             return applied(lambda value: function(value, other), left)
-        return Objects([function(value, other) for value in values(left, size)])
-    if isinstance(left, Chosen) and isinstance(right, Chosen):
+        return ObjectVector([function(value, other) for value in values(left, size)])
+    if isinstance(left, CodedVector) and isinstance(right, CodedVector):
         first, second = _length(left.table), _length(right.table)
         if first * second <= max(few, size >> 1):
             codes = left.codes.astype(np.uint32) * second + right.codes
@@ -253,25 +258,25 @@ def paired(
             a, b = values(left.table, first), values(right.table, second)
             for code in np.flatnonzero(np.bincount(codes, minlength=len(found))).tolist():
                 found[code] = function(a[code // second], b[code % second])
-            return Chosen(codes, tabled(found))
-    return Objects(list(map(function, values(left, size), values(right, size))))
+            return CodedVector(codes, tabled(found))
+    return ObjectVector(list(map(function, values(left, size), values(right, size))))
 
 
 def pairs(left: Vector, right: Vector, size: int) -> int:
     """How often ``paired`` applies its function at most."""
-    if isinstance(right, Same) and isinstance(left, Chosen):
+    if isinstance(right, ConstantVector) and isinstance(left, CodedVector):
         return _length(left.table)
-    return 1 if isinstance(right, Same) and isinstance(left, Same) else size
+    return 1 if isinstance(right, ConstantVector) and isinstance(left, ConstantVector) else size
 
 
 def part(vector: Vector, places: Rows) -> Vector:
     """The values of some of the rows of a vector."""
-    if isinstance(vector, Same):
+    if isinstance(vector, ConstantVector):
         return vector
-    if isinstance(vector, Chosen):
-        return Chosen(vector.codes[places], vector.table)
-    if isinstance(vector, Objects):
-        return Objects([vector.values[place] for place in places.tolist()])
+    if isinstance(vector, CodedVector):
+        return CodedVector(vector.codes[places], vector.table)
+    if isinstance(vector, ObjectVector):
+        return ObjectVector([vector.values[place] for place in places.tolist()])
     return gathered(vector, places)
 
 
@@ -282,7 +287,7 @@ def merged(parts: Sequence[tuple[Rows, Vector]], size: int) -> Vector:
         values = np.empty(size, object)
         for places, vector in parts:
             values[places] = _objects(vector, len(places))
-        return Objects(values.tolist())
+        return ObjectVector(values.tolist())
     kinds = np.zeros(size, np.uint8)
     bits = (
         np.zeros(size, np.int64)
@@ -293,7 +298,7 @@ def merged(parts: Sequence[tuple[Rows, Vector]], size: int) -> Vector:
         kinds[places] = part.kinds
         if bits is not None:
             bits[places] = part.bits if part.bits is not None else part.kinds == TRUE
-    return Scalars(kinds, bits)
+    return ScalarVector(kinds, bits)
 
 
 def _objects(vector: Vector, size: int) -> Any:
@@ -304,11 +309,11 @@ def _objects(vector: Vector, size: int) -> Any:
 
 def values(vector: Vector, size: int) -> list[Value]:
     """The values as Python has them, one a row."""
-    if isinstance(vector, Same):
+    if isinstance(vector, ConstantVector):
         return [vector.value] * size
-    if isinstance(vector, Objects):
+    if isinstance(vector, ObjectVector):
         return list(vector.values)
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         held = values(vector.table, _length(vector.table))
         return [held[code] for code in vector.codes.tolist()]
     kinds = np.broadcast_to(vector.kinds, (size,)).tolist()
@@ -322,8 +327,8 @@ def values(vector: Vector, size: int) -> list[Value]:
     ]
 
 
-def _length(table: Scalars | Objects) -> int:
-    return len(table.values if isinstance(table, Objects) else table.kinds)
+def _length(table: ScalarVector | ObjectVector) -> int:
+    return len(table.values if isinstance(table, ObjectVector) else table.kinds)
 
 
 def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
@@ -334,7 +339,7 @@ def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
     plain = scalars(vector)
     if plain is None:
         numeric = [v if isinstance(v, (bool, int, float)) else ERROR for v in values(vector, size)]
-        plain = Scalars(*encoded(numeric))
+        plain = ScalarVector(*encoded(numeric))
     if plain.bits is not None and len(plain.kinds) == 1 and plain.kinds[0] == REAL:
         reals = np.ascontiguousarray(np.broadcast_to(plain.bits, (size,))).view(np.float64)
         none = np.isnan(reals)
@@ -351,15 +356,15 @@ def numbers(vector: Vector, size: int) -> tuple[npt.NDArray[np.float64], Mask]:
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Reals: TypeAlias = "npt.NDArray[np.float64]"
-Kernel: TypeAlias = "Callable[[Scalars, Scalars], Scalars]"
+Kernel: TypeAlias = "Callable[[ScalarVector, ScalarVector], ScalarVector]"
 
 
-def _integers(side: Scalars) -> Ints:
+def _integers(side: ScalarVector) -> Ints:
     """Integers and truths as integers; what is neither is anything."""
     return side.bits if side.bits is not None else (side.kinds == TRUE).astype(np.int64)
 
 
-def _reals(side: Scalars) -> Reals:
+def _reals(side: ScalarVector) -> Reals:
     """Numbers and truths as reals."""
     whole = _integers(side)
     if side.bits is None or not (side.kinds == REAL).any():
@@ -370,7 +375,9 @@ def _reals(side: Scalars) -> Reals:
     return np.where(side.kinds == REAL, reals, whole)
 
 
-def _strict(left: Scalars, right: Scalars, kinds: Kinds, bits: Ints | None) -> Scalars:
+def _strict(
+    left: ScalarVector, right: ScalarVector, kinds: Kinds, bits: Ints | None
+) -> ScalarVector:
     """The result of an operation but where a side is an error or, failing that, undefined."""
     error = (left.kinds == ERROR_KIND) | (right.kinds == ERROR_KIND)
     undefined = (left.kinds == UNDEFINED_KIND) | (right.kinds == UNDEFINED_KIND)
@@ -378,17 +385,17 @@ def _strict(left: Scalars, right: Scalars, kinds: Kinds, bits: Ints | None) -> S
         kinds = np.where(undefined, np.uint8(UNDEFINED_KIND), kinds)
     if error.any():
         kinds = np.where(error, np.uint8(ERROR_KIND), kinds)
-    return Scalars(kinds, bits)
+    return ScalarVector(kinds, bits)
 
 
-def _where_real(left: Scalars, right: Scalars) -> Mask | bool:
+def _where_real(left: ScalarVector, right: ScalarVector) -> Mask | bool:
     """Where one side is a real: nowhere, everywhere, or by row."""
     real: Mask = (left.kinds == REAL) | (right.kinds == REAL)
     return False if not real.any() else True if real.all() else real
 
 
 def _comparison(relation: Callable[[Any, Any], Any]) -> Kernel:
-    def compare(left: Scalars, right: Scalars) -> Scalars:
+    def compare(left: ScalarVector, right: ScalarVector) -> ScalarVector:
         real = _where_real(left, right)
         if real is False:
             holds = relation(_integers(left), _integers(right))
@@ -411,7 +418,7 @@ def _arithmetic(
 ) -> Kernel:
     """Of the operation on integers, which also says where it has no result, and that on reals."""
 
-    def calculate(left: Scalars, right: Scalars) -> Scalars:
+    def calculate(left: ScalarVector, right: ScalarVector) -> ScalarVector:
         real = _where_real(left, right)
         kinds: Any = np.full(1, INTEGER, np.uint8)
         if real is True:
@@ -437,7 +444,7 @@ def _arithmetic(
 
 
 def _of_reals(
-    left: Scalars, right: Scalars, operation: Callable[[Reals, Reals], Reals]
+    left: ScalarVector, right: ScalarVector, operation: Callable[[Reals, Reals], Reals]
 ) -> tuple[Ints, Mask | None]:
     with np.errstate(all="ignore"):
         result = operation(_reals(left), _reals(right))
@@ -468,7 +475,7 @@ def _remainder(left: Ints, right: Ints) -> tuple[Ints, Mask | None]:
 
 
 def _bitwise(operation: Callable[[Ints, Ints], Ints]) -> Kernel:
-    def combine(left: Scalars, right: Scalars) -> Scalars:
+    def combine(left: ScalarVector, right: ScalarVector) -> ScalarVector:
         bits = operation(_integers(left), _integers(right))
         both = (left.kinds == INTEGER) & (right.kinds == INTEGER)
         kinds = np.where(both, np.uint8(INTEGER), np.uint8(ERROR_KIND))
@@ -483,7 +490,7 @@ def _unsigned_shift(left: Ints, right: Ints) -> Ints:
 
 
 def _identity(same: bool) -> Kernel:
-    def compare(left: Scalars, right: Scalars) -> Scalars:
+    def compare(left: ScalarVector, right: ScalarVector) -> ScalarVector:
         a, b = left.kinds, right.kinds
         truth = (a <= TRUE) & (b <= TRUE)
         kinds = (a == b) | truth
@@ -491,7 +498,7 @@ def _identity(same: bool) -> Kernel:
         equal = kinds & np.where(
             a == REAL, _reals(left) == _reals(right), bits | (a >= UNDEFINED_KIND) & (a < INTEGER)
         )
-        return Scalars((equal == same).view(np.uint8), None)
+        return ScalarVector((equal == same).view(np.uint8), None)
 
     return compare
 
@@ -519,18 +526,18 @@ BINARY_KERNELS: Final[Mapping[str, Kernel]] = {
 }
 
 
-def _minus(side: Scalars) -> Scalars:
+def _minus(side: ScalarVector) -> ScalarVector:
     with np.errstate(over="ignore"):
         whole = -_integers(side)
     if not (side.kinds == REAL).any():
-        return Scalars(_signed(side.kinds), whole)
-    return Scalars(
+        return ScalarVector(_signed(side.kinds), whole)
+    return ScalarVector(
         _signed(side.kinds), np.where(side.kinds == REAL, (-_reals(side)).view(np.int64), whole)
     )
 
 
-def _plus(side: Scalars) -> Scalars:
-    return Scalars(_signed(side.kinds), _integers(side))
+def _plus(side: ScalarVector) -> ScalarVector:
+    return ScalarVector(_signed(side.kinds), _integers(side))
 
 
 def _signed(kinds: Kinds) -> Kinds:
@@ -538,12 +545,12 @@ def _signed(kinds: Kinds) -> Kinds:
     return np.where(kinds <= TRUE, np.uint8(ERROR_KIND), kinds)
 
 
-def _invert(side: Scalars) -> Scalars:
+def _invert(side: ScalarVector) -> ScalarVector:
     taken = (side.kinds == INTEGER) | (side.kinds == UNDEFINED_KIND)
-    return Scalars(np.where(taken, side.kinds, np.uint8(ERROR_KIND)), ~_integers(side))
+    return ScalarVector(np.where(taken, side.kinds, np.uint8(ERROR_KIND)), ~_integers(side))
 
 
-UNARY_KERNELS: Final[Mapping[str, Callable[[Scalars], Scalars]]] = {
+UNARY_KERNELS: Final[Mapping[str, Callable[[ScalarVector], ScalarVector]]] = {
     "-": _minus,
     "+": _plus,
     "~": _invert,

@@ -19,9 +19,9 @@ from matchmaker.classad.printer import unparse
 from matchmaker.classad.walks import conjunction
 from matchmaker.matching.columns.evaluator import OverworkError, stopped
 from matchmaker.matching.explanation.conditions import (
-    Asked,
+    ElementAnswer,
     Elements,
-    Listing,
+    ListQuestion,
     facts,
     of_pair,
     shortfall,
@@ -29,12 +29,12 @@ from matchmaker.matching.explanation.conditions import (
 from matchmaker.matching.explanation.counts import Counts, notes
 from matchmaker.matching.explanation.report import (
     AdClause,
-    Change,
     ClauseCount,
     Conflict,
     ElementClause,
     ElementCount,
     Explanation,
+    JobChange,
     Joint,
     Later,
     Paged,
@@ -43,10 +43,10 @@ from matchmaker.matching.explanation.report import (
 from matchmaker.matching.explanation.suggestions import find_suggestions, joint, lasting, later
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 from matchmaker.matching.snapshot import Snapshot
-from matchmaker.matching.states import State, States, state_of
+from matchmaker.matching.states import SlotState, SlotStates, state_of
 
 if TYPE_CHECKING:
-    from matchmaker.matching.page import Table
+    from matchmaker.matching.page import PageTable
 
 
 @attrs.frozen(slots=True)
@@ -79,7 +79,7 @@ class PairExplanation(Paged):
 
     key: str
     match: Match
-    state: State
+    state: SlotState
     job_clauses: tuple[PairClause, ...]
     ad_clauses: tuple[PairClause, ...]
 
@@ -92,7 +92,7 @@ class PairExplanation(Paged):
         """Whether they match, and who refuses, on one line."""
         if self.matched:
             text = f"{self.key} matches; the job's rank of it is {value_text(self.match.rank)}"
-            return text if self.state is State.UNSAID else f"{text}; {self.state.sentence}"
+            return text if self.state is SlotState.UNSAID else f"{text}; {self.state.sentence}"
         refusals = (
             (self.match.left, f"the job refuses {self.key}"),
             (self.match.right, f"{self.key} refuses the job"),
@@ -110,9 +110,9 @@ class PairExplanation(Paged):
             lines += ["", title, *(map(str, found) if found else ("nothing",))]
         return "\n".join(map(printable, lines))
 
-    def _parts(self) -> Iterator[Table]:
+    def _parts(self) -> Iterator[PageTable]:
         """The parts of the page."""
-        from matchmaker.matching.page import Code, Facts, Mark, Table
+        from matchmaker.matching.page import CodeCell, FactsCell, MarkCell, PageTable
 
         for title, found in self.sides():
             rows = []
@@ -120,14 +120,16 @@ class PairExplanation(Paged):
                 clause = one.clause
                 meant = () if clause.definition is None else (unparse(clause.definition),)
                 facts = tuple((name, value_text(value)) for name, value in clause.facts)
-                value = Mark(value_text(clause.value), clause.value is True)
+                value = MarkCell(value_text(clause.value), clause.value is True)
                 whose = (one.element,) if one.element else ()
-                text = Code((*whose, unparse(clause.expression), *meant))
+                text = CodeCell((*whose, unparse(clause.expression), *meant))
                 more = f"{clause.more:,} more" if clause.more else ""
                 facts += tuple(("", text) for text in (more, one.short) if text)
-                rows.append((one.number, value, text, Facts(facts)))
+                rows.append((one.number, value, text, FactsCell(facts)))
             heading = title[0].upper() + title[1:]
-            yield Table(heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing")
+            yield PageTable(
+                heading, ("", "is", "clause", "with"), rows, note="" if rows else "nothing"
+            )
 
 
 def explain_pair(
@@ -182,7 +184,7 @@ def _numbered(
 
 
 def _of_elements(
-    listing: Listing, found: list[Asked], above: tuple[int, ...]
+    listing: ListQuestion, found: list[ElementAnswer], above: tuple[int, ...]
 ) -> Iterator[PairClause]:
     """List the conditions that each element of a list fails, or that it fails none."""
     for place, asked in enumerate(found[: LIMITS.elements]):
@@ -197,12 +199,12 @@ def _of_elements(
 
 __all__ = [
     "AdClause",
-    "Change",
     "ClauseCount",
     "Conflict",
     "ElementClause",
     "ElementCount",
     "Explanation",
+    "JobChange",
     "Joint",
     "Later",
     "PairClause",
@@ -232,7 +234,7 @@ def explain(
         counts = Counts(pool, job, names)
     except OverworkError:
         matched = pool.match(job)
-        states = States.of(pool._view, names).counts(job, matched._row_array)
+        states = SlotStates.of(pool._view, names).counts(job, matched._row_array)
         error = f"the clauses of the job's requirements: {stopped(len(pool), pool._cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
     standing = later(counts)

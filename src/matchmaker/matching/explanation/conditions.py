@@ -55,7 +55,7 @@ from matchmaker.matching.columns.column import Rows
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import Evaluator, OverworkError
 from matchmaker.matching.columns.vectors import values
-from matchmaker.matching.explanation.counts import Counts, Wanted
+from matchmaker.matching.explanation.counts import Counts, JobClause
 from matchmaker.matching.explanation.report import ElementClause, ElementCount
 from matchmaker.matching.pair import each_calls, value_text
 
@@ -245,7 +245,7 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
 
 
 @attrs.frozen(slots=True)
-class Line:
+class LinearMap:
     """How what is compared follows from what may be changed: ``slope * x + offset``."""
 
     slope: float = 1.0
@@ -258,21 +258,21 @@ def line(
     folded: str,
     now: Value,
     value: Callable[[Expr, ClassAd, ClassAd], Value],
-) -> Line | None:
+) -> LinearMap | None:
     """How the job's side of a comparison follows from an attribute, where it is like a line.
 
     None where it does not follow, or is no number. A step function such as ``x / 1024`` counts as
     a line: what is found along it has to be checked. `value` evaluates an expression of two ads.
     """
     if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
-        return Line()
+        return LinearMap()
     start = float(now) if is_number(now) else 1.0
     step = abs(start) or 1.0
     one, two = (_job_side(comparison, job, folded, x, value) for x in (start, start + step))
     if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in (one, two)):
         return None
     slope = (float(two) - float(one)) / step  # type: ignore[arg-type]
-    return Line(slope, float(one) - slope * start) if slope else None  # type: ignore[arg-type]
+    return LinearMap(slope, float(one) - slope * start) if slope else None  # type: ignore[arg-type]
 
 
 def _job_side(
@@ -290,13 +290,13 @@ def _job_side(
 
 
 def limits(
-    operator: str, slots: npt.NDArray[np.float64], along: Line, integer: bool
+    operator: str, slots: npt.NDArray[np.float64], along: LinearMap, integer: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The least and the greatest value for which ``slot operator line(value)`` holds, slot by slot.
 
     `integer` asks for whole numbers. Where no value will do, the least is above the greatest.
 
-    >>> limits(">", np.array([6.0, 7.5]), Line(slope=2.0), integer=True)
+    >>> limits(">", np.array([6.0, 7.5]), LinearMap(slope=2.0), integer=True)
     (array([-inf, -inf]), array([2., 3.]))
     """
     with np.errstate(all="ignore"):
@@ -339,7 +339,7 @@ _NAMES: Final = ("Id", "Name", "DeviceName")
 
 
 @attrs.frozen(slots=True)
-class Listing:
+class ListQuestion:
     """A call that asks the ads of a list for conditions.
 
     ``holder`` is the attribute that holds the conditions, as spelled, or empty where they stand in
@@ -358,7 +358,7 @@ class Listing:
     compared: bool = False
 
 
-def listings(clause: Expr, ad: ClassAd) -> Iterator[Listing]:
+def listings(clause: Expr, ad: ClassAd) -> Iterator[ListQuestion]:
     """The lists of ads that a clause of an ad asks for conditions."""
     calls = each_calls(clause)
     if not calls:
@@ -373,7 +373,7 @@ def listings(clause: Expr, ad: ClassAd) -> Iterator[Listing]:
             if isinstance(held, Expr):
                 asked, holder = held, ad.spelling(name)
         outer = above.get(call)
-        found = Listing(call, listed, tuple(conjuncts(asked)), holder, outer)
+        found = ListQuestion(call, listed, tuple(conjuncts(asked)), holder, outer)
         if isinstance(outer, Binary) and call.function.lower() == "countmatches":
             other = outer.right if outer.left is call else outer.left
             operator = outer.operator if outer.left is call else MIRRORED.get(outer.operator, "")
@@ -402,7 +402,7 @@ def _compared(outer: Call, call: Call, asked: Expr) -> Expr | None:
 
 
 @attrs.frozen(slots=True)
-class Asked:
+class ElementAnswer:
     """The truth of each condition for an element, and the values of a comparison's sides."""
 
     element: Value
@@ -424,7 +424,7 @@ class Asked:
         return f"element {place + 1}"
 
 
-def question(listing: Listing) -> Expr:
+def question(listing: ListQuestion) -> Expr:
     """The expression of all that is asked about a list; ``answered`` reads its value.
 
     It is evaluated as a whole, where the list is asked, so that each name means what it means
@@ -448,7 +448,7 @@ def _each(node: Expr, listed: Expr) -> Expr:
     return Call("evalInEachContext", (Ternary(TRUE, node, literal(UNDEFINED)), listed))
 
 
-def answered(listing: Listing, value: Value) -> tuple[list[Asked], int]:
+def answered(listing: ListQuestion, value: Value) -> tuple[list[ElementAnswer], int]:
     """Return the answers of each element, and how many must satisfy all conditions."""
     if not isinstance(value, list) or not isinstance(value[0], list):
         return [], 1
@@ -464,7 +464,7 @@ def answered(listing: Listing, value: Value) -> tuple[list[Asked], int]:
             sides = list(zip(next(left), next(left), strict=True))
         of_conditions.append((truths, sides))
     found = [
-        Asked(
+        ElementAnswer(
             element,
             tuple(truths[place] for truths, _ in of_conditions),
             tuple(None if sides is None else sides[place] for _, sides in of_conditions),
@@ -510,7 +510,7 @@ def facts(condition: Expr, sides: tuple[Value, Value] | None) -> tuple[tuple[str
 
 def of_pair(
     clause: Expr, ad: ClassAd, other: ClassAd, allowance: Allowance
-) -> Iterator[tuple[Listing, list[Asked]]]:
+) -> Iterator[tuple[ListQuestion, list[ElementAnswer]]]:
     """Ask the elements of each list in a clause, for one ad and another."""
     for listing in listings(clause, ad):
         found, _ = answered(listing, allowance.value(question(listing), ad, other))
@@ -522,7 +522,7 @@ def of_pair(
 
 
 @attrs.frozen(slots=True, eq=False)
-class Promise:
+class PromisedChange:
     """A change of the job that may gain slots, in the words of a ``Suggestion``."""
 
     gain: int
@@ -536,11 +536,11 @@ class Promise:
 class _Lists:
     """The answers of the lists of some slots to a clause of the job."""
 
-    clause: Wanted
+    clause: JobClause
     number: int
-    listing: Listing
+    listing: ListQuestion
     rows: Rows
-    asked: list[tuple[list[Asked], int]]
+    asked: list[tuple[list[ElementAnswer], int]]
 
 
 class Elements:
@@ -559,7 +559,7 @@ class Elements:
         except OverworkError:
             counts.stopped = True
 
-    def _lists(self, clause: Wanted, number: int, listing: Listing) -> _Lists:
+    def _lists(self, clause: JobClause, number: int, listing: ListQuestion) -> _Lists:
         counts = self._counts
         rows = np.flatnonzero(counts.fails(clause.node))[: LIMITS.listed]
         node = question(listing)
@@ -589,7 +589,7 @@ class Elements:
                     reason = truths[0].reason  # type: ignore[union-attr]
                     yield f"{where}: {brief(condition)} is an error: {reason}"
 
-    def promises(self) -> Iterator[Promise]:
+    def promises(self) -> Iterator[PromisedChange]:
         """Changes of the conditions, and of how many elements are wanted, that may gain slots."""
         for one in self._found:
             open_ = self._counts.open_but_for([one.clause.node], ())
@@ -604,8 +604,8 @@ class Elements:
     # --- what may be changed ----------------------------------------------------------------------
 
     def _of_condition(
-        self, one: _Lists, place: int, condition: Expr, asked: list[tuple[list[Asked], int]]
-    ) -> Iterator[Promise]:
+        self, one: _Lists, place: int, condition: Expr, asked: list[tuple[list[ElementAnswer], int]]
+    ) -> Iterator[PromisedChange]:
         """Another constant in a condition, or the others without it."""
         listing = one.listing
         others = [
@@ -619,11 +619,11 @@ class Elements:
             what = f"condition {place + 1} of {where}"
             rest = [c for n, c in enumerate(listing.conditions) if n != place]
             changed = partial(self._conditioned, one, conjunction(rest))
-            yield Promise(gain, what, unparse(condition), None, changed)
+            yield PromisedChange(gain, what, unparse(condition), None, changed)
 
     def _of_constant(
-        self, one: _Lists, place: int, others: list[tuple[list[Asked], int]], where: str
-    ) -> Iterator[Promise]:
+        self, one: _Lists, place: int, others: list[tuple[list[ElementAnswer], int]], where: str
+    ) -> Iterator[PromisedChange]:
         listing, condition = one.listing, one.listing.conditions[place]
         assert isinstance(condition, Binary)  # noqa: S101 - only these have sides
         turned = isinstance(condition.left, Literal)
@@ -648,9 +648,11 @@ class Elements:
                 every = (fresh if n == place else c for n, c in enumerate(listing.conditions))
                 changed = partial(self._conditioned, one, conjunction(list(every)))
             what = f"{where}: {unparse(slot)} {symbol_of(operator)}"
-            yield Promise(promised, what, unparse(constant), unparse_value(value), changed)
+            yield PromisedChange(promised, what, unparse(constant), unparse_value(value), changed)
 
-    def _fewer(self, one: _Lists, asked: list[tuple[list[Asked], int]]) -> Iterator[Promise]:
+    def _fewer(
+        self, one: _Lists, asked: list[tuple[list[ElementAnswer], int]]
+    ) -> Iterator[PromisedChange]:
         """Fewer elements that satisfy all conditions."""
         needed, job = one.listing.needed, self._counts.job
         have = [sum(not a.failing for a in found) - one.listing.beyond for found, _ in asked]
@@ -661,12 +663,14 @@ class Elements:
             if isinstance(needed, Attr) and needed.folded in job._held:
                 name = job.spelling(needed.name)
                 before = value_text(self._counts.value(needed, job, ClassAd()))
-                yield Promise(enough, name, before, str(value), partial(_with, job, name, value))
+                yield PromisedChange(
+                    enough, name, before, str(value), partial(_with, job, name, value)
+                )
             elif isinstance(needed, Literal) and one.listing.outer is not None:
                 fresh = replaced(one.listing.outer, needed, literal(value))
                 changed = partial(self._replaced, one, one.listing.outer, fresh)
                 what = f"clause {one.number + 1}: {unparse(one.listing.call)}"
-                yield Promise(enough, what, unparse(needed), str(value), changed)
+                yield PromisedChange(enough, what, unparse(needed), str(value), changed)
 
     def _conditioned(self, one: _Lists, condition: Expr) -> ClassAd:
         """The job with another condition of the elements."""
@@ -712,7 +716,7 @@ def _worth(
             reals = sorted((float(v) for v in found if is_number(v)), reverse=more)
             if len(reals) >= needed:
                 bounds.append(reals[max(needed, 1) - 1])
-        low, high = limits(operator, np.array(bounds), Line(), integer)
+        low, high = limits(operator, np.array(bounds), LinearMap(), integer)
         ends = sorted((high if more else low).tolist(), reverse=more)
         ends = [end for end in ends if abs(end) < MAX_INT]
         for enough, end in _ends(ends):
@@ -763,7 +767,7 @@ def _counted(one: _Lists) -> ElementCount:
     )
 
 
-def _names(elements: list[Asked]) -> dict[str, str]:
+def _names(elements: list[ElementAnswer]) -> dict[str, str]:
     """The names that elements have, as spelled, by their folded forms."""
     ads = (asked.element for asked in elements)
     return {ascii_fold(name): name for ad in ads if isinstance(ad, ClassAd) for name in ad}
@@ -778,7 +782,7 @@ def _lacking(condition: Expr, known: Container[str], job: ClassAd) -> Iterator[s
             yield node.name
 
 
-def _nearest(condition: Expr, place: int, elements: list[Asked]) -> str:
+def _nearest(condition: Expr, place: int, elements: list[ElementAnswer]) -> str:
     """Name the element's value that comes nearest to a comparison.
 
     Of numbers, the nearest; of other constants, the one that most elements have.

@@ -36,20 +36,20 @@ from matchmaker.matching.columns.column import (
     Rows,
 )
 from matchmaker.matching.columns.dependencies import Reach, Side
-from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, Work, stopped
+from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, WorkBudget, stopped
 from matchmaker.matching.columns.store import View
 from matchmaker.matching.columns.vectors import Mask, is_true, truths
 from matchmaker.matching.explanation.report import AdClause, ClauseCount, Conflict, counted
 from matchmaker.matching.pair import FOLDED_REQUIREMENTS, REQUIREMENTS
 from matchmaker.matching.snapshot import Snapshot
-from matchmaker.matching.states import State, States
+from matchmaker.matching.states import SlotState, SlotStates
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 @attrs.frozen(slots=True)
-class Wanted:
+class JobClause:
     """A clause of a job.
 
     ``via`` are the names that lead to it from ``Requirements``, ``attribute`` the one of the job
@@ -61,13 +61,13 @@ class Wanted:
     attribute: str
 
 
-def wanted(evaluator: Evaluator) -> list[Wanted]:
+def wanted(evaluator: Evaluator) -> list[JobClause]:
     """The clauses in order. Where a name leads in a circle, or anywhere, it is a clause itself."""
     job = evaluator.job
     if REQUIREMENTS not in job:
         return []
     pending = _clauses(job.expr(REQUIREMENTS), (), FOLDED_REQUIREMENTS)
-    found: list[Wanted] = []
+    found: list[JobClause] = []
     while pending:
         clause = pending.pop()
         node = clause.node
@@ -82,16 +82,16 @@ def wanted(evaluator: Evaluator) -> list[Wanted]:
     return found
 
 
-def _clauses(node: Expr, via: tuple[str, ...], attribute: str) -> list[Wanted]:
+def _clauses(node: Expr, via: tuple[str, ...], attribute: str) -> list[JobClause]:
     """The clauses of an expression, the last first."""
-    return [Wanted(clause, via, attribute) for clause in reversed(conjuncts(node))]
+    return [JobClause(clause, via, attribute) for clause in reversed(conjuncts(node))]
 
 
 _WHOLE: Final = Attr(Attr(None, "MY", False), REQUIREMENTS, False)
 
 
 @attrs.frozen(slots=True, eq=False)
-class Held:
+class SlotClause:
     """A clause of some slots' requirements.
 
     ``via`` are the names that lead to it, ``rows`` the slots that hold it, and ``accepts`` says for
@@ -107,7 +107,7 @@ class Held:
     lumped: bool
 
 
-class Policies:
+class SlotClauses:
     """Finds the clauses that the living rows of a view hold, and what they say of a job.
 
     The requirements of a row are true of the job exactly where all clauses are that it holds.
@@ -115,7 +115,7 @@ class Policies:
 
     def __init__(self, view: View, job: ClassAd, limits: PoolLimits) -> None:
         self._view = view
-        work = Work(len(view), limits)
+        work = WorkBudget(len(view), limits)
         self.evaluator = Evaluator(view, job, (Side.ROW, FOLDED_REQUIREMENTS), work)
         # Requirements as a whole are asked for by their name, which would else lead in a circle.
         self._outside = Evaluator(view, job, (Side.ROW, ""), work)
@@ -123,7 +123,7 @@ class Policies:
         """Why a clause is ERROR for some slots, where an evaluation took too much."""
         self._leaves: dict[tuple[Expr, tuple[str, ...], bool], list[Rows]] = {}
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[SlotClause]:
         """The clauses, in no particular order. Raises OverworkError."""
         self._leaves = {}
         pending = self._named(FOLDED_REQUIREMENTS, _WHOLE, self._view.rows(), ())
@@ -137,16 +137,16 @@ class Policies:
             pending = further
         return [self._held(*key, _joined(rows)) for key, rows in self._leaves.items()]
 
-    def lumped(self, accepting: Mask) -> Held:
+    def lumped(self, accepting: Mask) -> SlotClause:
         """The requirements of all slots as one clause, where it is known which accept the job."""
         rows = self._view.rows()
-        return Held(_WHOLE, (), rows, accepting[rows], Reach(opaque=True), lumped=True)
+        return SlotClause(_WHOLE, (), rows, accepting[rows], Reach(opaque=True), lumped=True)
 
-    def _held(self, node: Expr, via: tuple[str, ...], lumped: bool, rows: Rows) -> Held:
+    def _held(self, node: Expr, via: tuple[str, ...], lumped: bool, rows: Rows) -> SlotClause:
         evaluator = self._outside if node is _WHOLE else self.evaluator
         accepts = is_true(evaluator.attempt(node, Side.ROW, rows), len(rows))
         self.problem = self.problem or evaluator.problem
-        return Held(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW), lumped)
+        return SlotClause(node, via, rows, accepts, evaluator.reaches.of(node, Side.ROW), lumped)
 
     def _followed(
         self, clause: Expr, rows: Rows, via: tuple[str, ...]
@@ -263,13 +263,13 @@ class Counts:
         self.later: Mask | None = None
         """Slots that do not match now, and do when their jobs end."""
         self.view = pool._view
-        self.states = States.of(pool._view, names)
-        self.work = Work(self.total, pool._cache.limits)
+        self.states = SlotStates.of(pool._view, names)
+        self.work = WorkBudget(self.total, pool._cache.limits)
         """What may be done for the clauses of the job, and then for suggestions."""
         self.masks = pool._masks(job, self.work)
         root = Side.JOB, FOLDED_REQUIREMENTS
         self.evaluator = Evaluator(self.view, job, root, self.work)
-        self.policies = Policies(self.view, job, pool._cache.limits)
+        self.policies = SlotClauses(self.view, job, pool._cache.limits)
         self.wanted = wanted(self.evaluator)
         self.clauses: list[Expr] = [clause.node for clause in self.wanted]
         self._fates: list[tuple[int, int, int]] = []
@@ -366,7 +366,7 @@ class Counts:
         return value
 
     @staticmethod
-    def _object(objecting: npt.NDArray[np.int32], held: Iterable[Held], times: int) -> None:
+    def _object(objecting: npt.NDArray[np.int32], held: Iterable[SlotClause], times: int) -> None:
         """Counts the objections of some of the slots' clauses, or with -1 takes them back."""
         for one in held:
             objecting[one.rows[~one.accepts]] += times
@@ -434,7 +434,7 @@ class Counts:
             conflicts.append(Conflict(numbers, ads in places))
         return tuple(sorted(conflicts, key=lambda c: (len(c.clauses) + c.ads, c.ads, c.clauses)))
 
-    def open_but_for(self, clauses: Iterable[Expr], held: Iterable[Held]) -> Rows:
+    def open_but_for(self, clauses: Iterable[Expr], held: Iterable[SlotClause]) -> Rows:
         """The rows that some clauses of the job, and some of their own, alone keep from matching.
 
         Those that match are among them.
@@ -462,8 +462,8 @@ class Counts:
         free = None
         if self.states.said:
             more = Counter(self.states.counts(job, rows)) - Counter(self.of_states)
-            if more[State.FREE] or not more[State.UNSAID]:
-                free = more[State.FREE]
+            if more[SlotState.FREE] or not more[SlotState.UNSAID]:
+                free = more[SlotState.FREE]
         sooner = 0 if self.later is None else self._count_of(self.later[rows])
         return Gain(gain, len(rows), free, job, sooner)
 

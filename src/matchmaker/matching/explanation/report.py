@@ -13,10 +13,10 @@ import attrs
 from matchmaker._limits import EXPLANATION_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import printable, shorten
-from matchmaker.matching.states import State, free_of, in_words, matching
+from matchmaker.matching.states import SlotState, free_of, in_words, matching
 
 if TYPE_CHECKING:
-    from matchmaker.matching.page import Cell, Part
+    from matchmaker.matching.page import Cell, PagePart
 
 Counted: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A table: titles, and rows of numbers with a text at the end."""
@@ -177,7 +177,7 @@ class Suggestion:
 
 
 @attrs.frozen(slots=True)
-class Change:
+class JobChange:
     """One change of several: as in ``Suggestion``, with the number of the clause, or 0."""
 
     what: str
@@ -201,7 +201,7 @@ class Joint:
     looked at.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[JobChange, ...]
     gain: int
     matched: int
     job: ClassAd = attrs.field(eq=False, repr=False)
@@ -274,7 +274,7 @@ class Paged:
         """One line, the title of the page."""
         raise NotImplementedError
 
-    def _parts(self) -> Iterable[Part]:
+    def _parts(self) -> Iterable[PagePart]:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -385,29 +385,29 @@ class Explanation(Paged):
             if self.unseen():
                 yield self.unseen()
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[PagePart]:
         """The parts of the page."""
-        from matchmaker.matching.page import Bar, Code, Funnel, Items, Table
+        from matchmaker.matching.page import BarCell, CodeCell, Funnel, PageList, PageTable
 
-        def barred(heading: str, counted: Counted, of: int, note: str = "") -> Table:
+        def barred(heading: str, counted: Counted, of: int, note: str = "") -> PageTable:
             titles, rows = counted
             cells: list[tuple[Cell, ...]] = [
-                (*(f"{n:,}" for n in numbers), Bar(numbers[1] / (of or 1)), Code((text,)))
+                (*(f"{n:,}" for n in numbers), BarCell(numbers[1] / (of or 1)), CodeCell((text,)))
                 for *numbers, text in rows
             ]
             last = len(titles) - 1
-            return Table(heading, (*titles[:last], "", "clause"), cells, last, note)
+            return PageTable(heading, (*titles[:last], "", "clause"), cells, last, note)
 
         # On a phone only the first lines are seen, so what to do comes first.
-        yield Items("What would help", self.advice())
-        yield Items("What is amiss", self.notes)
+        yield PageList("What would help", self.advice())
+        yield PageList("What is amiss", self.notes)
         yield Funnel(self.total, self._stages())
-        yield Items("What is free, and when", self.standing())
+        yield PageList("What is free, and when", self.standing())
         if self.clauses:
             yield barred("What the job requires", clause_table(self), self.total)
         for some in self.elements:
             yield barred(str(some), some.table(), some.elements)
-        yield Items("What excludes everything", self.conflicts)
+        yield PageList("What excludes everything", self.conflicts)
         if self.ad_clauses:
             yield barred("What the slots require", ad_table(self), self.total, self.unseen())
 
@@ -419,8 +419,8 @@ class Explanation(Paged):
             if some or (clause.cumulative < found[-1][0] and len(found) <= LIMITS.stages):
                 found.append((clause.cumulative, f"{number}  {clause}"))
         found.append((self.matched, "accept the job"))
-        if not set(self.states) <= {State.UNSAID}:
-            found.append((self.states.get(State.FREE, 0), "are free now"))
+        if not set(self.states) <= {SlotState.UNSAID}:
+            found.append((self.states.get(SlotState.FREE, 0), "are free now"))
         return found
 
 
@@ -443,7 +443,7 @@ class QueueExplanation(Paged):
         """The explanations, those first of jobs that match least."""
         clusters = [(tuple(ids), one) for ids, one in found]
         clusters.sort(
-            key=lambda one: (one[1].matched, one[1].states.get(State.FREE, 0), -len(one[0]))
+            key=lambda one: (one[1].matched, one[1].states.get(SlotState.FREE, 0), -len(one[0]))
         )
         return cls(jobs, count, tuple(clusters))
 
@@ -456,19 +456,19 @@ class QueueExplanation(Paged):
         """A table of the autoclusters: titles and rows."""
         rows: list[tuple[str, ...]] = []
         for ids, one in self.clusters:
-            free = one.states.get(State.FREE, 0)
-            known = not set(one.states) <= {State.UNSAID} or not one.matched
+            free = one.states.get(SlotState.FREE, 0)
+            known = not set(one.states) <= {SlotState.UNSAID} or not one.matched
             rows.append((f"{len(ids):,}", f"{one.matched:,}", f"{free:,}" if known else "?",
                          named(ids)))  # fmt: skip
         return ("jobs", "match", "free now", "ids"), rows
 
-    def _parts(self) -> Iterator[Part]:
-        from matchmaker.matching.page import Section
+    def _parts(self) -> Iterator[PagePart]:
+        from matchmaker.matching.page import PageSection
 
         for place, (ids, one) in enumerate(self.clusters):
             jobs = f"{len(ids):,} job{'' if len(ids) == 1 else 's'}"
             title = f"{jobs}, {named(ids)}: {one.summary()}"
-            yield Section(title, tuple(one._parts()), opened=not place)  # noqa: SLF001 - a page in a page
+            yield PageSection(title, tuple(one._parts()), opened=not place)  # noqa: SLF001 - a page in a page
 
 
 def named(ids: Sequence[str]) -> str:

@@ -37,17 +37,17 @@ from matchmaker.classad.parser import parse_expr
 from matchmaker.classad.printer import symbol_of, unparse, unparse_value
 from matchmaker.classad.values import MAX_INT, MIN_INT, UNDEFINED, Value, is_number
 from matchmaker.classad.walks import conjunction, names_of, replaced
-from matchmaker.matching.columns.column import MISSING, Coded, Column, Rows, Table, narrowest
+from matchmaker.matching.columns.column import MISSING, Coded, Column, ContentTable, Rows, narrowest
 from matchmaker.matching.columns.dependencies import Side
 from matchmaker.matching.columns.evaluator import OverworkError, own_values
-from matchmaker.matching.columns.forms import Shown, settled
-from matchmaker.matching.columns.masks import Cache
+from matchmaker.matching.columns.forms import ViewColumns, settled
+from matchmaker.matching.columns.masks import MaskCache
 from matchmaker.matching.columns.store import Layout, View
 from matchmaker.matching.columns.vectors import (
-    Chosen,
+    CodedVector,
+    ConstantVector,
     Mask,
-    Same,
-    Scalars,
+    ScalarVector,
     Vector,
     is_true,
     numbers,
@@ -58,8 +58,8 @@ from matchmaker.matching.explanation.conditions import (
     FACTS,
     Comparison,
     Elements,
-    Line,
-    Promise,
+    LinearMap,
+    PromisedChange,
     comparisons,
     job_attributes,
     limits,
@@ -68,11 +68,11 @@ from matchmaker.matching.explanation.conditions import (
     other_choices,
     rounded,
 )
-from matchmaker.matching.explanation.counts import Counts, Gain, Held
-from matchmaker.matching.explanation.report import Change, Joint, Later, Suggestion
+from matchmaker.matching.explanation.counts import Counts, Gain, SlotClause
+from matchmaker.matching.explanation.report import JobChange, Joint, Later, Suggestion
 from matchmaker.matching.pair import REQUIREMENTS, value_text
 from matchmaker.matching.snapshot import Snapshot
-from matchmaker.matching.states import State
+from matchmaker.matching.states import SlotState
 
 _NOBODY: Final = ClassAd()
 
@@ -80,12 +80,12 @@ _AT_LEAST_ONE: Final = frozenset({"requestcpus", "cpunumber"})
 
 
 @attrs.frozen(slots=True, eq=False)
-class Use:
+class LeverUse:
     """A comparison that a change bears on, and the clause it is in: the job's or the slots' own."""
 
     comparison: Comparison
-    clause: Expr | Held
-    along: Line
+    clause: Expr | SlotClause
+    along: LinearMap
 
 
 @attrs.define(slots=True, eq=False)
@@ -96,7 +96,7 @@ class Lever:
     folded: str
     now: Value
     constant: Comparison | None
-    uses: list[Use] = attrs.field(factory=list)
+    uses: list[LeverUse] = attrs.field(factory=list)
 
     @property
     def number(self) -> float | None:
@@ -149,7 +149,7 @@ def _tried(counts: Counts, elements: Elements) -> Iterator[Suggestion]:
     for lever in levers(counts):
         what, before = lever.named()
         promises += (
-            Promise(
+            PromisedChange(
                 gain, what, before, unparse_value(value), partial(lever.changed, counts.job, value)
             )
             for gain, value in promising(counts, lever)
@@ -213,16 +213,16 @@ def levers(counts: Counts) -> list[Lever]:
                 lever = found[folded] = Lever(spelled, folded, now, None)
             counts.work.count(2 * len(counts.job))
             along = line(comparison, counts.job, folded, lever.now, counts.value)
-            lever.uses.append(Use(comparison, clause, along or Line(0)))
+            lever.uses.append(LeverUse(comparison, clause, along or LinearMap(0)))
         if not names and comparison.side is Side.JOB:
             now = counts.value(comparison.job, counts.job, _NOBODY)
             lever = found.setdefault(comparison.node, Lever("", "", now, comparison))
-            lever.uses.append(Use(comparison, clause, Line()))
+            lever.uses.append(LeverUse(comparison, clause, LinearMap()))
     return [lever for lever in found.values() if any(use.along.slope for use in lever.uses)]
 
 
-def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
-    asked: list[tuple[Expr, Side, str, Expr | Held]] = [
+def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | SlotClause]]:
+    asked: list[tuple[Expr, Side, str, Expr | SlotClause]] = [
         (one.node, Side.JOB, one.attribute, one.node) for one in counts.wanted
     ]
     most_held = sorted(counts.held, key=_frequent)
@@ -232,7 +232,7 @@ def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | Held]]:
             yield comparison, clause
 
 
-def _frequent(held: Held) -> tuple[int, int]:
+def _frequent(held: SlotClause) -> tuple[int, int]:
     """Sorts what many slots hold first; then by the first slot, whatever the pool held before."""
     return -len(held.rows), int(held.rows.min(initial=MAX_INT))
 
@@ -257,7 +257,7 @@ def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Acceptable:
+class AcceptableValues:
     """Which values of a lever some rows accept.
 
     A number from ``low`` to ``high`` of the row; or the string or truth that the row compares it
@@ -270,7 +270,9 @@ class Acceptable:
     asked: npt.NDArray[np.bool_]
 
 
-def acceptable(counts: Counts, lever: Lever, uses: Iterable[Use], rows: Rows) -> Acceptable:
+def acceptable(
+    counts: Counts, lever: Lever, uses: Iterable[LeverUse], rows: Rows
+) -> AcceptableValues:
     """The values for which all of some uses of a lever hold, row by row."""
     low = np.full(len(rows), -np.inf)
     high = np.full(len(rows), np.inf)
@@ -295,7 +297,7 @@ def acceptable(counts: Counts, lever: Lever, uses: Iterable[Use], rows: Rows) ->
             some_high[holds] = np.maximum(some_high[holds], now)
         low[places] = np.maximum(low[places], some_low)
         high[places] = np.minimum(high[places], some_high)
-    return Acceptable(low, high, choices, asked)
+    return AcceptableValues(low, high, choices, asked)
 
 
 def _concerned(counts: Counts, lever: Lever) -> Rows:
@@ -312,15 +314,15 @@ def _concerned(counts: Counts, lever: Lever) -> Rows:
     return counts.open_but_for(clauses, held)
 
 
-def held_at(use: Use, rows: Rows) -> Rows:
+def held_at(use: LeverUse, rows: Rows) -> Rows:
     """Which of the rows hold the clause."""
-    if not isinstance(use.clause, Held):
+    if not isinstance(use.clause, SlotClause):
         return np.arange(len(rows))
     return np.flatnonzero(np.isin(rows, use.clause.rows, assume_unique=True))
 
 
-def _holds(counts: Counts, use: Use, rows: Rows) -> npt.NDArray[np.bool_]:
-    if not isinstance(use.clause, Held):
+def _holds(counts: Counts, use: LeverUse, rows: Rows) -> npt.NDArray[np.bool_]:
+    if not isinstance(use.clause, SlotClause):
         return ~counts.fails(use.clause)[rows]
     return np.isin(rows, use.clause.rows[use.clause.accepts], assume_unique=True)
 
@@ -329,17 +331,17 @@ def _choices(vector: Vector, size: int) -> Counter[tuple[type, Value]]:
     """The strings and truths among values, and how often each occurs."""
     found: Counter[tuple[type, Value]] = Counter()
     pairs: Iterable[tuple[Value, int]]
-    if isinstance(vector, Chosen):
+    if isinstance(vector, CodedVector):
         counts = np.bincount(vector.codes)
         present = np.flatnonzero(counts).astype(np.uint32)
         pairs = zip(
-            values(Chosen(present, vector.table), len(present)),
+            values(CodedVector(present, vector.table), len(present)),
             counts[present].tolist(),
             strict=True,
         )
-    elif isinstance(vector, Same):
+    elif isinstance(vector, ConstantVector):
         pairs = ((vector.value, size),)
-    elif isinstance(vector, Scalars):
+    elif isinstance(vector, ScalarVector):
         kinds = np.broadcast_to(vector.kinds, (size,))
         pairs = ((truth, int(np.count_nonzero(kinds == truth))) for truth in (False, True))
     else:
@@ -420,7 +422,7 @@ class _Option:
 
     lever: Lever
     value: Value | None
-    uses: tuple[Use, ...]
+    uses: tuple[LeverUse, ...]
     dropped: frozenset[int]
     possible: Mask
 
@@ -464,7 +466,7 @@ class _Search:
         self.options = [option for lever in self.levers for option in self._options(lever)]
 
     @staticmethod
-    def _refusing(held: Held, rows: Rows) -> Mask:
+    def _refusing(held: SlotClause, rows: Rows) -> Mask:
         return np.isin(rows, held.rows[~held.accepts], assume_unique=True)
 
     # --- what may be changed ----------------------------------------------------------------------
@@ -472,7 +474,7 @@ class _Search:
     def _options(self, lever: Lever) -> Iterator[_Option]:
         places: dict[int, list[int]] = {}
         for use in lever.uses:
-            if not isinstance(use.clause, Held):
+            if not isinstance(use.clause, SlotClause):
                 found = [n for n, clause in enumerate(self.clauses) if clause is use.clause]
                 places[id(use.clause)] = found
         clauses = sorted(set(chain.from_iterable(places.values())))
@@ -483,12 +485,12 @@ class _Search:
                 uses = tuple(
                     use
                     for use in lever.uses
-                    if isinstance(use.clause, Held) or not dropped & {*places[id(use.clause)]}
+                    if isinstance(use.clause, SlotClause) or not dropped & {*places[id(use.clause)]}
                 )
                 yield from self._valued(lever, uses, dropped)
 
     def _valued(
-        self, lever: Lever, uses: tuple[Use, ...], dropped: frozenset[int]
+        self, lever: Lever, uses: tuple[LeverUse, ...], dropped: frozenset[int]
     ) -> Iterator[_Option]:
         counts = self.counts
         found = acceptable(counts, lever, uses, self.rows)
@@ -505,7 +507,7 @@ class _Search:
             if possible.any():
                 yield _Option(lever, choice, uses, dropped, possible)
 
-    def _linear(self, uses: Sequence[Use]) -> Mask:
+    def _linear(self, uses: Sequence[LeverUse]) -> Mask:
         """Where all that hold a use say how it follows from the number."""
         able = np.ones(len(self.rows), np.bool_)
         for use in uses:
@@ -513,13 +515,13 @@ class _Search:
                 able &= self._holding(use)
         return able
 
-    def _holding(self, use: Use) -> Mask:
+    def _holding(self, use: LeverUse) -> Mask:
         """Where a clause holds as the job is, or does not stand."""
-        if isinstance(use.clause, Held):
+        if isinstance(use.clause, SlotClause):
             return ~self._refusing(use.clause, self.rows)
         return ~self.counts.fails(use.clause)[self.rows]
 
-    def _equal(self, use: Use, choice: Value) -> Mask:
+    def _equal(self, use: LeverUse, choice: Value) -> Mask:
         """Where a comparison is true with a string or a truth, or its clause does not stand."""
         comparison, counts = use.comparison, self.counts
         able = self._holding(use) if not comparison.whole else np.zeros(len(self.rows), np.bool_)
@@ -636,14 +638,14 @@ class _Search:
             again = self._tried(plan.dropped, changes, trial)
             if again is not None and again.gain >= gain.gain:
                 constants, gain = trial, again
-        shown = [Change(*lever.named(), unparse_value(value)) for lever, value in changes]
+        shown = [JobChange(*lever.named(), unparse_value(value)) for lever, value in changes]
         for place in sorted(plan.dropped):
             if place in constants:
                 lever, value = constants[place]
-                shown.append(Change(*lever.named(), unparse_value(value), place + 1))
+                shown.append(JobChange(*lever.named(), unparse_value(value), place + 1))
             else:
                 text = unparse(self.clauses[place])
-                shown.append(Change(f"clause {place + 1}", text, None, place + 1))
+                shown.append(JobChange(f"clause {place + 1}", text, None, place + 1))
         return Joint(
             tuple(shown), gain.gain, gain.matched, gain.job, gain.free, self.exact, gain.sooner
         )
@@ -707,9 +709,9 @@ _GPUS: Final = (_AVAILABLE, "assignedgpus", "offlinegpus", "totalslotgpus", "tot
 _GPU: Final = "gpus_"
 """How the names begin of attributes that describe one GPU: of GPU-1a2b it is GPUs_GPU_1a2b."""
 
-_ENDING: Final = (
-    State.FREE, State.CLAIMED, State.DRAINING, State.RESERVED, State.FULL, State.UNSAID,
-)  # fmt: skip
+_ENDING: Final = frozenset(SlotState) - {
+    SlotState.OWNER, SlotState.UNAVAILABLE, SlotState.SHUT, SlotState.OTHER,
+}  # fmt: skip
 """Whether a slot takes jobs again when those that it has end."""
 
 
@@ -729,7 +731,7 @@ def _divided(folded: str) -> str:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Machines:
+class WholeMachines:
     """A pool whose jobs have ended: partitionable slots are whole, dynamic ones are gone.
 
     ``gpus`` is how many GPUs each slot has then, where its ad does not describe all of them now;
@@ -740,7 +742,7 @@ class Machines:
     gpus: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, pool: Snapshot) -> Machines | None:
+    def of(cls, pool: Snapshot) -> WholeMachines | None:
         """The pool as it is then; None where no slot is partitionable."""
         view = pool._view
         parts = _where(view, _PARTITIONABLE)
@@ -763,9 +765,9 @@ class Machines:
         alive = ~_where(view, _DYNAMIC)
         if view.alive is not None:
             alive &= view.alive
-        columns = Shown(held) if isinstance(view.columns, Shown) else held
+        columns = ViewColumns(held) if isinstance(view.columns, ViewColumns) else held
         then = attrs.evolve(view, columns=columns, alive=None if alive.all() else alive)
-        return cls(Snapshot(then, Cache(pool._cache.limits)), numbers)
+        return cls(Snapshot(then, MaskCache(pool._cache.limits)), numbers)
 
 
 def _where(view: View, folded: str) -> Mask:
@@ -782,7 +784,7 @@ def _filled(column: Column, size: int, rows: Rows, contents: list[Any]) -> Colum
     for row, content in zip(rows.tolist(), contents, strict=True):
         if content is not MISSING:
             every[row] = content
-    table = Table((MISSING,))
+    table = ContentTable((MISSING,))
     codes = np.array(table.codes(every), np.uint32)
     return settled(Coded(codes.astype(narrowest(len(table))), table), size)
 
@@ -826,7 +828,7 @@ def later(counts: Counts) -> tuple[Later, Counts] | None:
     None where no slot is partitionable, or where that takes too much. ``counts.later`` gets the
     slots that match then and not now.
     """
-    machines = Machines.of(counts.pool)
+    machines = WholeMachines.of(counts.pool)
     if machines is None:
         return None
     try:
@@ -837,7 +839,7 @@ def later(counts: Counts) -> tuple[Later, Counts] | None:
     counts.later = then.matching & ~counts.matching
     alive = then.view.alive
     matching = counts.matching if alive is None else counts.matching & alive
-    free = _of_states(counts, matching, (State.FREE,)) if counts.states.said else matching
+    free = _of_states(counts, matching, (SlotState.FREE,)) if counts.states.said else matching
     ever = then.matching | matching
     ending = _of_states(then, ever, _ENDING) & ~free
     perhaps = int((hidden & ~ever).sum())
@@ -872,10 +874,10 @@ def lasting(then: Counts, found: Iterable[Suggestion]) -> tuple[Suggestion, ...]
     return tuple(attrs.evolve(one, free=None) for one in fresh[: LIMITS.lasting])
 
 
-def _of_states(counts: Counts, mask: Mask, states: Iterable[State]) -> Mask:
+def _of_states(counts: Counts, mask: Mask, states: Iterable[SlotState]) -> Mask:
     rows = np.flatnonzero(mask)
     codes = counts.states.codes(counts.job, rows)
-    order = list(State)
+    order = list(SlotState)
     found = np.zeros(len(mask), np.bool_)
     found[rows[np.isin(codes, [order.index(state) for state in states])]] = True
     return found

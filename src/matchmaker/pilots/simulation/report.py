@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from matchmaker.matching.page import Drawing, Table, page
+from matchmaker.matching.page import Drawing, PageTable, page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -422,7 +422,7 @@ def html(reports: Sequence[SimulationReport], title: str) -> str:
     return page(
         title,
         [
-            Table(
+            PageTable(
                 "Policies",
                 (*TITLES[1:], TITLES[0]),
                 [(*texts[1:], texts[0]) for texts in map(cells, rows(reports))],
@@ -430,7 +430,7 @@ def html(reports: Sequence[SimulationReport], title: str) -> str:
                 note="Medians over all seeds and assumptions on start delays. Waits in minutes.",
             ),
             Drawing("Waste, wait and the pool over time", drawing[drawing.index("<svg") :]),
-            Table(
+            PageTable(
                 "Waits by group",
                 ("jobs", "mean", "median", "p95", "worst (min)", "slowdown", "group", "policy",
                  "delays", "seed"),
