@@ -9,8 +9,8 @@ The rules, which are a plain form of those of HTCondor's negotiator:
    ``QDate``, then as they were given.
 2. The group with the least usage for its share is next, of equal ones the first by name; its usage
    grows by the CPUs that its job gets.
-3. A job gets the slot that it ranks highest among those that are free, match it both ways with what
-   they have left by now, and have room for what it asks. Of equal rank, the first by key.
+3. A job gets the slot that it ranks highest among those that are free, match it both ways with
+   their remaining resources, and have room for what it asks. Of equal rank, the first by key.
 4. A static slot is then taken. A partitionable one has less left, and its ad says so to the jobs
    that follow. Nothing is preempted.
 """
@@ -41,10 +41,10 @@ from matchmaker.classad.walks import conjuncts
 from matchmaker.matching.candidates import (
     Amounts,
     Candidates,
+    CandidateSlot,
     CycleSlots,
     JobRequests,
     Shortage,
-    SlotOffer,
     SlotOrders,
     amount,
 )
@@ -128,18 +128,18 @@ class Policy:
 
     - ``priority``, of a job: a number, the highest first; anything else counts as 0.
     - ``group``, of a job: the name of its accounting group; without a text it is ``<none>``.
-    - ``share``: by group, 1 where none is given, or an expression of a job, which stands for its
-      group while it is next. Twice the share is twice the CPUs, while there are jobs. What is no
-      number above 0 comes after all others.
-    - ``usage``: the usage that groups begin with, 0 where none is given.
+    - ``share``: by group, 1 by default, or an expression of a job, which stands for its group while
+      it is next. Twice the share is twice the CPUs, while there are jobs. Groups with any other
+      value come last.
+    - ``usage``: the usage that groups begin with, 0 by default.
     - ``free``, of a slot: whether it may be assigned.
     - ``names``: the slots' own names for State, Activity, Available, Draining and Start, by which
       reasons say why slots that match are not free.
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
-    Raises ParseError for text that is no expression, ValueError for a share or usage below 0 or
-    infinite and for a resource that is named twice, and TypeError for what is of another type.
+    Raises ParseError for text that cannot be parsed, ValueError for a share or usage below 0 or
+    infinite and for a resource that is named twice, and TypeError for other types.
     """
 
     priority: Expr = attrs.field(factory=lambda: parse_expr("MY.JobPrio"), converter=an_expression)
@@ -161,10 +161,10 @@ LOOKED_AT: Final = 1000
 def without_effect(
     policy: Policy, columns: Collection[str], kinds: Sequence[ClassAd], groups: Collection[str]
 ) -> tuple[str, ...]:
-    """Sentences on the terms that change nothing for some kinds of jobs, which are of some groups.
+    """Report the terms of a policy that change nothing for these kinds of jobs and groups.
 
-    `columns` are the folded names of what slots have, nothing where there are no slots. Without
-    jobs there is nothing to say.
+    `columns` are the folded names of the slots' attributes, empty without slots. Without jobs
+    nothing is reported.
     """
     if not kinds:
         return ()
@@ -211,10 +211,10 @@ def _asks(expression: Expr, job: ClassAd) -> bool:
 
 
 class Outcome(StrEnum):
-    """What a negotiation cycle came to for one job.
+    """The outcome of a negotiation cycle for one job.
 
     ``NO_MATCH``: no slot matches, free or not. ``NO_ROOM``: slots match, but none of them is free
-    and has room. ``ERROR``: what the job itself says cannot be made sense of.
+    and has room. ``ERROR``: a term of the job itself is an error.
     """
 
     PLACED = "placed"
@@ -234,12 +234,11 @@ class IdleReason:
 
 @attrs.frozen(slots=True)
 class LastRefusal:
-    """Where the last slots of a part of a pool fall away, none of which matches.
+    """The last refusal of the slots of a part of a pool, if none matches.
 
-    ``stage`` is the number of the clause of the job that they fail, or how many clauses there are
-    where they refuse the job themselves; ``row`` is the first of the slots that are ``left`` there,
-    ``said`` what the clause finds in it, and ``wrong`` whether that is an error; ``theirs`` says
-    that it is the slots that refuse.
+    ``stage`` is the number of the clause of the job that they fail, or the number of clauses if the
+    slots refuse (``theirs``). ``row`` is the first of the ``left`` slots there, ``said`` the values
+    that the clause depends on, and ``wrong`` says that its value is an error.
     """
 
     stage: int
@@ -252,11 +251,11 @@ class LastRefusal:
 
 @attrs.frozen(slots=True)
 class MatchStanding:
-    """How the slots of a part of a pool stand to a job to which none of them can be given.
+    """Why none of the slots of a part of a pool can be given to a job.
 
-    Of those that match, ``kept`` has how many each thing keeps, and ``states`` how many are in
-    which state and not free; ``amiss`` is the first request that is no amount: the number of the
-    resource, the row, and what is wrong. Without any that match there is ``fallen``.
+    Of those that match, ``kept`` counts the reasons, and ``states`` the states of those that are
+    not free; ``amiss`` is the first request without an amount: the number of the resource, the row,
+    and the error. ``fallen`` is set if none matches.
     """
 
     total: int
@@ -284,9 +283,9 @@ def standing(slots: CycleSlots, job: ClassAd) -> MatchStanding:
 
 
 def summed(nonsense: str, parts: Sequence[MatchStanding]) -> IdleReason:
-    """Why a job is left idle, from how it stands with each part of a pool, in order.
+    """Combine the reasons of the parts of a pool, in order, why a job is left idle.
 
-    With `nonsense`, a request that is no amount whatever the slot, the parts do not matter.
+    With `nonsense`, an error of a request for every slot, the parts do not matter.
     """
     if nonsense:
         return IdleReason(Outcome.ERROR, printable(nonsense))
@@ -298,9 +297,9 @@ def summed(nonsense: str, parts: Sequence[MatchStanding]) -> IdleReason:
 
 
 def _fallen(slots: CycleSlots, job: ClassAd, error: str | None) -> LastRefusal:
-    """The clause at which the last slots fall away, and what it finds in the first of them.
+    """Find the clause that the last slots fail, with its values for the first of them.
 
-    `error` says what took too much, where no clause does so by itself.
+    `error` is the reason if no clause takes too much by itself.
     """
     view = slots.view
     masks = Masks(view, job, slots.cache)
@@ -349,7 +348,7 @@ def _on(slots: CycleSlots, left: Rows, found: Clause | None, error: str | None) 
 
 
 def _kept(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> MatchStanding:
-    """How many of the slots that match are not to be had for which reason."""
+    """Count the slots that match by the reason why a job cannot have them."""
     free = slots.free[matched]
     rows = matched[free]
     divisible = slots.divisible[rows]
@@ -419,7 +418,7 @@ class Supply(Protocol):
 
     @property
     def columns(self) -> Collection[str]:
-        """The folded names of the attributes that slots have; nothing where there are no slots."""
+        """The folded names of the slots' attributes; empty without slots."""
         ...
 
     def cluster(self, job: ClassAd) -> Hashable:
@@ -430,20 +429,20 @@ class Supply(Protocol):
         """Takes note of the jobs that are going to ask."""
         ...
 
-    def best(self, kind: JobKind) -> SlotOffer | None:
+    def best(self, kind: JobKind) -> CandidateSlot | None:
         """The best slot that a job of a kind can have by now."""
         ...
 
-    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
-        """Gives a job what was offered: the key of the slot, and the job's rank of it before."""
+    def give(self, job: ClassAd, offer: CandidateSlot) -> tuple[str, Value]:
+        """Give a job the offered slot; return its key and the job's rank of it before."""
         ...
 
     def idle(self, job: ClassAd) -> Callable[[], IdleReason]:
-        """Why there is no slot for a job by now, to be asked when the cycle is over."""
+        """Return a function that says, when the cycle is over, why a job gets no slot by now."""
         ...
 
     def remains(self) -> dict[str, Amounts]:
-        """What the slots that have given a part still have, by key. Ends the cycle."""
+        """Return the remaining resources of slots that gave a part, by key. Ends the cycle."""
         ...
 
 
@@ -464,7 +463,7 @@ class PoolSupply:
     def begin(self, kinds: Sequence[JobKind]) -> None:
         """See :meth:`Supply.begin`: the slots are here already."""
 
-    def best(self, kind: JobKind) -> SlotOffer | None:
+    def best(self, kind: JobKind) -> CandidateSlot | None:
         """See :meth:`Supply.best`."""
         candidates = self._candidates.get(kind)
         if candidates is None:
@@ -472,7 +471,7 @@ class PoolSupply:
             self._candidates[kind] = candidates
         return candidates.best()
 
-    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
+    def give(self, job: ClassAd, offer: CandidateSlot) -> tuple[str, Value]:
         """See :meth:`Supply.give`."""
         now = self.slots.now
         rank = evaluate_attribute(job, FOLDED_RANK, now.ad(offer.row))
@@ -494,12 +493,12 @@ _SUBMITTED: Final = Attr(None, "QDate", False)
 
 @attrs.frozen(slots=True)
 class Placement:
-    """What a cycle came to for one job.
+    """The result of a cycle for one job.
 
     ``number`` is the job's place among those given, from 0. ``slot`` is the key of its slot, with
-    the job's ``rank`` of it, and ``taken`` what it got: the part that it asked for, or all that a
-    static slot has. Where it is left idle, ``slot`` and ``rank`` are None and ``reason`` says why;
-    ``counts`` has the numbers in it: how many slots that match are claimed, taken and so on.
+    the job's ``rank`` of it, and ``taken`` the resources that it got: the part that it asked for,
+    or all of a static slot. If it is left idle, ``slot`` and ``rank`` are None and ``reason`` says
+    why; ``counts`` has the numbers in it: how many slots that match are claimed, taken and so on.
 
     A rank that is not a number counts as 0.0, as in HTCondor; ``ranked`` is then false.
     """
@@ -530,8 +529,8 @@ class Assignment:
 
     ``placements`` are in the order in which jobs were given, ``order`` the numbers of those that
     had their turn, in the order in which they had it. ``usage`` is that of the groups afterwards,
-    ``left`` what the partitionable slots that serve a job still have, by key. ``notes`` say which
-    terms of the policy change nothing, such as a share of a group that no job is of.
+    ``left`` the resources that remain in partitionable slots that serve a job, by key. ``notes``
+    say which terms of the policy change nothing, such as a share of a group that no job is of.
     """
 
     placements: tuple[Placement, ...]
@@ -559,15 +558,15 @@ class Assignment:
         return f"<Assignment: {len(self.placed)} of {len(self.placements)} jobs placed>"
 
     def __iter__(self) -> Iterator[Placement]:
-        """What the cycle came to for each job, in the order in which they were given."""
+        """Iterate over the results, in the order in which the jobs were given."""
         return iter(self.placements)
 
     def apply(self, pool: ChangingPool, claimed: Mapping[str, Value] | None = None) -> None:
-        """Enters in a pool what the slots that serve a job have now.
+        """Update the slots that serve a job in a pool.
 
-        A partitionable slot has what is left of its resources, a static one the attributes of
-        ``claimed``: ``State = "Claimed"`` where none are given. Raises KeyError, with the pool as
-        it was, where it has lost one of the slots, and TypeError for what is no pool.
+        A partitionable slot keeps the rest of its resources, a static one gets the attributes of
+        ``claimed``, by default ``State = "Claimed"``. Raises KeyError, with the pool as it was, if
+        it has lost one of the slots, and TypeError for another object than a pool.
 
         >>> from matchmaker import Pool, parse_ad, parse_ads
         >>> pool = Pool(parse_ads('[ Name = "a"; PartitionableSlot = true; Cpus = 8 ]'))
@@ -683,7 +682,7 @@ class _Lines:
         return self._waiting[heapq.heappop(self._next)[1]].pop() if self._next else None
 
     def used(self, group: str, usage: float) -> None:
-        """Notes what the job that had its turn uses."""
+        """Add the usage of the job that had its turn."""
         self.usage[group] += usage
         self._line_up(group)
 
@@ -768,7 +767,7 @@ def _left_idle(number: int, group: str, idle: IdleReason) -> Placement:
 
 
 def _cost(taken: Amounts) -> float:
-    """The CPUs that a job got; 1 where it got a slot, but none of these."""
+    """Return the CPUs that a job got; 1 for a slot without CPUs."""
     return next((float(n) for name, n in taken.items() if ascii_fold(name) == "cpus"), 1.0)
 
 

@@ -92,9 +92,9 @@ class Shortage:
 class CycleSlots:
     """The slots of a pool in one cycle, by row.
 
-    ``resources`` is what a job takes of a partitionable slot: by the slot's attribute, an
-    expression of the job. ``free`` is an expression of the slots, ``names`` are their own names for
-    what says whether they are free.
+    ``resources`` has, by the slot's attribute, an expression of the job: how much it takes of a
+    partitionable slot. ``free`` is an expression of the slots, ``names`` are their own names for
+    the attributes of their state.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class CycleSlots:
 
     @cached_property
     def states(self) -> SlotStates:
-        """What the slots say of being free."""
+        """The states of the slots."""
         return SlotStates.of(self.view, self._names)
 
     def decide(self, job: ClassAd) -> MatchDecision:
@@ -164,7 +164,7 @@ class CycleSlots:
         return np.less_equal(self._touched[rows], moment)
 
     def ask(self, job: ClassAd, row: int) -> Amounts | Shortage:
-        """What a job would take of a slot as it is by now, or what the slot cannot give."""
+        """Return the resources a job would take of a slot by now, or the shortage."""
         ad, job = self.now.ad(row), with_scopes(job)
         within = Allowance(self.each)
         divisible = self.divisible[row]
@@ -192,7 +192,7 @@ class CycleSlots:
         return amount(held)
 
     def take(self, row: int, taken: Amounts) -> None:
-        """Gives a slot to a job: a static one whole, of a partitionable one what it takes."""
+        """Give a slot to a job: a static one whole, of a partitionable one the part taken."""
         if not self.divisible[row]:
             self.clean[row] = False
             return
@@ -211,7 +211,7 @@ class CycleSlots:
         self._touched[row] = len(self.log)
 
     def remains(self) -> dict[str, Amounts]:
-        """What the slots that have given a part still have, by key."""
+        """Return the remaining resources of slots that gave a part, by key."""
         found = {}
         for row in sorted(set(self.log)):
             ad = self.now.ad(row)
@@ -262,7 +262,7 @@ class SlotOrder:
 
 
 class SlotOrders:
-    """The orders of one cycle, by what the rank of a job rests on beside the slots."""
+    """The orders of one cycle, by the values other than the slots' that a job's rank depends on."""
 
     def __init__(self, slots: CycleSlots) -> None:
         self._slots = slots
@@ -281,7 +281,7 @@ class SlotOrders:
 
 
 class CurrentRank:
-    """How a job ranks slots as they are by now; 0.0 where its rank is not a number."""
+    """The current rank of slots by a job; 0.0 if it is not a number."""
 
     def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._evaluator = Evaluator(slots.now, job, (Side.JOB, FOLDED_RANK))
@@ -310,7 +310,7 @@ class UndividedSlots:
         order: SlotOrder | None,
         room: Callable[[Rows], Mask],
     ) -> None:
-        """`count` jobs are of the kind that `job` is of; ``room`` says where they fit in."""
+        """`count` jobs are of the kind of `job`; ``room`` gives the slots with room for one."""
         self._slots = slots
         self._job = job
         self._order = order
@@ -382,7 +382,7 @@ class UndividedSlots:
 
 
 def ranked_by(slots: CycleSlots, job: ClassAd, rows: Rows) -> Ranks:
-    """How a job ranks some slots as they were; 0.0 where its rank is not a number."""
+    """Rank slots as they were when the cycle began; 0.0 if a rank is not a number."""
     found, _ = ranks(slots.view, job, rows, slots.cache)
     found[np.isnan(found)] = 0.0
     return found
@@ -411,7 +411,7 @@ class DividedSlots:
     def __init__(
         self, slots: CycleSlots, job: ClassAd, order: SlotOrder | None, room: Callable[[Rows], Mask]
     ) -> None:
-        """``room`` says where a job of the kind that `job` is of fits in."""
+        """``room`` gives the slots with room for a job of the kind of `job`."""
         self._slots = slots
         self._room = room
         self._masks = Masks(slots.now, job, MaskCache(UNCACHED_POOL))
@@ -477,8 +477,8 @@ class DividedSlots:
 
 
 @attrs.frozen(slots=True)
-class SlotOffer:
-    """A slot for a job: its row, the job's rank of it, and what the job takes of it."""
+class CandidateSlot:
+    """A slot for a job: its row, the job's rank of it, and the resources that the job takes."""
 
     row: int
     rank: float
@@ -486,7 +486,7 @@ class SlotOffer:
 
 
 class Candidates:
-    """The slots for the jobs of one cluster, of which `job` is one and there are `count`."""
+    """The slots for the `count` jobs of one cluster; `job` is the first of them."""
 
     def __init__(self, slots: CycleSlots, orders: SlotOrders, job: ClassAd, count: int) -> None:
         self.job = job
@@ -495,10 +495,10 @@ class Candidates:
         self._untouched = UndividedSlots(slots, job, count, order, room)
         self._divided = DividedSlots(slots, job, order, room)
 
-    def best(self) -> SlotOffer | None:
-        """The best slot that a job of the cluster can have by now, of equal ones the first by key.
+    def best(self) -> CandidateSlot | None:
+        """Return the best slot for a job of the cluster by now, of equal ones the first by key.
 
-        None where no slot that matches has room.
+        Return None if no slot that matches has room.
         """
         while True:
             untouched = self._untouched.first()
@@ -509,7 +509,7 @@ class Candidates:
             fall, _, row = found
             taken = self._slots.ask(self.job, row)
             if not isinstance(taken, Shortage):
-                return SlotOffer(row, 0.0 - fall, taken)
+                return CandidateSlot(row, 0.0 - fall, taken)
             # It seemed to have room, but reals are not exact where integers are large.
             if divided:
                 self._divided.refuse(row)
@@ -518,7 +518,7 @@ class Candidates:
 
 
 class JobRequests:
-    """What a job asks of slots."""
+    """The resources that a job requests of slots."""
 
     def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._slots = slots
@@ -544,9 +544,9 @@ class JobRequests:
         return len(self._same) == len(self._slots.resources) and None not in amounts
 
     def room(self, rows: Rows) -> Mask:
-        """Which slots have room for what the job asks, compared as reals.
+        """Return which slots have room for the job's requests, compared as reals.
 
-        A static slot has it, whatever its size, if what is asked are amounts.
+        A static slot always has room, if the requests are amounts.
         """
         divisible = self._slots.divisible[rows]
         room: Mask = np.ones(len(rows), np.bool_)
@@ -556,7 +556,7 @@ class JobRequests:
         return room
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
-        """For each resource: which slots have too little, and of which the job asks no amount.
+        """For each resource: which slots have too little, and which requests are not amounts.
 
         Compared as reals: a slot that has too little by this has too little in truth.
         """

@@ -73,7 +73,7 @@ class PageList:
 
 @attrs.frozen(slots=True)
 class Funnel:
-    """A picture: what is left of a total after each stage, as numbers with labels."""
+    """A picture: the rest of a total after each stage, as numbers with labels."""
 
     total: int
     stages: Sequence[tuple[int, str]]
@@ -156,7 +156,7 @@ _PAGE: Final = """<!DOCTYPE html>
 
 
 def page(title: str, parts: Iterable[PagePart], of: str = "") -> str:
-    """A whole page. `of` says what it is about: the job, the pool and when.
+    """Return a whole page. `of` names the job, the pool and the time.
 
     >>> made = page("1 < 2", [PageList("What is amiss", ["nothing"])])
     >>> made.startswith("<!DOCTYPE html>"), "<title>1 &lt; 2</title>" in made
@@ -244,7 +244,7 @@ def _list(part: PageList) -> str:
 
 
 def _funnel(part: Funnel, title: str) -> str:
-    """The picture: a bar for each stage, as wide as what is left, above or beside its label."""
+    """Draw a bar for each stage, as wide as its share, above or beside its label."""
     stages = "".join(
         f'<li class="stage" title="{_text(shorten(label, 1000))}">'
         f'<i style="width: {max(100 * left / (part.total or 1), 1 if left else 0):.1f}%"></i>'
@@ -282,14 +282,14 @@ def _cell_text(value: object) -> str:
 
 
 def arrow_table(columns: Mapping[str, Any]) -> ArrowTable:
-    """Columns by name as a ``pyarrow.Table``. Raises ImportError where pyarrow is not installed."""
+    """Make a ``pyarrow.Table`` of columns by name. Raises ImportError without pyarrow."""
     from matchmaker.matching.columns.arrow import pyarrow
 
     return pyarrow().table(dict(columns))
 
 
 def data_frame(table: ArrowTable) -> Any:
-    """A table as a pandas ``DataFrame``. Raises ImportError where pandas is not installed."""
+    """Convert a table to a pandas ``DataFrame``. Raises ImportError without pandas."""
     try:
         return table.to_pandas()
     except ModuleNotFoundError as error:

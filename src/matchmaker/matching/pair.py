@@ -49,8 +49,8 @@ class Match(NamedTuple):
     """The outcome for two ads.
 
     ``left`` and ``right`` are the values of their requirements as conditions (true, false,
-    UNDEFINED or ERROR); ``rank`` is the left ad's rank of the right one, UNDEFINED where it has
-    none. A match is as true as ``matched``: ``if match(job, slot):``.
+    UNDEFINED or ERROR); ``rank`` is the left ad's rank of the right one, UNDEFINED if it has none.
+    A match is as true as ``matched``: ``if match(job, slot):``.
     """
 
     matched: bool
@@ -71,8 +71,8 @@ class Clause:
     """One clause of a requirement and its value for one pair.
 
     ``facts`` are the first names that it rests on, with their values; ``more`` is the number of
-    other names. Where the clause is the name of an attribute of the same ad, ``definition`` is what
-    that says.
+    other names. If the clause is the name of an attribute of the same ad, ``definition`` is its
+    expression.
     """
 
     expression: Expr
@@ -88,7 +88,7 @@ class Clause:
         return [*texts, f"{self.more:,} more"] if self.more else texts
 
     def __str__(self) -> str:
-        """The clause, its value and what it found, on one line.
+        """Return the clause, its value and the values it depends on, on one line.
 
         >>> from matchmaker import parse_ad
         >>> job = parse_ad("[Requirements = TARGET.Memory > 100]")
@@ -151,7 +151,7 @@ def clauses_of(
 ) -> Iterator[Clause]:
     """The clauses of any condition of an ad, as :func:`clauses` gives those of its requirements.
 
-    What is beyond the allowance is ERROR.
+    A clause beyond the allowance is ERROR.
     """
     facts = Allowance()
     for clause in conjuncts(condition):

@@ -146,10 +146,10 @@ class Convertible:
 
         A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
         table, or else Name. Text is a string; in the columns that `expressions` names it is read as
-        an expression. Raises ValueError, naming the column, for what no ad can hold, for text that
-        is no expression, and for rows without the key or with the same one; TypeError for what is
-        no table; ImportError where pyarrow is not installed. Which type becomes which is listed in
-        docs/pools.md.
+        an expression. Raises ValueError, naming the column, for values that no ad can hold, for
+        text that cannot be parsed, and for rows without the key or with the same one; TypeError for
+        other objects than tables; ImportError without pyarrow. Which type becomes which is listed
+        in docs/pools.md.
 
         >>> from matchmaker import Pool
         >>> import pyarrow as pa
@@ -169,9 +169,9 @@ class Convertible:
     def to_arrow(self) -> Any:
         """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
 
-        Strings that repeat are dictionaries; what Arrow has no type for is the text of its
-        expression, which the field's metadata says. Raises ValueError for a string with half of a
-        surrogate pair; ImportError where pyarrow is not installed.
+        Strings that repeat are dictionaries; contents without a type in Arrow are texts of
+        expressions, which the field's metadata says. Raises ValueError for a string with half of a
+        surrogate pair; ImportError without pyarrow.
         """
         from matchmaker.matching.columns import arrow
 
@@ -183,7 +183,7 @@ class Convertible:
     ) -> Self:
         """The pool of the rows of a pandas ``DataFrame``; see ``from_arrow``.
 
-        Which columns hold expressions, and which the key, is in the frame's ``attrs`` where
+        Which columns hold expressions, and which the key, is in the frame's ``attrs`` if
         ``to_pandas`` made it; pandas keeps these for parts of a frame, and not for all else.
         """
         from matchmaker.matching.columns import arrow
@@ -197,7 +197,7 @@ class Convertible:
         """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.
 
         Expressions are text, and their columns are named in the frame's ``attrs``. Raises
-        ImportError where pandas or pyarrow is not installed.
+        ImportError without pandas or pyarrow.
         """
         from matchmaker.matching.columns import arrow
 
@@ -215,8 +215,8 @@ class Convertible:
     ) -> Self:
         """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
 
-        Raises ValueError where it is no Parquet, or no longer a whole one, and OSError where it
-        cannot be read.
+        Raises ValueError if it is not Parquet, or no longer a whole one, and OSError if it cannot
+        be read.
         """
         from matchmaker.matching.columns import arrow
 
@@ -280,9 +280,9 @@ class PoolChanges:
 class Pool(Convertible):
     """Ads under the value of one of their attributes, a string or an integer.
 
-    Any thread may read or change it; what matches goes on with the pool as it was. The ad that it
-    gives back is equal to what was put in, but another object: to change it, ``update`` the pool.
-    `limits` are what a question of it may take (docs/safety.md).
+    Any thread may read or change it; a running match goes on with the pool as it was. The ad that
+    it gives back is equal to the one put in, but another object: to change it, ``update`` the pool.
+    `limits` bound the work of a question (docs/safety.md).
 
     >>> from matchmaker import parse_ad, parse_ads
     >>> pool = Pool(parse_ads('[ Name = "a"; Cpus = 2 ] [ Name = "b"; Cpus = 8 ]'), key="Name")
@@ -406,11 +406,11 @@ class Pool(Convertible):
         self._store.put(*self._entry(an_ad(ad)))
 
     def replace(self, ads: Iterable[ClassAd]) -> PoolChanges:
-        """Enters these ads in place of all that the pool has, and tells what became different.
+        """Enter these ads in place of all that the pool has, and return the differences.
 
         The pool is then equal to a new one of the same ads, but for the order: ads that stay keep
-        their places. What is equal to what the pool has is left alone, so masks of clauses, and
-        the columns that snapshots share, stay too. Whoever matches meanwhile sees all of the
+        their places. Ads that are equal to those of the pool are left alone, so masks of clauses,
+        and the columns that snapshots share, stay too. Whoever matches meanwhile sees all of the
         change or nothing.
 
         Raises ValueError for an ad without the key, and for two ads with the same one. The pool is
@@ -449,8 +449,8 @@ class Pool(Convertible):
         Args:
             now: seconds since 1970, or on any clock that the ads go by.
             expires: an expression of each ad: the last time at which it holds. As HTCondor's
-                collector has it, an ad lasts ClassAdLifetime seconds from LastHeardFrom on. An ad
-                where it is no number does not expire.
+                collector has it, an ad lasts ClassAdLifetime seconds from LastHeardFrom on. If it
+                is not a number, the ad does not expire.
 
         >>> from matchmaker import parse_ads
         >>> ads = parse_ads("[ Name = 1; LastHeardFrom = 100; ClassAdLifetime = 900 ] [ Name = 2 ]")
@@ -481,7 +481,7 @@ class Pool(Convertible):
         return Snapshot(self._store.view(), self._cache)
 
     def forget(self) -> None:
-        """Gives up what is kept between jobs: masks of clauses, and ranks. It frees memory.
+        """Drop the masks of clauses and ranks kept between jobs, to free memory.
 
         Columns that ``open_parquet`` left in their file go back there too.
         """
@@ -555,6 +555,6 @@ class Pool(Convertible):
     ) -> PairExplanation:
         """All about the job and the ad with a key; `names` as in ``explain``.
 
-        Raises KeyError where there is no ad with the key.
+        Raises KeyError if no ad has the key.
         """
         return explain_pair(key, an_ad(job), self[key], names)

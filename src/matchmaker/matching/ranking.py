@@ -34,7 +34,7 @@ def best_first(
     key: Callable[[_T], str],
     tie: random.Random | None = None,
 ) -> list[_T]:
-    """Candidates by falling rank. Equal ranks go by key, or by chance where ``tie`` is given.
+    """Candidates by falling rank. Equal ranks go by key, or by chance if ``tie`` is given.
 
     >>> best_first(["b3", "a3", "c9"], rank=lambda c: float(c[1]), key=str)
     ['c9', 'a3', 'b3']
@@ -54,8 +54,8 @@ def best_of_many(
 ) -> list[int]:
     """The places of the best `count` ranks, best first, as ``best_first`` has them.
 
-    ``keys`` gives the keys of places. They are asked for what is as good as the last of the best,
-    or better, so that the cost is that of one pass.
+    ``keys`` gives the keys of places. They are read only for candidates as good as the last of the
+    best, so that the cost is that of one pass.
 
     >>> import numpy as np
     >>> best_of_many(

@@ -53,8 +53,8 @@ class Refusal:
     """A resource that does not match: who refuses, by which clause, in words.
 
     ``by`` is ``job`` or ``resource`` for a clause of its requirements, ``broker`` for a condition
-    of the broker's own, ``rank`` where the job's rank of it is no number, ``expiry`` where its ad
-    is out of date.
+    of the broker's own, ``rank`` if the job's rank of it is not a number, ``expiry`` if its ad is
+    out of date.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Selection:
     """The resources a job may run on, best first, and those that refuse it, in their order.
 
     Elements are made when they are asked for: to say why one refuses takes longer than to decide
-    it. ``error`` says why requirements or ranks are ERROR where they took too much to evaluate.
+    it. ``error`` says why requirements or ranks are ERROR if they took too much to evaluate.
     """
 
     ranked: Sequence[Candidate]
@@ -126,11 +126,11 @@ class Selection:
 
     @property
     def chosen(self) -> Candidate | None:
-        """The best, or None where nothing matches."""
+        """The best, or None if nothing matches."""
         return self.ranked[0] if self.ranked else None
 
     def __iter__(self) -> Iterator[Candidate]:
-        """What the job may run on, best first."""
+        """Iterate over the resources that the job may run on, best first."""
         return iter(self.ranked)
 
     def _repr_html_(self) -> str:
@@ -179,7 +179,7 @@ class NamedAds:
     def ordered(self, decision: MatchDecision, tie: random.Random | None = None) -> list[int]:
         """The places in ``decision.rows`` of those that may take the job, best first.
 
-        Equal ranks go by name, or by chance where ``tie`` is given.
+        Equal ranks go by name, or by chance if ``tie`` is given.
         """
         names = [self.names[row] for row in decision.rows.tolist()]
         ranks = decision.ranks.tolist()
@@ -217,7 +217,7 @@ def select(
 
     ``conditions`` must be true too, with the job as MY, whatever its attributes are called.
     ``default_rank`` stands for a rank that is not a number; without it such a resource is refused.
-    Equal ranks go by name, or by chance where ``tie`` is given.
+    Equal ranks go by name, or by chance if ``tie`` is given.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[Requirements = TARGET.Cpus > 1; Rank = TARGET.Cpus]")
@@ -248,11 +248,11 @@ def refused_by(
     *,
     error: str | None = None,
 ) -> Refusal:
-    """Why a resource is refused of which it is known who refuses: the first clause that does.
+    """Explain why a resource is refused, given who refuses: the first clause that does.
 
     ``by`` is as in ``Refusal``, and not ``expiry``; ``conditions`` are the broker's own. ``error``
-    is the reason where no clause refuses: what took too much among many resources need not by
-    itself.
+    is the reason if no clause refuses: an evaluation that took too much among many resources need
+    not by itself.
 
     >>> from matchmaker import parse_ad
     >>> job = parse_ad("[ Requirements = other.Cpus > 1 && other.Memory > 1 ]")
@@ -279,7 +279,7 @@ def refused_by(
 
 
 def _unranked(job: ClassAd, name: str, ad: ClassAd, error: str | None) -> Refusal:
-    """Why a rank is no number: the attributes that are undefined or an error, else all it names."""
+    """Explain why a rank is not a number: by attributes that are undefined or an error."""
     if RANK not in job:
         return Refusal(name, ad, "rank", "the job has no rank")
     clause = rank_clause(job, ad)

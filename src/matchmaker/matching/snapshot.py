@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """Where the keys of rows are found."""
+    """A source of the keys of rows."""
 
     def of(self, rows: Iterable[int], /) -> list[str]:
         """The keys of many rows."""
@@ -48,10 +48,10 @@ class Named(Protocol):
 
 @attrs.frozen(eq=False, repr=False)
 class Matches:
-    """What matched: keys, ranks and row numbers, one entry an ad, in step with each other.
+    """The ads that matched: keys, ranks and row numbers, one entry an ad, in step with each other.
 
     A rank that is not a number counts as 0.0, as in HTCondor; ``unranked`` names those keys. Row
-    numbers grow in the order in which ads were entered; where ads were removed, some are missing.
+    numbers grow in the order in which ads were entered; if ads were removed, some are missing.
 
     ``rank_array`` and ``is_unranked`` are NumPy arrays of shape (n,), of reals and booleans.
     ``keys``, ``ranks`` and ``rows`` are made when they are first asked for.
@@ -149,7 +149,7 @@ class Matches:
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Which way each part of an expression was evaluated, parts below what they are part of."""
+    """The strategy by which each part of an expression was evaluated, as an indented tree."""
 
     steps: tuple[PlanStep, ...]
 
@@ -191,7 +191,7 @@ def _each_once(
 
 
 def checked(count: int, fuzzy: float | None = None) -> None:
-    """Raises ValueError and TypeError for what is no number of the best, and no factor."""
+    """Raise ValueError or TypeError for a wrong count of the best, or a wrong factor."""
     if not isinstance(count, SupportsIndex):
         raise TypeError(f"how many are wanted is an integer, not {type(count).__name__}")
     if count < 0:

@@ -104,7 +104,7 @@ _CODES: Final = {state: np.int8(code) for code, state in enumerate(_ORDER)}
 
 
 def state_names(given: Mapping[str, str]) -> Mapping[str, str]:
-    """A pool's own names for some of ``NAMES``. Raises ValueError for a name of something else."""
+    """A pool's own names for some of ``NAMES``. Raises ValueError for another name."""
     for name in given:
         if name not in NAMES:
             raise ValueError(f"{name} is none of {', '.join(NAMES)}, which say whether it is free")
@@ -140,9 +140,9 @@ class SlotStates:
 
     @classmethod
     def of(cls, view: View, names: Mapping[str, str] | None = None) -> SlotStates:
-        """What the slots say. `names` are the pool's own names for some of ``NAMES``.
+        """Evaluate the states of slots. `names` are the pool's own names for some of ``NAMES``.
 
-        Raises ValueError for a name of something else.
+        Raises ValueError for another name.
         """
         own = own_names(names or {})
         codes = np.full(view.size, _CODES[SlotState.UNSAID])
@@ -233,7 +233,7 @@ def free_of(free: int, slots: int, known: str = "") -> str:
 
 
 def in_words(states: Mapping[str, int]) -> str:
-    """How many slots are not free and why, on one line; nothing where all are free.
+    """Say how many slots are not free and why, on one line; nothing if all are free.
 
     >>> print(in_words({"free": 4, "claimed": 3, "owner": 2, "unsaid": 1}))
     not free: 3 claimed, 2 kept by their owners; 1 does not say whether it is free

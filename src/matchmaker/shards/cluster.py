@@ -1,7 +1,7 @@
 """Start, check and end the cluster of the shards, and get answers or clear errors from it.
 
-Dask does the scheduling. This module switches off what it must not do with shards (steal and sample
-them), and has the errors for a cluster that cannot answer.
+Dask does the scheduling. This module switches off stealing and sampling of shards, and has the
+errors for a cluster that cannot answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION: Final = metadata.version("classad-matchmaker")
 
 
 def version() -> str:
-    """The version of the library where this runs."""
+    """Return the version of the library of this process."""
     return VERSION
 
 

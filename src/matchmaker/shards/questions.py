@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class ShardSummary:
     """The facts of a shard that a cycle needs beforehand.
 
-    ``dynamic`` has, for each column, the expressions that are no constants, as text; ``keys`` a
+    ``dynamic`` has, for each column, the expressions other than constants, as text; ``keys`` a
     number for each key.
     """
 
@@ -91,7 +91,7 @@ def summary(shard: Shard) -> ShardSummary:
 
 
 def dynamic(shard: Shard) -> dict[str, tuple[str, ...]]:
-    """For each column by folded name, its expressions that are no constants, as text."""
+    """Return, by folded name, each column's expressions other than constants, as text."""
     return {
         name: tuple(map(str, column.dynamic()[: MANY_EXPRESSIONS + 1]))
         for name, column in shard.slots._view.columns.items()

@@ -109,12 +109,12 @@ _PARQUET: Final = b"PAR1"
 
 @attrs.frozen(slots=True)
 class ShardSource:
-    """Where the slots of a shard come from: a file that workers can read, or a saved pool.
+    """The source of a shard's slots: a file that workers can read, or a saved pool.
 
     ``first`` is the number of the first row. ``key`` is the attribute that tells slots apart, or
     None for that of a saved pool or else Name; ``expressions`` are the columns of a Parquet file
-    that hold expressions. ``mark`` is what the file was when the shards began, as ``marked`` says,
-    and empty for a saved pool.
+    that hold expressions. ``mark`` is the size and checksum of the file when the shards began,
+    empty for a saved pool.
     """
 
     name: str
@@ -128,7 +128,7 @@ class ShardSource:
 
 @attrs.frozen(slots=True)
 class ShardUpdate:
-    """What an update changes in one shard: ads as bytes of text, and keys.
+    """The changes of an update in one shard: ads as bytes of text, and keys.
 
     ``fresh`` numbers those of the ads, at the end, that are new. ``stamp`` names the shard that
     comes of it.

@@ -188,7 +188,7 @@ CHAIN: Final = 64
 
 @attrs.frozen(slots=True, eq=False)
 class _Made:
-    """A shard at an epoch: the future, what it is made from, and its stamp."""
+    """A shard at an epoch: the future, its source and updates, and its stamp."""
 
     source: ShardSource
     future: Future
@@ -205,14 +205,14 @@ class Shards:
         client: a ``distributed.Client``, or None to start workers on this machine, which end with
             ``close``.
         key: the attribute that tells slots apart; without it Name, or that of saved pools.
-        shards: into how many shards a pool is divided: one for each worker where it is None.
-        workers: how many workers are started; one for each processor where it is None.
+        shards: into how many shards a pool is divided: by default one for each worker.
+        workers: how many workers are started; by default one for each processor.
         timeout: seconds that a question may take.
         expressions: columns of Parquet files that hold expressions.
 
     Raises ShardError, a ValueError that names the shard, for slots that no pool would take: damaged
     files, slots without keys, keys that come twice, in one shard or in two. Raises ClusterError, an
-    OSError, where the cluster cannot answer or is of another version.
+    OSError, if the cluster cannot answer or is of another version.
 
     A program that starts workers has its own start under ``if __name__ == "__main__":``, since each
     worker imports it.
@@ -341,9 +341,9 @@ class Shards:
         An ad replaces the one with its key; one with a new key is put in any shard. Matches that
         run go on with the epoch they began with. Gives the number of the epoch.
 
-        Raises ValueError for an ad without the key or with that of another, KeyError where no slot
-        has a key to remove, and ClusterError where a shard cannot take the update; all shards then
-        stay at the epoch before.
+        Raises ValueError for an ad without the key or with that of another, KeyError if no slot has
+        a key to remove, and ClusterError if a shard cannot take the update; all shards then stay at
+        the epoch before.
         """
         entered: dict[str, ClassAd] = {}
         for ad in some_ads([ads] if isinstance(ads, ClassAd) else ads):

@@ -29,7 +29,7 @@ from matchmaker.matching.assignment import (
     PoolSupply,
     summed,
 )
-from matchmaker.matching.candidates import Amounts, CycleSlots, JobRequests, SlotOffer
+from matchmaker.matching.candidates import Amounts, CandidateSlot, CycleSlots, JobRequests
 from matchmaker.matching.columns.dependencies import Clusters
 from matchmaker.matching.columns.forms import Sparse, ViewColumns
 from matchmaker.matching.columns.masks import MaskCache
@@ -61,10 +61,10 @@ class NumberedKeys:
 
 
 def merged_matches(answers: Sequence[ShardMatches], firsts: npt.NDArray[np.int64]) -> Matches:
-    """What matched in some shards, in the order of the rows.
+    """Merge the matches of some shards, in the order of the rows.
 
-    `firsts` are the numbers that the first rows of the shards have in one pool of all of them, and
-    of what was entered later.
+    `firsts` are the numbers that the first rows of the shards, and of later entries, have in one
+    pool of all.
     """
     numbers = np.concatenate([answer.numbers for answer in answers])
     numbers = firsts[numbers >> NUMBERS] + (numbers & ((1 << NUMBERS) - 1))
@@ -115,7 +115,7 @@ def outline_of(dynamic: Iterable[Mapping[str, Sequence[str]]]) -> View:
 
 
 def key_of_shards(summaries: Sequence[ShardSummary]) -> str:
-    """The attribute that tells slots apart. Raises ShardError where shards have several."""
+    """Return the attribute that tells slots apart. Raises ShardError if shards have several."""
     first = summaries[0]
     for other in summaries:
         if other.key.lower() != first.key.lower():
@@ -153,7 +153,7 @@ MORE: Final = 2
 
 
 @attrs.frozen(slots=True)
-class PartOffer(SlotOffer):
+class PartOffer(CandidateSlot):
     """An offer of one of the parts."""
 
     key: str
@@ -237,7 +237,7 @@ class ShardedSupply:
         data = ads_to_bytes(jobs)
         return data if len(data) <= SMALL else self._cluster.scatter(data)
 
-    def best(self, kind: JobKind) -> SlotOffer | None:
+    def best(self, kind: JobKind) -> CandidateSlot | None:
         """See :meth:`Supply.best`."""
         while True:
             found = self._first(kind)
@@ -305,7 +305,7 @@ class ShardedSupply:
             self._parts.append(_Here.of(offered, self._policy))
             self._takes.append(0)
 
-    def give(self, job: ClassAd, offer: SlotOffer) -> tuple[str, Value]:
+    def give(self, job: ClassAd, offer: CandidateSlot) -> tuple[str, Value]:
         """See :meth:`Supply.give`."""
         if not isinstance(offer, PartOffer):
             raise TypeError("an offer of one of the parts was expected")

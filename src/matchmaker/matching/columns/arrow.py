@@ -77,7 +77,7 @@ def pyarrow() -> ModuleType:
 def array_of(held: npt.NDArray[Any]) -> Array:
     """The array of numbers, without a copy, or of truths.
 
-    ``pyarrow.array`` would import pandas where it is installed, which takes 0.2 s.
+    ``pyarrow.array`` would import pandas if it is installed, which takes 0.2 s.
 
     >>> array_of(np.array([1, 2])).to_pylist(), array_of(np.array([True, False])).to_pylist()
     ([1, 2], [True, False])
@@ -124,7 +124,7 @@ def check_names(kind: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def check(root: Type) -> None:
-    """Raises ValueError for a type of which no value can be taken, wherever it is nested."""
+    """Raise ValueError for a type whose values cannot be read, however deep it is nested."""
     types = pyarrow().types
     pending: list[tuple[Type, int]] = [(root, 1)]
     while pending:
@@ -159,7 +159,7 @@ def readable(kind: Type) -> Type:
 
 
 def whole(kind: Type) -> Type:
-    """The type with microseconds instead of nanoseconds, and a type for what is all null."""
+    """The type with microseconds instead of nanoseconds, and a type for arrays of nulls."""
     return _mapped(kind, _whole)
 
 
@@ -208,10 +208,10 @@ def node_of(content: Any) -> Expr:
 
 
 def text_of(content: Any) -> str:
-    """The text from which a content is read. Raises ValueError if there is no such text.
+    """Return the text from which a content is read back. Raises ValueError if none is.
 
-    That is so only for what was made by hand: an empty name, a string with NUL in a list, half of a
-    surrogate pair, nesting beyond what is read.
+    Only contents made by hand have none: an empty name, a string with NUL in a list, half of a
+    surrogate pair, nesting beyond the limit.
 
     >>> text_of("x"), text_of(float("inf"))
     ('"x"', 'real("INF")')
@@ -401,7 +401,7 @@ _TYPES: Final[Mapping[type, Callable[[ModuleType, Any], Type]]] = {
 
 
 def _united(kinds: Any) -> Type | None:
-    """The one type of several, or None where they differ or one is None."""
+    """Unite types; None if they differ or one is None."""
     united: Type | None = None
     for number, kind in enumerate(kinds):
         united = kind if not number else _both(united, kind)
@@ -464,7 +464,7 @@ def marked(schema: Any) -> list[str]:
 
 
 def unmarked(schema: Any, expressions: Collection[str]) -> list[str]:
-    """The columns of text that are mostly expressions in ads, and of which nothing says so.
+    """Find columns of text that are mostly expressions in ads, but are not marked as such.
 
     In a table of ``to_arrow`` a column without a mark has strings.
     """
@@ -519,7 +519,7 @@ def parquet_problem(name: object) -> Iterator[None]:
 
 
 def key_noted(schema: Any, key: str | None) -> str:
-    """The key attribute that a caller names, or else a table: Name where it notes none."""
+    """Return the key attribute: the caller's, else the table's, else Name."""
     if key is not None:
         return key
     noted: bytes = dict(schema.metadata or {}).get(KEY, b"Name")
@@ -559,7 +559,7 @@ class Field:
 
 
 def fields_of(schema: Any, expressions: Collection[str]) -> list[Field]:
-    """The fields of a table, of which `expressions` names some. Raises ValueError, naming one."""
+    """Return the fields of a table. Raises ValueError for an unknown name in `expressions`."""
     names = check_names("columns", schema.names)
     for name in expressions:
         if ascii_fold(name) not in names:
@@ -576,7 +576,7 @@ def fields_of(schema: Any, expressions: Collection[str]) -> list[Field]:
 
 
 def column_in(field: Field, chunked: Any) -> Column | None:
-    """The column of a field, None where all of it is null. Raises ValueError, naming it."""
+    """Make the column of a field, or None if all is null. Raises ValueError, naming it."""
     try:
         column = _column(chunked, field.read)
     except (ValueError, NotImplementedError, OverflowError) as error:
@@ -587,7 +587,7 @@ def column_in(field: Field, chunked: Any) -> Column | None:
 def parts_with(
     columns: dict[str, Column], present: Mapping[str, Mask], fields: Sequence[Field], size: int
 ) -> StoreParts:
-    """The parts of columns, by which rows have something in each; keys are not looked at."""
+    """Make the parts of columns, given the rows present in each; keys are not checked."""
     names = {field.folded: field.name for field in fields}
     layout, firsts = _alike([mask for mask in present.values() if not mask.all()], size)
     layouts = [
@@ -598,7 +598,7 @@ def parts_with(
 
 
 def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list[int]]:
-    """A number for each row, the same where the masks agree, and the first row of each number."""
+    """Number the rows, equal if all masks agree; return also the first row of each number."""
     code = np.zeros(size, np.uint64)
     for first in range(0, len(masks), 32):
         for mask in masks[first : first + 32]:
@@ -610,7 +610,7 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
 
 @charged
 def computed_keys(parts: StoreParts, key: str, known: Mapping[int, str]) -> dict[int, str]:
-    """The keys of rows where no plain value says them. Raises ValueError for a row without one."""
+    """Compute the keys that are not plain values. Raises ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
     computed = dict(known)
     for row in range(parts.size) if column is None else without_plain_key(column, parts.size):
@@ -629,7 +629,7 @@ def computed_keys(parts: StoreParts, key: str, known: Mapping[int, str]) -> dict
 
 
 def _column(chunked: Any, read: Reader | None) -> Column | None:
-    """The column of an array, or None where all of it is null; `read` reads its strings."""
+    """Make the column of an array, or None if all is null; `read` reads its strings."""
     pa = pyarrow()
     check(chunked.type)
     chunked.validate(full=True)
@@ -660,7 +660,7 @@ def _column(chunked: Any, read: Reader | None) -> Column | None:
 
 
 def _contents(array: Array) -> list[Any]:
-    """What an array's values are in ads, one by one."""
+    """Convert an array's values to contents of ads, one by one."""
     values = _cast(array).to_pylist()
     if not pyarrow().types.is_nested(array.type):
         return [MISSING if value is None else _content(value) for value in values]
@@ -714,7 +714,7 @@ def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]
 
 
 def coded(codes: npt.NDArray[Any], contents: list[Any]) -> Coded:
-    """A column of contents by code, of which some may be equal; without one where it is beyond."""
+    """Make a column of contents by code; some may be equal, and a code beyond them is MISSING."""
     table = ContentTable((MISSING,))
     moved = np.array([*table.codes(contents), 0])
     return Coded(moved[codes].astype(narrowest(len(table))), table)
@@ -813,7 +813,7 @@ def _may_wait(root: Any) -> bool:
 
 
 def _full(metadata: Any) -> set[str]:
-    """The columns of a file that say of all their parts that there is no null in them."""
+    """The columns without nulls, by the statistics of all their parts."""
     doubtful, found = set(), set()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

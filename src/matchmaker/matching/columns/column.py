@@ -1,7 +1,7 @@
 """Hold one attribute of many ads: what each row has, in as little space as its contents allow.
 
-A *content* is a plain value or an expression (``ClassAd.content``), or MISSING where the ad lacks
-the attribute. Forms of a column:
+A *content* is a plain value or an expression (``ClassAd.content``), or MISSING if the ad lacks the
+attribute. Forms of a column:
 
 - ``Coded``: a small number a row and a table of the distinct contents, for what repeats.
 - ``Numeric``: a kind and 64 bits a row, for numbers that hardly repeat.
@@ -45,7 +45,7 @@ Kinds: TypeAlias = "npt.NDArray[np.uint8]"
 
 
 class Missing:
-    """The class of what a row holds under a name that its ad lacks."""
+    """The content of a row whose ad lacks the attribute."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -85,7 +85,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def unlike(ones: list[Any], others: list[Any]) -> list[int]:
-    """The places where two lists of contents differ."""
+    """Return the places at which two lists of contents differ."""
     # Python compares whole lists twenty times as fast as a loop does; most columns are equal.
     kinds = list(map(type, others))
     if ones == others and THEMSELVES.issuperset(kinds) and list(map(type, ones)) == kinds:
@@ -105,7 +105,7 @@ _REAL: Final = Struct("d")
 
 
 def encoded(contents: Sequence[Any]) -> tuple[Kinds, Bits]:
-    """Contents as kinds and bits; OTHER, with no bits, for what is neither number nor truth."""
+    """Encode contents as kinds and bits; OTHER, with zero bits, for neither numbers nor truths."""
     classes = set(map(type, contents))
     if classes == {int}:
         return np.full(len(contents), INTEGER, np.uint8), np.array(contents, np.int64)
@@ -165,8 +165,8 @@ def roomy(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
 def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array of zeros. A large one is of pages that go back to the system with it.
 
-    What the allocator of C gets back it keeps, in holes between what is in use: columns that grow
-    would leave as much in holes as they hold.
+    The allocator of C keeps freed memory, in holes between blocks in use: columns that grow would
+    leave as much in holes as they hold.
     """
     length = size * np.dtype(kind).itemsize
     if length < _LARGE:
@@ -180,10 +180,10 @@ def numbers(rows: Iterable[int]) -> Rows:
 
 
 class Column:
-    """What the forms have in common.
+    """The interface of all forms.
 
     ``version`` changes with every change of a cell; ``shown`` notes that a view may show the
-    column, so that it must not be changed. ``lookup`` is what the module of that name keeps here.
+    column, so that it must not be changed. ``lookup`` caches the index of strings of ``evaluator``.
     """
 
     __slots__ = ("_lacks", "lookup", "shown", "version")
@@ -225,7 +225,7 @@ class Column:
         raise NotImplementedError
 
     def dynamic(self) -> list[Expr]:
-        """The distinct expressions among the contents that are no constants, such as nested ads."""
+        """The distinct expressions among the contents other than constants, such as nested ads."""
         return [node for node in self.expressions() if is_dynamic(node)]
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
@@ -327,7 +327,7 @@ class ContentTable(list[Any]):
         return self._sorted()[0]
 
     def dynamic(self) -> list[Expr]:
-        """The expressions in it that are no constants."""
+        """The expressions in it other than constants."""
         return self._sorted()[1]
 
     def _sorted(self) -> tuple[list[Expr], list[Expr]]:
@@ -357,12 +357,12 @@ class Tabled(Column):
         return self.table.expressions()
 
     def dynamic(self) -> list[Expr]:
-        """Those of them that are no constants."""
+        """The distinct expressions other than constants."""
         return self.table.dynamic()
 
 
 class Coded(Tabled):
-    """A code a row and a table of distinct contents, of which the first is MISSING."""
+    """A code a row and a table of distinct contents; the first is MISSING."""
 
     __slots__ = ("_plain", "_used", "codes")
 
@@ -435,7 +435,7 @@ class Coded(Tabled):
         return used[2]
 
     def plain(self) -> tuple[Kinds, Bits]:
-        """The kind and the bits of each entry of the table; OTHER where it is no plain value."""
+        """The kind and the bits of each entry of the table; OTHER for other values."""
         plain = self._plain
         if plain is None or plain[0] != len(self.table):
             table = self.table[:]
@@ -584,7 +584,7 @@ class StoredColumn(Column):
         self._found: Column | None = None
 
     def column(self) -> Column:
-        """The column in memory, where it stays until it is released."""
+        """Return the column in memory; it stays there until it is released."""
         found = self._found
         if found is None:
             found = self._read()
@@ -594,7 +594,7 @@ class StoredColumn(Column):
         return found
 
     def release(self) -> None:
-        """Gives up what is in memory."""
+        """Drop the column from memory."""
         self._found = None
 
     def __len__(self) -> int:

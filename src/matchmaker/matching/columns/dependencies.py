@@ -62,7 +62,7 @@ MANY_EXPRESSIONS: Final = 2000
 
 @attrs.frozen(slots=True)
 class Reach:
-    """What a value rests on: columns, and attributes of the job, by folded name.
+    """The columns and attributes of the job that a value depends on, by folded name.
 
     ``opaque`` if it may rest on anything, or if names lead in a circle or very deep: then only the
     whole ads give the value. ``volatile`` if it can be another one the next time.
@@ -94,7 +94,7 @@ class Reaches:
         self._clock = CLOCK in job._held or CLOCK in columns
 
     def of(self, node: Expr, side: Side) -> Reach:
-        """What an expression reaches that stands on a side."""
+        """Return the reach of an expression on a side."""
         if self._hidden:
             return OPAQUE
         key = (side, node)
@@ -113,7 +113,7 @@ class Reaches:
         return column is not None and not isinstance(column, Numeric)
 
     def holder(self, node: Attr, side: Side) -> Side | None:
-        """On which side a name is looked up first, or None where what it is of must be computed."""
+        """Return the side on which a name is looked up first, or None if its base is computed."""
         scope = scope_of(node)
         if scope in MY_SCOPES:
             return side
@@ -130,7 +130,7 @@ class Reaches:
     def _of(
         self, node: Expr, side: Side, path: dict[tuple[Side, str], int], wide: bool = False
     ) -> Reach:
-        """As ``of``; `wide` where it is not known which ad stands on which side."""
+        """Compute a reach; `wide` if it is unknown which ad is on which side."""
         names = names_of(node)
         if names.opaque or (self._clock and CLOCK in names.attributes):
             return OPAQUE
@@ -192,7 +192,7 @@ class Reaches:
 
 
 def _joined(reached: list[Reach]) -> Reach:
-    """What several expressions reach, none of which is opaque."""
+    """Join the reaches of several expressions; none may be opaque."""
     if len(reached) == 1:
         return reached[0]
     return Reach(
@@ -219,7 +219,7 @@ class Members:
     _function: str
 
     def holds(self, value: Value) -> Value:
-        """What the function says of a value."""
+        """Apply the function to a value."""
         if value.__class__ is str:
             return (value if self.exact else ascii_fold(value)) in self._wanted
         return FUNCTIONS[self._function].call(value, list(self.texts))
@@ -229,7 +229,7 @@ class Members:
 class Search:
     """Strings that are looked for in a column, exactly or without regard to case.
 
-    ``negated`` where it is what has none of them that is wanted.
+    ``negated`` if contents other than these are wanted.
     """
 
     column: str
@@ -239,7 +239,7 @@ class Search:
 
 
 def searched(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Search | None:
-    """What an expression looks for in a column, if that is all that it does."""
+    """Return the search in a column that an expression is, or None."""
     if isinstance(node, Binary) and node.operator in _COMPARISONS:
         exact, negated = _COMPARISONS[node.operator]
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -276,7 +276,7 @@ def _column(node: Expr, side: Side, reaches: Reaches) -> str | None:
 
 
 def _plain(node: Expr, side: Side, reaches: Reaches, job: ClassAd) -> Any:
-    """A constant, or what the job holds under a name; lists of constants too. Else None."""
+    """Return a constant or an attribute of the job, lists of constants too; else None."""
     held: Any = node
     if isinstance(node, Attr):
         if reaches.holder(node, side) is not Side.JOB:
@@ -324,7 +324,7 @@ class Clusters:
         )
 
     def significant(self, job: ClassAd) -> set[str] | None:
-        """The folded names that matter, of which the job may lack some; None for all it has."""
+        """Return the folded names that matter, present or not; None for all of the job's."""
         if hides(job._held) or self._hidden:
             return None
         found = set(_BEGIN)
@@ -343,7 +343,7 @@ class Clusters:
         return found
 
     def _lead(self, name: str) -> frozenset[str] | None:
-        """What an attribute of the rows leads to; None if that is not known."""
+        """Return the names in the rows' expressions of an attribute; None if unknown."""
         if name not in self._leads:
             column = self._columns.get(name)
             held = column.dynamic() if column is not None else []

@@ -1,16 +1,16 @@
 """Evaluate an expression on many rows: which way each of its parts is best evaluated.
 
-What a part can reach decides. One value for all rows where it reaches no column; the scalar form
-once for each distinct content where it reaches one coded column, or once for each combination where
-it reaches a few; truth tables and kernels for operators on what remains; and the scalar form row by
-row for the rest. The scalar form is applied to ads of just the columns that are reached.
+The reach of a part decides. One value for all rows if it reaches no column; the scalar form once
+for each distinct content if it reaches one coded column, or once for each combination if it reaches
+a few; truth tables and kernels for operators on what remains; and the scalar form row by row for
+the rest. The scalar form is applied to ads of just the columns that are reached.
 
 Ads come from strangers, and what is within the bounds of one evaluation may be too much a thousand
-times. Work is counted in the steps of ``classad.limits``, not in seconds, so that the answer does
+times. Work is counted in the steps of ``classad.state``, not in seconds, so that the answer does
 not depend on the machine. Each row has the same allowance, whatever the others take. What is
-evaluated once for several rows may take the allowances of all of them. Where columns take too much
-all the same, each row is evaluated by itself within its allowance. So a row whose evaluation takes
-no more than that always has its value, and one that takes more is ERROR at worst.
+evaluated once for several rows may take the allowances of all of them. If columns take too much all
+the same, each row is evaluated by itself within its allowance. So a row whose evaluation takes no
+more than that always has its value, and one that takes more is ERROR at worst.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class WorkBudget:
         self._row: Budget | None = None
 
     def within(self, rows: int) -> Budget:
-        """What an evaluation may take whose value a number of rows share."""
+        """Return the budget of an evaluation whose value a number of rows share."""
         if rows == 1:
             # The same for nearly all evaluations, until patterns take time.
             self._row = self._row or self._of(1)
@@ -137,7 +137,7 @@ class WorkBudget:
         return budget
 
     def note(self, budget: Budget) -> int:
-        """The steps of an evaluation, and what its patterns took where that matters."""
+        """Return the steps of an evaluation, with those for the time of its patterns."""
         if budget.searched <= self._limits.least:
             return CALL + budget.steps
         self.seconds -= budget.searched
@@ -145,7 +145,7 @@ class WorkBudget:
         return CALL + budget.steps + int(budget.searched * self._limits.second)
 
     def count(self, steps: int) -> None:
-        """Counts work. Raises OverworkError where it is too much."""
+        """Count steps. Raises OverworkError if they are too many."""
         self.left -= steps
         if self.left < 0:
             raise OverworkError
@@ -195,7 +195,7 @@ class Groups:
 
 
 def grouped_codes(column: Coded, absent: Any, codes: Any) -> Vector | Groups | None:
-    """The rows of a coded column by what they hold; None where too many expressions do."""
+    """Group the rows of a coded column by content; None if it has too many expressions."""
     kinds, bits = column.plain()
     if kinds[1:].max(initial=0) <= REAL and (absent is UNDEFINED or codes.all()):
         return _numbers(kinds, bits, codes)
@@ -221,7 +221,7 @@ def grouped_codes(column: Coded, absent: Any, codes: Any) -> Vector | Groups | N
 
 
 def grouped_numbers(column: Numeric, kinds: Kinds, bits: Bits) -> Vector | Groups | None:
-    """The rows of a numeric column by what they hold; None where too many expressions do."""
+    """Group the rows of a numeric column by content; None if it has too many expressions."""
     if kinds.max(initial=0) <= REAL:
         return ScalarVector(uniform(kinds), bits)
     codes = np.where(kinds == OTHER, bits, -1)
@@ -254,10 +254,10 @@ _AT_ONCE: Final = 1 << 16
 
 
 class StringIndex:
-    """The places of strings among contents, by a hash of what they are in small letters.
+    """An index of strings among contents, by a hash of the text in small letters.
 
-    Entries are those of ``keys.Index``, of the text in small letters and a place.
-    ``others`` are the places of what is no string.
+    Entries are those of ``keys.Index``, of the text in small letters and a place. ``others`` are
+    the places of other contents.
     """
 
     __slots__ = ("_entries", "others")
@@ -344,7 +344,7 @@ class Scalar:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets what the last expression took."""
+        """Forget the problems of the last expression."""
         self.exhausted: Mask | None = None
         """Rows for which a part of it took more than their allowance; None for no row."""
         self.problem: str | None = None
@@ -361,9 +361,9 @@ class Scalar:
         return found
 
     def whole(self, rows: Rows, *, narrow: bool = False) -> Mask:
-        """Where the attribute is true, each row by itself; `narrow` with what it reaches only.
+        """Return where the attribute is true, each row by itself; `narrow` reads only its reach.
 
-        It is true where an ad lacks the attribute.
+        It is true for an ad without the attribute.
         """
         side, name = self._root
         names = None
@@ -393,13 +393,13 @@ class Scalar:
         return ad
 
     def _content(self, row: int, names: Sequence[str]) -> dict[str, Any]:
-        """What a row holds in some columns."""
+        """Return the contents of a row in some columns."""
         content = {name: self.view.columns[name].get(row) for name in names}
         return {name: held for name, held in content.items() if held is not MISSING}
 
     @property
     def whose(self) -> str:
-        """What is evaluated, in words: the job's requirements."""
+        """The evaluated attribute, in words: the job's requirements."""
         side, name = self._root
         return f"the {'job' if side is Side.JOB else 'slot'}'s {name or 'expressions'}"
 
@@ -441,7 +441,7 @@ class Scalar:
         return self.view.size if rows is None else len(rows)
 
     def exhaust(self, rows: Rows | None, some: Mask | bool) -> None:
-        """Notes for which of some rows, or of all, a part took more than their allowance."""
+        """Mark the rows for which a part took more than their allowance."""
         if np.any(some):
             if self.exhausted is None:
                 self.exhausted = np.zeros(self.view.size, np.bool_)
@@ -500,7 +500,7 @@ class Scalar:
     def _by_row(
         self, node: Expr, side: Side, rows: Rows | None, names: tuple[str, ...] | None
     ) -> Vector:
-        """With the columns `names` of each row, or with its whole ad where that is None."""
+        """Evaluate with the columns `names` of each row, or with its whole ad if that is None."""
         living = self.view.rows() if rows is None else rows
         found: list[Value] = []
         for place, row in enumerate(living.tolist()):
@@ -515,7 +515,7 @@ class Scalar:
     def _by_lookup(
         self, node: Expr, side: Side, rows: Rows | None, search: Search, alone: bool
     ) -> Vector | None:
-        """By the places of some strings in a column; None where it holds too much else.
+        """Find strings by the index of a column; None if it has too many other contents.
 
         `alone` if only this column is reached.
         """
@@ -594,7 +594,7 @@ class Evaluator(Scalar):
     ) -> None:
         """`root` is the attribute, by side and folded name; `steps` collects what is done.
 
-        `work` is what may be done, for this and for others together.
+        `work` is the budget of this and other evaluations together.
         """
         super().__init__(view, job, root, work, shares)
         self._steps = steps
@@ -622,16 +622,16 @@ class Evaluator(Scalar):
         return merged([(living, values)], self.view.size)
 
     def attempt(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
-        """As ``vector``, but raises OverworkError where columns take too much for all rows."""
+        """Evaluate as ``vector``, but raise OverworkError if columns take too much for all rows."""
         self.begin()
         vector = self._part(node, side, rows)
         return vector if self.exhausted is None else self._exact(node, side, rows, vector)
 
     def _exact(self, node: Expr, side: Side, rows: Rows | None, vector: Vector) -> Vector:
-        """With the rows evaluated by themselves for which a part took too much.
+        """Evaluate the rows by themselves for which a part took too much.
 
-        Where that part counts, its ERROR has become that of the whole, unless an operator made
-        another value of it.
+        If that part counts, its ERROR has become that of the whole, unless an operator made another
+        value of it.
         """
         assert self.exhausted is not None  # noqa: S101 - asked before
         size = self.view.size if rows is None else len(rows)
@@ -740,7 +740,7 @@ class Evaluator(Scalar):
     # --- by column --------------------------------------------------------------------------------
 
     def _by_column(self, node: Expr, side: Side, rows: Rows | None) -> Vector | None:
-        """By the vectors of the parts, or None where their values or the node do not allow it."""
+        """Combine the vectors of the parts, or return None for other nodes or values."""
         if isinstance(node, Binary):
             return self._binary(node, side, rows)
         if isinstance(node, Attr):
@@ -782,7 +782,7 @@ class Evaluator(Scalar):
         return vector
 
     def _operation(self, operator: str, left: Vector, right: Vector, rows: Rows | None) -> Vector:
-        """By a kernel, or where that cannot be, by the total operator: strings and the like."""
+        """Apply a kernel, or the total operator to strings and the like."""
         plain, other = scalars(left), scalars(right)
         if plain is not None and other is not None:
             return BINARY_KERNELS[operator](plain, other)
@@ -887,9 +887,9 @@ class Evaluator(Scalar):
         )
 
     def follow(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
-        """The values of what the rows hold in a column; `absent` is the job's content instead.
+        """Evaluate the contents of a column; `absent` is the job's content for rows without.
 
-        None if the column holds too many expressions: each row is better evaluated by itself.
+        Return None if the column has too many expressions: each row is better evaluated by itself.
         """
         size = self.view.size if rows is None else len(rows)
         if isinstance(column, Coded):

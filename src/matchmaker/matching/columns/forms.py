@@ -58,7 +58,7 @@ class Heap:
         self.used = len(self.data)
 
     def add(self, data: bytes) -> int:
-        """Adds bytes; gives where they begin."""
+        """Add bytes; return their start."""
         start = self.used
         if not data:
             return start
@@ -74,10 +74,10 @@ class Heap:
 
 
 class Texts(Tabled):
-    """Where in a heap the string of each row begins, and how many bytes it has.
+    """A column of strings in one heap of bytes: the start and length of each row's string.
 
-    A row that holds no string has the greatest length there is, and begins at the code of what it
-    holds in a table of other contents, of which the first is MISSING.
+    A row with another content has the greatest length there is, and its start is the code of the
+    content in a table, whose first entry is MISSING.
     """
 
     __slots__ = ("heap", "lengths", "starts", "waste")
@@ -85,7 +85,7 @@ class Texts(Tabled):
     def __init__(
         self, starts: Codes, lengths: Codes, heap: Heap, table: ContentTable, waste: int = 0
     ) -> None:
-        """`waste` is how many bytes of the heap are no longer of use."""
+        """`waste` is the number of unused bytes of the heap."""
         super().__init__()
         self.starts = starts
         self.lengths = lengths
@@ -226,7 +226,7 @@ def without(size: int) -> Texts:
 
 
 def begins(lengths: npt.NDArray[Any]) -> Codes:
-    """Where strings begin that follow each other, from their lengths in bytes."""
+    """Return the starts of strings that follow each other, from their lengths in bytes."""
     starts: npt.NDArray[Any] = np.cumsum(lengths) - lengths
     return starts.astype(np.uint64 if int(lengths.sum()) >> 32 else np.uint32)
 
@@ -314,7 +314,7 @@ def empty(column: Column, size: int) -> bool:
 
 
 def thinned(column: Column, size: int) -> Column:
-    """The column, or a sparse one of the same version where that is smaller by far."""
+    """Return the column, or a sparse one of the same version if that is smaller by far."""
     if not isinstance(column, Coded):
         return column
     rows = np.flatnonzero(column.codes[:size])
@@ -368,8 +368,7 @@ def settled(column: Column, size: int) -> Column:
     """The column in the form that suits its first `size` rows.
 
     A coded one whose contents hardly repeat gets another form; one whose table or heap is full of
-    what no row holds any more gets a new one. What the rows hold stays as it is, and so does the
-    version.
+    unused contents gets a new one. The contents of rows and the version stay.
     """
     fresh = column
     many = max(MANY, size // 4)
@@ -418,7 +417,7 @@ def uncoded(column: Column, size: int) -> Column:
 
 
 def _repeating(column: Column, size: int) -> Column:
-    """The column, or a coded one where its first `size` rows hold few numbers that come again."""
+    """Return the column, or a coded one if its first `size` rows have few distinct numbers."""
     if not isinstance(column, Numeric):
         return column
     most = MANY // 2 if size > MANY else size // _NUMBERS
@@ -494,9 +493,9 @@ def _loose(column: Column, size: int) -> ObjectColumn:
 def _with_fewer_others(
     column: Numeric | Texts, other: Any, codes: Any, size: int, many: int
 ) -> Column:
-    """The same without those of the other contents that no row holds any more.
+    """Drop the unused ones of the other contents from the table.
 
-    Where too many are left, numbers or strings are no longer what the column is about.
+    If too many are left, the column is no longer one of numbers or strings.
     """
     used = np.unique(codes[other])
     if len(used) > many // 2:
@@ -523,7 +522,7 @@ def column_of(contents: list[Any]) -> Column:
 
 
 def hardly_repeating(contents: list[Any]) -> Column | None:
-    """A column of mostly numbers or mostly strings; None where they are neither."""
+    """Make a column of mostly numbers or mostly strings; None for other contents."""
     size = len(contents)
     kinds = list(map(type, contents))
     integers, reals, strings = map(kinds.count, (int, float, str))
@@ -603,7 +602,7 @@ def _strings(column: Texts, rows: Rows | slice, other: Texts) -> None:
 
 
 def _with_codes(column: Numeric | Texts, other: Numeric | Texts, elsewhere: Any, held: Any) -> Any:
-    """What the rows of another column hold, with the codes of this one's table where it counts."""
+    """Return another column's bits or starts, with codes of this one's table."""
     if not elsewhere.any():
         return held
     moved = np.array(column.table.codes(other.table), np.int64)

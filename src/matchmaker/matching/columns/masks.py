@@ -71,7 +71,7 @@ class CachedMask:
 class MaskCache:
     """The masks and ranks of one pool, bounded in bytes: ``limits.kept``, and more for each row.
 
-    With 0 bytes it keeps nothing. ``limits`` also bound what a question of the pool may take.
+    With 0 bytes it keeps nothing. ``limits`` also bound the work of a question.
     """
 
     def __init__(self, limits: PoolLimits = LIMITS) -> None:
@@ -81,7 +81,7 @@ class MaskCache:
         )
 
     def get(self, key: Hashable, stamps: Stamps, size: int) -> CachedMask | None:
-        """What is kept under a key, or None if there is nothing or a column has changed."""
+        """Return the entry of a key, or None if there is none or a column has changed."""
         kept = self._kept.get(key)
         if kept is not None and kept.stamps == stamps and len(kept.array) == size:
             return kept
@@ -133,15 +133,15 @@ class Masks:
 
     @property
     def problem(self) -> str | None:
-        """Why requirements are ERROR for some rows, where one evaluation took too much."""
+        """Why requirements are ERROR for rows whose evaluation took too much."""
         return "; ".join(self._problems) or None
 
     def clause(self, node: Expr) -> Mask:
-        """Where a part of the job's requirements is true. Raises OverworkError."""
+        """Mask the rows for which a clause of the job is true. Raises OverworkError."""
         return self._mask(self._mine, node, Side.JOB)
 
     def condition(self, node: Expr) -> Mask:
-        """Where an expression is true that is not the job's, with the job as MY."""
+        """Return the rows for which another's expression is true, with the job as MY."""
         evaluator = Evaluator(self.view, with_scopes(self.job), (Side.JOB, ""), self.work)
 
         def alone(rows: Rows) -> Mask:
@@ -152,14 +152,14 @@ class Masks:
         )
 
     def mine(self) -> Mask:
-        """Where the job's requirements are true; everywhere if it has none."""
+        """Return the rows for which the job's requirements are true; all if it has none."""
         content = self.job._held.get(FOLDED_REQUIREMENTS, True)
         return self._together(
             self._mine, lambda: self._content(self._mine, content, Side.JOB), self._mine.whole
         )
 
     def theirs(self, among: Mask | None = None) -> Mask:
-        """Where the requirements of the rows are true of the job, and those without any.
+        """Return the rows whose requirements are true of the job, and those without any.
 
         Entries outside of `among` are unspecified.
         """
@@ -190,7 +190,7 @@ class Masks:
     ) -> Mask:
         """The mask of a condition; entries outside of `among` are unspecified.
 
-        Clause by clause; row by row where columns take too much.
+        Clause by clause; row by row if columns take too much.
         """
         before = dict(self._problems)
         try:
@@ -260,7 +260,7 @@ class Masks:
         return self._all(truth(content) is True)
 
     def _groups(self, evaluator: Evaluator, name: str, column: Coded, absent: Mask) -> Mask:
-        """Where what the rows hold in a column is true, once for each distinct content."""
+        """Mask the rows whose content in a column is true, once for each distinct one."""
         codes = column.codes[: self.view.size]
         table = column.table[:]
         used = column.used(self.view.size).tolist()
@@ -319,9 +319,9 @@ class Masks:
         return mask
 
     def _named(self, evaluator: Evaluator, node: Attr, side: Side) -> Mask | None:
-        """Where a name is true that stands for a few expressions, such as START; else None.
+        """Return the rows for which a name of few expressions, such as START, is true; else None.
 
-        So the clauses of what it stands for are kept one by one.
+        So the clauses of its definition are kept one by one.
         """
         holder = evaluator.reaches.holder(node, side)
         if holder is None:
@@ -364,9 +364,9 @@ def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
 
 
 def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Hashable, Stamps]:
-    """What the value of an expression for all rows rests on: the job's part, and the columns'.
+    """Return the key and column versions that the value of an expression for all rows depends on.
 
-    The allowance of a row too, since a row beyond it is an error.
+    The allowance of a row is part of the key, since a row beyond it is an error.
     """
     said = [(name, evaluator.job._held.get(name)) for name in sorted(reach.job)]
     held = tuple((name, c.__class__, identity(c)) for name, c in said)
@@ -383,7 +383,7 @@ def _key(evaluator: Evaluator, node: Expr, side: Side, reach: Reach) -> tuple[Ha
 
 
 def rank_key(view: View, job: ClassAd) -> Hashable | None:
-    """Equal for jobs that rank each row of a view alike; None where a rank may change."""
+    """Return a key, equal for jobs that rank each row alike; None if a rank may change."""
     content = job._held.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
         return content.__class__, identity(content)
@@ -395,9 +395,9 @@ def rank_key(view: View, job: ClassAd) -> Hashable | None:
 def ranks(
     view: View, job: ClassAd, rows: Rows, cache: MaskCache
 ) -> tuple[npt.NDArray[np.float64], str | None]:
-    """How a job ranks some of the rows: a real each, NaN where its rank is not a number.
+    """Rank some of the rows by a job: a real each, NaN if the rank is not a number.
 
-    And why it is ERROR for some, where an evaluation took too much.
+    Return also the reason why it is ERROR for rows whose evaluation took too much.
     """
     content = job._held.get(FOLDED_RANK, UNDEFINED)
     if not isinstance(content, Expr):
@@ -433,7 +433,7 @@ def _marked(vector: Vector, size: int) -> npt.NDArray[np.float64]:
 
 
 class RefusedBy(IntEnum):
-    """Who refuses: the first of the job, the ad, the broker, and the rank that is no number.
+    """The first to refuse: the job, the ad, the broker, or a rank that is not a number.
 
     Ads that have expired are not asked.
     """
@@ -450,8 +450,8 @@ class RefusedBy(IntEnum):
 class MatchDecision:
     """The rows that may take a job, with their ranks, and who refuses.
 
-    ``unranked`` says of which of these rows the rank is not a number, so that the default stands.
-    ``error`` says why something is ERROR for some ads that took too much to evaluate.
+    ``unranked`` marks the rows whose rank is not a number, so that the default counts. ``error``
+    says why something is ERROR for some ads that took too much to evaluate.
     """
 
     rows: Rows
@@ -495,7 +495,7 @@ def decide(
         view: the ads.
         job: the job, which is MY in the conditions too.
         cache: masks and ranks of jobs before.
-        conditions: what a broker asks beside the requirements.
+        conditions: a broker's conditions beside the requirements.
         expired: rows that are not asked.
         both_ways: whether the requirements of the ads count.
         default_rank: stands for a rank that is not a number; without it such a row is refused.

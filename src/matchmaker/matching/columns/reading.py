@@ -4,14 +4,14 @@ Ads of one pool share most of their lines. So the assignments of many ads are nu
 text, and each that differs is read once, together with the others of its attribute: a column of
 integers or of plain strings takes no step of Python for each. The rest of this module is numbers.
 
-An ad with anything else than ``name = value``, with one name twice, or whose key is no constant, is
-*odd*: the reader of its format makes the ad or the error, in its turn.
+An ad with anything else than ``name = value``, with one name twice, or whose key is not a constant,
+is *odd*: the reader of its format makes the ad or the error, in its turn.
 
 A large file is read by several processes, each a part of it that ends with an ad. A process leaves
 its part as a saved pool, and no ad is pickled. If one of them fails, for whatever reason, the file
-is read by this process, which finds the error in order. A file in brackets is cut where an ad seems
-to end and the next to begin. If that is within an ad, a string or a comment, the part before it
-ends in what is not closed, and its process fails.
+is read by this process, which finds the error in order. A file in brackets is cut between the
+seeming end of an ad and the beginning of the next. If that is within an ad, a string or a comment,
+the part before it ends unclosed, and its process fails.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class _Rows:
 class _Reader:
     """Make blocks of the batches of a stream.
 
-    ``table`` reads what is no plain value; ``key`` is the folded name of the key; ``read_odd``
-    gives the ads of a source, and ``key_of`` their keys.
+    ``table`` reads other values than plain ones; ``key`` is the folded name of the key;
+    ``read_odd`` gives the ads of a source, and ``key_of`` their keys.
     """
 
     names: NumberedNames
@@ -448,7 +448,7 @@ _LISTED: Final = {
 
 @attrs.frozen(slots=True)
 class FilePart:
-    """A part of a file: its format, where it begins and ends, and what its ads stand between.
+    """A part of a file: its format, its first and last byte, and the brackets around its ads.
 
     Each part of a list of ads is a list, whose first and last bracket may stand in other parts.
     """
@@ -461,7 +461,7 @@ class FilePart:
 
 
 def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> list[FilePart]:
-    """The parts of a file, at most `count`; none where it cannot be cut."""
+    """Cut a file into at most `count` parts; none if it cannot be cut."""
     size = Path(path).stat().st_size
     count = min(count, size // LEAST)
     with opened(path, format_, strict, _HEAD) as stream:
@@ -554,7 +554,7 @@ def _pieces(path: str, part: FilePart) -> Iterator[str]:
 
 
 def _main(path: str, *argv: str) -> None:
-    """Leaves a part of a file as a saved pool: what a process does."""
+    """Save a part of a file as a pool, as a process of its own."""
     format_, begin, end, before, after, key, output = argv
     part = FilePart(format_, int(begin), int(end), before, after)
     folded = ascii_fold(key)

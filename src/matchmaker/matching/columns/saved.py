@@ -1,6 +1,6 @@
-"""Pools as files: a table in Arrow's IPC format (``.arrow``), and what a table does not say.
+"""Save and load pools: a table in Arrow's IPC format (``.arrow``) with the order of names.
 
-Every column is of a plain type, or of JSON cells. Two columns more are there where they are needed:
+Every column is of a plain type, or of JSON cells. Two columns more are there if they are needed:
 the names of each ad in its own order and spelling, and the keys that no plain value says. The
 format is described in docs/pools.md.
 
@@ -187,7 +187,7 @@ def _compressed(metadata: bytes) -> bool:
     """
 
     def field(table: int, number: int) -> int:
-        """Where a field of a table is, 0 for one that is not there."""
+        """Return the place of a field of a table, 0 for an absent one."""
         names = table - number_at("<i", table)
         place = 4 + 2 * number
         offset = number_at("<H", names + place) if place < number_at("<H", names) else 0
@@ -262,7 +262,7 @@ def _store(table: ArrowTable, most: int) -> tuple[str, Store]:
 
 
 def _check_keys(parts: StoreParts, key: str, computed: Mapping[int, str]) -> None:
-    """Raises ValueError for a key that is noted where the key attribute says another."""
+    """Raise ValueError for a noted key that differs from the key attribute."""
     column = parts.columns.get(ascii_fold(key))
     if column is None:
         return
@@ -313,7 +313,7 @@ def _cells(text: str) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """What JSON says, None where it nests too deep."""
+    """Parse JSON; None if it nests too deep."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -2,8 +2,8 @@
 
 A ``Store`` changes in place; a ``View`` never does. A column that a living view shows is copied
 before it is changed, so that whoever matches against a view is not disturbed and nobody waits. The
-key of a row is what the row holds under one attribute: keys are not kept a second time, only those
-that were computed from an expression.
+key of a row is its content under one attribute: keys are not kept a second time, only those that
+were computed from an expression.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RowKeys(Sequence[str]):
     def __init__(
         self, size: int = 0, column: Column | None = None, computed: Mapping[int, str] | None = None
     ) -> None:
-        """`column` is of the key attribute, `computed` the keys of rows where it does not say."""
+        """`column` is of the key attribute, `computed` has the keys of rows without a plain one."""
         self._size = size
         self._column = column if column is not None else Coded(np.zeros(size, np.uint8))
         self._computed = computed if computed is not None else {}
@@ -85,7 +85,7 @@ class RowKeys(Sequence[str]):
 
     @property
     def computed(self) -> Mapping[int, str]:
-        """The keys that are not what a row holds under the key attribute, by row."""
+        """The keys that differ from the content of the key attribute, by row."""
         return self._computed
 
     @overload
@@ -136,7 +136,7 @@ def without_plain_key(column: Column, size: int) -> list[int]:
 
 
 class KeyIndex:
-    """Rows by key: sorted entries, and a table of what has changed since.
+    """Rows by key: sorted entries, and a table of later changes.
 
     An entry is a hash in the upper 32 bits and a row in the lower. Hashes are Python's own, which
     nobody can foretell; keys with the same hash are compared.
@@ -161,7 +161,7 @@ class KeyIndex:
         return index
 
     def _check(self, keys: RowKeys) -> None:
-        """Raises DuplicateKeyError where rows have one key."""
+        """Raise DuplicateKeyError for equal keys."""
         hashes = self._entries >> _HALF
         suspect = np.zeros(len(hashes), np.bool_)
         suspect[1:] = hashes[1:] == hashes[:-1]
@@ -222,9 +222,9 @@ class KeyIndex:
         return len(self._recent) > max(_RECENT, len(self._entries) // 8)
 
     def merge(self, alive: npt.NDArray[np.bool_] | None, moved: Rows | None = None) -> None:
-        """Takes what is recent in among the rest.
+        """Merge the recent entries into the sorted ones.
 
-        `alive` has the rows that are left, if not all; `moved` gives their new numbers where they
+        `alive` has the rows that are left, if not all; `moved` gives their new numbers if they
         change.
         """
         entries = self._entries
@@ -309,12 +309,12 @@ class Layout:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is the same for two layouts of the same shared names if they are the same."""
+        """A key, equal for equal layouts of the same shared names."""
         spellings = tuple(self.spellings.items()) if self.spellings else ()
         return self.order.itemsize, self.order.tobytes(), spellings
 
     def ad(self, columns: Mapping[str, Column], row: int) -> ClassAd:
-        """An ad with this layout and what a row holds."""
+        """Make the ad of a row with this layout."""
         spellings = self.spellings.copy() if self.spellings is not None else None
         return ClassAd._of({name: columns[name].get(row) for name in self.folded}, spellings)
 
@@ -323,8 +323,8 @@ class Layout:
 class View:
     """Rows that do not change: columns by folded name, the key of each row, and which rows live.
 
-    ``alive`` is None where all rows do. A view with ``changing`` is of a cycle, whose slots give
-    parts away: of it no ad may be kept.
+    ``alive`` is None if all rows do. A view with ``changing`` is of a cycle, whose slots give parts
+    away: of it no ad may be kept.
     """
 
     size: int
@@ -394,7 +394,7 @@ class View:
 
 @attrs.frozen(slots=True, eq=False)
 class StoreParts:
-    """All that a store is made of, row by row: what is saved of it, and what it is restored from.
+    """The parts of a store, row by row, for saving and restoring it.
 
     ``computed`` has the keys of rows whose key attribute is not a plain string or integer. ``view``
     is the view that the columns belong to: while it is held, the store leaves them as they are.
@@ -514,7 +514,7 @@ class Store:
 
     @classmethod
     def restored(cls, attribute: str, parts: StoreParts) -> Store:
-        """A store around what is already made. Raises DuplicateKeyError."""
+        """Make a store of parts. Raises DuplicateKeyError."""
         store = cls(attribute)
         store._columns, store._size = parts.columns, parts.size
         store._computed = parts.computed
@@ -865,7 +865,7 @@ class Store:
             fresh.version = column.version
 
     def _changed(self, count: int) -> None:
-        """Puts things in order from time to time: what it costs is spread over many changes."""
+        """Count changes, and settle from time to time, so that its cost is spread over many."""
         self._changes += count
         if self._index.crowded:
             self._index.merge(self._alive if self._dead else None)
@@ -893,7 +893,7 @@ class Store:
         self._layout = roomy(moved[codes].astype(narrowest(len(used))), len(codes), room)
 
     def _compact(self) -> None:
-        """Gives up the rows that are dead. Views keep what they show."""
+        """Drop the dead rows. Views keep theirs."""
         rows = np.flatnonzero(self._alive[: self._size])
         moved = np.cumsum(self._alive) - 1
         self._index.merge(self._alive, moved)

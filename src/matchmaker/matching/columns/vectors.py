@@ -48,8 +48,8 @@ class ConstantVector:
 class ScalarVector:
     """Truths and numbers: a kind a row, or one for all, and the 64 bits of each.
 
-    The bits of a truth are 0 for false and 1 for true; ``bits`` is None where all are truths.
-    Reasons of errors are not kept.
+    The bits of a truth are 0 for false and 1 for true; ``bits`` is None if all are truths. Reasons
+    of errors are not kept.
     """
 
     kinds: Kinds
@@ -75,7 +75,7 @@ Vector: TypeAlias = "ConstantVector | ScalarVector | CodedVector | ObjectVector"
 
 
 def scalars(vector: Vector) -> ScalarVector | None:
-    """The vector as scalars, or None where a value is neither a truth nor a number.
+    """Return the vector as scalars, or None if a value is neither a truth nor a number.
 
     One of a single value has one row, which NumPy broadcasts.
     """
@@ -91,7 +91,7 @@ def scalars(vector: Vector) -> ScalarVector | None:
 
 
 def uniform(kinds: Kinds) -> Kinds:
-    """One kind for all rows where they agree, so that what follows has one thing to look at."""
+    """Return one kind for all rows if they agree, so that the next operation is cheap."""
     if len(kinds) > 1 and kinds[0] == kinds[-1] and (kinds == kinds[0]).all():
         return kinds[:1]
     return kinds
@@ -115,7 +115,7 @@ def table_of(vector: Vector, size: int) -> ScalarVector | ObjectVector:
 
 
 def tabled(held: Sequence[Value]) -> ScalarVector | ObjectVector:
-    """Values as a table: scalars where all are truths and numbers."""
+    """Return values as a table: scalars if all are truths and numbers."""
     kinds, bits = encoded(held)
     greatest = kinds.max(initial=0)
     if greatest == OTHER:
@@ -179,7 +179,7 @@ def negate(vector: Vector) -> Vector:
 
 
 def is_true(vector: Vector, size: int) -> Mask:
-    """Where the values are true as conditions."""
+    """Return which values are true as conditions."""
     if isinstance(vector, CodedVector):
         return _selected(vector.codes, truths(vector.table) == TRUE)
     return np.broadcast_to(truths(vector) == TRUE, (size,))
@@ -189,7 +189,7 @@ _FEW: Final = 6
 
 
 def _selected(codes: Codes, wanted: Mask) -> Mask:
-    """Where the code is one of those wanted. A few comparisons are faster than a look-up."""
+    """Return which codes are wanted."""
     count = int(np.count_nonzero(wanted))
     if min(count, len(wanted) - count) > _FEW:
         return np.take(wanted, codes)
@@ -205,7 +205,7 @@ def _selected(codes: Codes, wanted: Mask) -> Mask:
 
 
 def where_is(kind: int, vector: Vector, size: int) -> Mask:
-    """Where the values are UNDEFINED or ERROR, whichever of the two kinds is given."""
+    """Return which values are of one kind, UNDEFINED or ERROR."""
     found: Any
     if isinstance(vector, CodedVector):
         found = where_is(kind, vector.table, _length(vector.table))[vector.codes]
@@ -218,7 +218,7 @@ def where_is(kind: int, vector: Vector, size: int) -> Mask:
 
 
 def largest(size: Callable[[Value], int], vector: Vector) -> int:
-    """The greatest size that one of the values has, where truths and numbers have none."""
+    """Return the greatest size of the values; truths and numbers have none."""
     if isinstance(vector, CodedVector):
         vector = vector.table
     if isinstance(vector, ScalarVector):
@@ -230,7 +230,7 @@ def largest(size: Callable[[Value], int], vector: Vector) -> int:
 
 
 def applied(function: Callable[[Value], Value], vector: Vector) -> Vector:
-    """The values of a function of one value that is no table of truths and numbers."""
+    """Apply a function of one value to a vector, once for each distinct value if possible."""
     if isinstance(vector, ConstantVector):
         return ConstantVector(function(vector.value))
     if isinstance(vector, CodedVector):
@@ -244,7 +244,7 @@ def applied(function: Callable[[Value], Value], vector: Vector) -> Vector:
 def paired(
     function: Callable[[Value, Value], Value], left: Vector, right: Vector, size: int, few: int
 ) -> Vector:
-    """The values of a function of two, once for each pair where that saves some."""
+    """Apply a function of two values, once for each pair if that saves some."""
     if isinstance(right, ConstantVector):
         other = right.value
         if isinstance(left, (ConstantVector, CodedVector)):
@@ -360,7 +360,7 @@ Kernel: TypeAlias = "Callable[[ScalarVector, ScalarVector], ScalarVector]"
 
 
 def _integers(side: ScalarVector) -> Ints:
-    """Integers and truths as integers; what is neither is anything."""
+    """Integers and truths as integers; anything for other kinds."""
     return side.bits if side.bits is not None else (side.kinds == TRUE).astype(np.int64)
 
 
@@ -378,7 +378,7 @@ def _reals(side: ScalarVector) -> Reals:
 def _strict(
     left: ScalarVector, right: ScalarVector, kinds: Kinds, bits: Ints | None
 ) -> ScalarVector:
-    """The result of an operation but where a side is an error or, failing that, undefined."""
+    """Return a result, or an error if a side is an error, else undefined if a side is."""
     error = (left.kinds == ERROR_KIND) | (right.kinds == ERROR_KIND)
     undefined = (left.kinds == UNDEFINED_KIND) | (right.kinds == UNDEFINED_KIND)
     if undefined.any():
@@ -389,7 +389,7 @@ def _strict(
 
 
 def _where_real(left: ScalarVector, right: ScalarVector) -> Mask | bool:
-    """Where one side is a real: nowhere, everywhere, or by row."""
+    """Return for which rows one side is a real; False for none, True for all."""
     real: Mask = (left.kinds == REAL) | (right.kinds == REAL)
     return False if not real.any() else True if real.all() else real
 
@@ -416,7 +416,7 @@ def _arithmetic(
     integers: Callable[[Ints, Ints], tuple[Ints, Mask | None]],
     reals: Callable[[Reals, Reals], Reals],
 ) -> Kernel:
-    """Of the operation on integers, which also says where it has no result, and that on reals."""
+    """Make a kernel of the operation on integers, which also marks errors, and that on reals."""
 
     def calculate(left: ScalarVector, right: ScalarVector) -> ScalarVector:
         real = _where_real(left, right)

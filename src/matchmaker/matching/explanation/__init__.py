@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=True)
 class PairClause:
-    """A clause with its number: ``2.1`` is the first of what the second, a name, stands for.
+    """A clause with its number: ``2.1`` is the first in the definition of the second, a name.
 
-    Where a clause asks the ads of a list for conditions, ``3.2`` is what the second ``element`` of
-    the list says to one of them, and ``short`` by how much it misses.
+    If a clause asks the ads of a list for conditions, ``3.2`` is the answer of the second
+    ``element`` of the list to one of them, and ``short`` by how much it misses.
     """
 
     number: str
@@ -221,13 +221,13 @@ def explain(
     names: Mapping[str, str] | None = None,
     known: Mapping[str, str] | None = None,
 ) -> Explanation:
-    """What each clause of a job leaves of a pool, what excludes everything, and what would help.
+    """Count what each clause of a job leaves of a pool, find conflicts, and suggest changes.
 
     Nothing raises on ads: a clause that is undefined or an error for a slot is one that the slot
-    does not satisfy. Where the clauses of the job take too much on all slots together, only the
-    slots that match are counted, and ``error`` says so. `names` are the pool's own names for the
-    attributes that say whether a slot is free: see ``states``. `known`
-    are the names that the slots have, by their folded forms, where the pool has not all of them.
+    does not satisfy. If the clauses of the job take too much on all slots together, only the slots
+    that match are counted, and ``error`` says so. `names` are the pool's own names for the
+    attributes that say whether a slot is free: see ``states``. `known` are the names that the slots
+    have, by their folded forms, if the pool has not all of them.
     """
     pool = Snapshot(pool._view.in_use(), pool._cache)
     try:

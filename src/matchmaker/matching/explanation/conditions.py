@@ -82,7 +82,7 @@ FACTS: Final = frozenset({
 def other_choices(choices: Counter[tuple[type, Value]], now: Value) -> list[tuple[Value, int]]:
     """Return other constants for an equality: the commonest values, with their numbers.
 
-    What differs only in the case of letters comes first: where the case counts, it was meant.
+    A value that differs only in the case of letters comes first: if the case counts, it was meant.
     """
     others = [
         (value, count)
@@ -100,11 +100,11 @@ def _differ_in_case(one: Value, other: Value) -> bool:
 
 @attrs.frozen(slots=True)
 class Comparison:
-    """A comparison with what rests on the slot on its left, wherever that was written.
+    """A comparison with the slot's side on its left, on whichever side that was written.
 
     Of sums whose terms rest on both, those that rest on the slot are brought to the left, the
     others to the right. ``side`` is the ad that it stands in and ``attribute`` the attribute of
-    that ad, folded. ``whole`` says that its clause is true exactly where it is.
+    that ad, folded. ``whole`` says that its clause is true exactly if it is.
     """
 
     node: Binary
@@ -175,7 +175,7 @@ def _parted(
 ) -> Comparison | None:
     """A comparison of sums with the terms that rest on the slot brought to its left.
 
-    None where no term rests on the job alone.
+    Return None if no term rests on the job alone.
     """
     terms = _terms(node.left, False) + _terms(node.right, True)
     slot = [(term, minus) for term, minus in terms if _on_slots(evaluator, term, side)]
@@ -186,7 +186,7 @@ def _parted(
 
 
 def _terms(root: Expr, minus: bool) -> list[tuple[Expr, bool]]:
-    """The terms of a sum, each with whether it is subtracted; itself, where it has too many.
+    """Return the terms of a sum, and whether each is subtracted; itself if they are too many.
 
     A number before a sum in parentheses is multiplied into it.
     """
@@ -246,7 +246,7 @@ def job_attributes(evaluator: Evaluator, node: Expr, side: Side) -> dict[str, st
 
 @attrs.frozen(slots=True)
 class LinearMap:
-    """How what is compared follows from what may be changed: ``slope * x + offset``."""
+    """The job's side of a comparison as a function of a value: ``slope * x + offset``."""
 
     slope: float = 1.0
     offset: float = 0.0
@@ -259,10 +259,11 @@ def line(
     now: Value,
     value: Callable[[Expr, ClassAd, ClassAd], Value],
 ) -> LinearMap | None:
-    """How the job's side of a comparison follows from an attribute, where it is like a line.
+    """Fit the job's side of a comparison as a linear function of an attribute.
 
-    None where it does not follow, or is no number. A step function such as ``x / 1024`` counts as
-    a line: what is found along it has to be checked. `value` evaluates an expression of two ads.
+    Return None if it does not depend on it, or is not a number. A step function such as ``x /
+    1024`` counts as linear: values found along it have to be checked. `value` evaluates an
+    expression of two ads.
     """
     if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
         return LinearMap()
@@ -294,7 +295,7 @@ def limits(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The least and the greatest value for which ``slot operator line(value)`` holds, slot by slot.
 
-    `integer` asks for whole numbers. Where no value will do, the least is above the greatest.
+    `integer` asks for whole numbers. If no value will do, the least is above the greatest.
 
     >>> limits(">", np.array([6.0, 7.5]), LinearMap(slope=2.0), integer=True)
     (array([-inf, -inf]), array([2., 3.]))
@@ -342,10 +343,10 @@ _NAMES: Final = ("Id", "Name", "DeviceName")
 class ListQuestion:
     """A call that asks the ads of a list for conditions.
 
-    ``holder`` is the attribute that holds the conditions, as spelled, or empty where they stand in
-    the call itself. ``outer`` is the comparison or the call that the call stands in, ``needed`` the
-    part of it that says how many elements must satisfy the conditions, one more where ``beyond``;
-    None for one element. ``compared`` if ``outer`` compares each value.
+    ``holder`` is the attribute that holds the conditions, as spelled, or empty if they stand in the
+    call itself. ``outer`` is the comparison or the call that the call stands in, ``needed`` the
+    part of it that says how many elements must satisfy the conditions, one more if ``beyond``; None
+    for one element. ``compared`` if ``outer`` compares each value.
     """
 
     call: Call
@@ -427,8 +428,7 @@ class ElementAnswer:
 def question(listing: ListQuestion) -> Expr:
     """The expression of all that is asked about a list; ``answered`` reads its value.
 
-    It is evaluated as a whole, where the list is asked, so that each name means what it means
-    there.
+    It is evaluated as a whole, in place of the list, so that each name keeps its meaning.
     """
     asked: list[Expr] = [listing.listed, literal(1) if listing.needed is None else listing.needed]
     for condition in listing.conditions:
@@ -498,7 +498,7 @@ def _wants_more(condition: Binary) -> bool:
 
 
 def facts(condition: Expr, sides: tuple[Value, Value] | None) -> tuple[tuple[str, Value], ...]:
-    """The sides of a comparison that are no constants, with their values for an element."""
+    """Return the sides of a comparison other than constants, with their values for an element."""
     if sides is None or not isinstance(condition, Binary):
         return ()
     parts = zip((condition.left, condition.right), sides, strict=True)
@@ -546,7 +546,7 @@ class _Lists:
 class Elements:
     """The lists that clauses of a job ask about, for the slots that fail them.
 
-    Where that takes too much, ``counts.stopped`` is set, and the others are left out.
+    If that takes too much, ``counts.stopped`` is set, and the others are left out.
     """
 
     def __init__(self, counts: Counts) -> None:

@@ -62,7 +62,7 @@ class JobClause:
 
 
 def wanted(evaluator: Evaluator) -> list[JobClause]:
-    """The clauses in order. Where a name leads in a circle, or anywhere, it is a clause itself."""
+    """Return the clauses in order. A name that leads in a circle is a clause itself."""
     job = evaluator.job
     if REQUIREMENTS not in job:
         return []
@@ -95,8 +95,8 @@ class SlotClause:
     """A clause of some slots' requirements.
 
     ``via`` are the names that lead to it, ``rows`` the slots that hold it, and ``accepts`` says for
-    each of them whether it is true of the job. ``reach`` is what it rests on. Where it is
-    ``lumped``, it is a name that stands for another clause in many of the rows.
+    each of them whether it is true of the job. ``reach`` is what it rests on. If it is ``lumped``,
+    it is a name that stands for another clause in many of the rows.
     """
 
     node: Expr
@@ -108,9 +108,9 @@ class SlotClause:
 
 
 class SlotClauses:
-    """Finds the clauses that the living rows of a view hold, and what they say of a job.
+    """Find the clauses that the living rows of a view hold, and their values for a job.
 
-    The requirements of a row are true of the job exactly where all clauses are that it holds.
+    The requirements of a row are true of the job exactly if all of its clauses are.
     """
 
     def __init__(self, view: View, job: ClassAd, limits: PoolLimits) -> None:
@@ -138,7 +138,7 @@ class SlotClauses:
         return [self._held(*key, _joined(rows)) for key, rows in self._leaves.items()]
 
     def lumped(self, accepting: Mask) -> SlotClause:
-        """The requirements of all slots as one clause, where it is known which accept the job."""
+        """Make one clause of the requirements of all slots, given which accept the job."""
         rows = self._view.rows()
         return SlotClause(_WHOLE, (), rows, accepting[rows], Reach(opaque=True), lumped=True)
 
@@ -234,8 +234,8 @@ _MOST_CONDITIONS: Final = 64
 class Gain:
     """How many slots more a changed job matches, how many it matches, how many free ones more.
 
-    The last is None where that is not known. ``sooner`` of the slots match the job as it is too,
-    when their jobs end.
+    The last is None if it is unknown. ``sooner`` of the slots match the job as it is too, when
+    their jobs end.
     """
 
     gain: int
@@ -248,10 +248,10 @@ class Gain:
 class Counts:
     """The clauses of a job and of the rows of a pool, and how many of them each row fails.
 
-    Raises OverworkError where the job's clauses take too much on all rows together.
+    Raises OverworkError if the job's clauses take too much on all rows together.
 
     ``failing`` is how many clauses of the job are not true of a row, ``objecting`` how many of the
-    row's own are not true of the job; both are huge where there is no slot any more.
+    row's own are not true of the job; both are huge for removed slots.
     """
 
     def __init__(
@@ -392,7 +392,7 @@ class Counts:
         return self.states.counts(self.job, np.flatnonzero(self.matching))
 
     def of_clauses(self) -> tuple[ClauseCount, ...]:
-        """The clauses of the job with what they leave."""
+        """The clauses of the job with their counts."""
         near = np.bincount(
             self._culprit[(self.failing == 1) & (self.objecting == 0)], minlength=len(self.clauses)
         )
@@ -415,7 +415,7 @@ class Counts:
         return tuple(found)
 
     def conflicts(self) -> tuple[Conflict, ...]:
-        """The smallest sets of clauses that exclude everything, where nothing matches."""
+        """The smallest sets of clauses that exclude everything, if nothing matches."""
         if self.matched or not self.total:
             return ()
         alone: list[tuple[int, ...]] = [(n,) for n, count in enumerate(self._alone) if not count]
@@ -475,8 +475,8 @@ def minimal_conflicts(signatures: npt.NDArray[np.uint64], conditions: int) -> li
     signature has all of its bits, and is minimal if each of its proper subsets is in some one.
 
     All those of up to ``LIMITS.conflict`` conditions are found, unless that is more work than the
-    limits allow; what is found is minimal even then. `signatures` are those of the rows, in any
-    order and number; `conditions` is how many bits they have, 64 at most.
+    limits allow; the sets returned are minimal even then. `signatures` are those of the rows, in
+    any order and number; `conditions` is how many bits they have, 64 at most.
 
     >>> rows = np.array([0b0011, 0b0101, 0b0110], np.uint64)
     >>> minimal_conflicts(rows, 4)
@@ -551,7 +551,7 @@ _AMISS: Final = "is a string, which is true of no slot: write the expression wit
 
 
 def _strings_of_slots(counts: Counts) -> Iterator[str]:
-    """How many slots say what they require in a string."""
+    """Count the slots whose requirements are a string."""
     times: Counter[str] = Counter()
     for held in counts.held:
         if isinstance(held.node, Literal) and isinstance(held.node.value, str):
@@ -649,7 +649,7 @@ _EITHER: Final = "neither the job nor any slot has"
 
 
 def _lacking(counts: Counts, clause: Expr) -> Iterator[tuple[Attr, str]]:
-    """The names in a clause, and in what it names of the job, that nothing stands for."""
+    """Find the names in a clause, and in the job's expressions that it names, without a value."""
     pending, seen = [clause], {clause}
     while pending and len(seen) <= LIMITS.followed:
         for node in postorder(pending.pop()):

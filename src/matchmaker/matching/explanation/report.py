@@ -102,12 +102,12 @@ class ElementCount:
 
 @attrs.frozen(slots=True)
 class AdClause:
-    """A clause of the slots' own requirements, and what it refuses.
+    """A clause of the slots' own requirements, and how many it refuses.
 
     ``via`` are the names that lead to it from ``Requirements``, such as ``START``. ``held`` slots
     have it; for ``refused`` of them it is not true of the job, and ``suitable`` of these satisfy
-    all that the job requires. Where it is ``lumped``, it stands for all other requirements
-    together: there are too many distinct ones.
+    all that the job requires. If it is ``lumped``, it stands for all other requirements together:
+    there are too many distinct ones.
     """
 
     text: str
@@ -126,7 +126,7 @@ class AdClause:
 class Conflict:
     """Clauses of the job, by number, that no slot satisfies together, though it may any fewer.
 
-    With ``ads`` the slots' own requirements are one of them: they refuse what is left.
+    With ``ads`` the slots' own requirements are one of them: they refuse the rest.
     """
 
     clauses: tuple[int, ...]
@@ -153,11 +153,11 @@ class Suggestion:
     """A change of the job, and what it gains.
 
     ``what`` is the attribute of the job, or the comparison in its requirements up to the constant,
-    that goes from ``before`` to ``after``; or a clause that is dropped, where ``after`` is None.
+    that goes from ``before`` to ``after``; or a clause that is dropped, if ``after`` is None.
     ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does.
-    ``free`` is how many more free slots it matches, which may be more than it gains, or None where
-    no slot says whether it is free. ``sooner`` of the slots match the job as it is too, when the
-    jobs on their machines end: the change only helps now.
+    ``free`` is how many more free slots it matches, which may be more than it gains, or None if no
+    slot says whether it is free. ``sooner`` of the slots match the job as it is too, when the jobs
+    on their machines end: the change only helps now.
     """
 
     what: str
@@ -194,7 +194,7 @@ class JobChange:
 
 @attrs.frozen(slots=True)
 class Joint:
-    """The smallest set of changes that gains slots, where no change alone does.
+    """The smallest set of changes that gains slots, if no change alone does.
 
     ``job`` is the job so changed, which matches ``matched`` slots, ``gain`` more than the job does;
     ``free`` and ``sooner`` are as in ``Suggestion``. ``exact`` says that all smaller sets were
@@ -238,7 +238,7 @@ class Later:
     """How many slots match now, when their jobs end, and never, if some are partitionable.
 
     A partitionable slot then has all that its machine gives, and dynamic slots are part of it.
-    ``now`` are free, or match where no slot says whether it is free (``said``). ``never`` match no
+    ``now`` are free, or match if no slot says whether it is free (``said``). ``never`` match no
     more when all jobs have ended; ``other`` match, and are kept by their owners or closed.
     ``suggestions`` are the changes that gain slots of ``never``. Of ``perhaps`` it is not known:
     their ads do not describe the GPUs that are in use.
@@ -285,7 +285,7 @@ class Paged:
     def html(self, of: str = "") -> str:
         """A page that needs nothing else: style and picture are in it, and all texts escaped.
 
-        `of` says what it is about, in its title: the job, the pool and when.
+        `of` names the job, the pool and the time in its title.
         """
         from matchmaker.matching.page import page
 
@@ -298,16 +298,16 @@ class Explanation(Paged):
 
     ``clauses`` are those of the job's requirements, in order: their numbers begin with 1.
     ``states`` says how many of the slots that match are in which state, as ``states.State`` calls
-    them: ``{"free": 4, "claimed": 6}``.
-    ``refused_by_ads`` slots satisfy them all, but refuse the job; ``ad_clauses`` says by what, the
-    worst first. ``conflicts`` are the smallest sets of clauses that exclude everything, where
-    nothing matches. ``suggestions`` are changes that gain slots, the best first. ``notes`` say what
-    is plainly amiss, such as a name that no slot has. ``joint`` is the smallest set of changes that
-    gains slots, where no suggestion does. ``error`` is the reason where something took
-    too much to evaluate: for some slots, which count as an error, or for all of them together, and
-    then nothing else is known. ``elements`` are what lists of ads say to the clauses that ask for
-    conditions of each element, such as those of the GPUs of a slot. ``later`` says of a pool with
-    partitionable slots how many match when the jobs on their machines end, and how many never.
+    them: ``{"free": 4, "claimed": 6}``. ``refused_by_ads`` slots satisfy them all, but refuse the
+    job; ``ad_clauses`` says by what, the worst first. ``conflicts`` are the smallest sets of
+    clauses that exclude everything, if nothing matches. ``suggestions`` are changes that gain
+    slots, the best first. ``notes`` report plain mistakes, such as a name that no slot has.
+    ``joint`` is the smallest set of changes that gains slots, if no suggestion does. ``error`` is
+    the reason if something took too much to evaluate: for some slots, which count as an error, or
+    for all of them together, and then nothing else is known. ``elements`` are what lists of ads say
+    to the clauses that ask for conditions of each element, such as those of the GPUs of a slot.
+    ``later`` says of a pool with partitionable slots how many match when the jobs on their machines
+    end, and how many never.
     """
 
     total: int

@@ -1,19 +1,19 @@
 """Find what would help a job: one change, several together, or to wait until other jobs end.
 
 Comparisons say which values to try: for each slot that nothing else keeps from matching, those for
-which they would hold. That only guesses at what is worth trying: each change that is reported has
-been made, and the changed job matched with the pool again.
+which they would hold. That is only a guess: each change that is reported has been made, and the
+changed job matched with the pool again.
 
-The smallest set of changes is searched for where no change alone gains slots. A change drops a
-clause of the job, or gives an attribute of the job another value, which may please several clauses
-at once, those of slots too. Which clauses each slot fails is a pattern of bits, and few patterns
+The smallest set of changes is searched for if no change alone gains slots. A change drops a clause
+of the job, or gives an attribute of the job another value, which may please several clauses at
+once, those of slots too. Which clauses each slot fails is a pattern of bits, and few patterns
 occur. For every choice of attributes the price of a pattern is the number of these attributes and
 of the clauses that it still fails; the least price is that of the smallest set. A set that was
 found is then made gentler, with another constant in place of a clause dropped.
 
 The ad of a partitionable slot has in ``Cpus`` and ``Memory`` what its jobs leave, and in
-``TotalSlotCpus`` and ``TotalSlotMemory`` what the machine gives. A job for which the rest is too
-small matches when others end; one for which the whole is too small never does.
+``TotalSlotCpus`` and ``TotalSlotMemory`` the size of the whole machine. A job for which the rest is
+too small matches when others end; one for which the whole is too small never does.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class Lever:
 
 
 def find_suggestions(counts: Counts, elements: Elements) -> tuple[Suggestion, ...]:
-    """The changes that gain slots, the best first; each has been tried out.
+    """Find the changes that gain slots, the best first; each has been tried out.
 
-    Where that takes too much on all slots together, ``counts.stopped`` is set.
+    If that takes too much on all slots together, ``counts.stopped`` is set.
     """
     found: list[Suggestion] = []
     try:
@@ -169,7 +169,7 @@ def _tried(counts: Counts, elements: Elements) -> Iterator[Suggestion]:
 def tried(
     counts: Counts, what: str, before: str, after: str | None, job: ClassAd
 ) -> Suggestion | None:
-    """A change, where the changed job matches more slots. Raises OverworkError."""
+    """Return a suggestion if the changed job matches more slots. Raises OverworkError."""
     found = counts.gained(job)
     if found is None:
         return None
@@ -241,7 +241,7 @@ def _frequent(held: SlotClause) -> tuple[int, int]:
 
 
 def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
-    """Values to try, each with what it promises to gain.
+    """Yield values to try, each with its promised gain.
 
     Of numbers, the one that gains most, and the nearest that gains at least half of that; of
     strings and truths, the one that most slots have, and one that differs only in its case.
@@ -273,7 +273,7 @@ class AcceptableValues:
 def acceptable(
     counts: Counts, lever: Lever, uses: Iterable[LeverUse], rows: Rows
 ) -> AcceptableValues:
-    """The values for which all of some uses of a lever hold, row by row."""
+    """Return the values with which all of some uses of a lever hold, row by row."""
     low = np.full(len(rows), -np.inf)
     high = np.full(len(rows), np.inf)
     choices: Counter[tuple[type, Value]] = Counter()
@@ -403,7 +403,7 @@ EXACT: Final = 12
 def joint(counts: Counts) -> Joint | None:
     """The smallest set of changes that gains slots, and of those of its size one that gains most.
 
-    None if nothing gains any. Where the search takes too much, ``counts.stopped`` is set.
+    Return None if nothing gains any. If the search takes too much, ``counts.stopped`` is set.
     """
     try:
         return _Search(counts).found()
@@ -416,7 +416,7 @@ def joint(counts: Counts) -> Joint | None:
 class _Option:
     """Another value of an attribute: the given one if there is one, or else some number.
 
-    It pleases the clauses that ``uses`` stand in, at those rows where it is possible. The
+    It pleases the clauses that ``uses`` stand in, for the rows that are ``possible``. The
     ``dropped`` clauses, by place, would else be in the way.
     """
 
@@ -508,7 +508,7 @@ class _Search:
                 yield _Option(lever, choice, uses, dropped, possible)
 
     def _linear(self, uses: Sequence[LeverUse]) -> Mask:
-        """Where all that hold a use say how it follows from the number."""
+        """Return the rows for which all uses depend on the number, or hold as they are."""
         able = np.ones(len(self.rows), np.bool_)
         for use in uses:
             if not use.along.slope:
@@ -516,13 +516,13 @@ class _Search:
         return able
 
     def _holding(self, use: LeverUse) -> Mask:
-        """Where a clause holds as the job is, or does not stand."""
+        """Return the rows for which a clause holds with the job as it is, or is absent."""
         if isinstance(use.clause, SlotClause):
             return ~self._refusing(use.clause, self.rows)
         return ~self.counts.fails(use.clause)[self.rows]
 
     def _equal(self, use: LeverUse, choice: Value) -> Mask:
-        """Where a comparison is true with a string or a truth, or its clause does not stand."""
+        """Return the rows for which a comparison is true with a string or a truth, or is absent."""
         comparison, counts = use.comparison, self.counts
         able = self._holding(use) if not comparison.whole else np.zeros(len(self.rows), np.bool_)
         places = held_at(use, self.rows)
@@ -613,7 +613,7 @@ class _Search:
     # --- what becomes of it -----------------------------------------------------------------------
 
     def _made(self, plan: _Plan) -> Joint | None:
-        """The changes of a plan, tried out, with constants for clauses where these do as well."""
+        """Try the changes of a plan, with constants for dropped clauses if these do as well."""
         places = self._reached(plan)
         changes: list[tuple[Lever, Value]] = []
         for option in plan.options:
@@ -716,7 +716,7 @@ _ENDING: Final = frozenset(SlotState) - {
 
 
 def columns_of_machines(names: Iterable[str]) -> set[str]:
-    """The attributes, folded, that say how large a machine is as a whole, and what it divides."""
+    """The attributes, folded, of the size of a machine as a whole, and of the rest."""
     known = set(names)
     totals = {name for name in known if _divided(name) in known}
     divided = {_divided(name) for name in totals}
@@ -734,8 +734,8 @@ def _divided(folded: str) -> str:
 class WholeMachines:
     """A pool whose jobs have ended: partitionable slots are whole, dynamic ones are gone.
 
-    ``gpus`` is how many GPUs each slot has then, where its ad does not describe all of them now;
-    else 0.
+    ``gpus`` is how many GPUs each slot has then, if its ad does not describe all of them now; else
+    0.
     """
 
     snapshot: Snapshot
@@ -743,7 +743,7 @@ class WholeMachines:
 
     @classmethod
     def of(cls, pool: Snapshot) -> WholeMachines | None:
-        """The pool as it is then; None where no slot is partitionable."""
+        """Make the pool as it is then; None if no slot is partitionable."""
         view = pool._view
         parts = _where(view, _PARTITIONABLE)
         if not parts.any():
@@ -779,7 +779,7 @@ def _where(view: View, folded: str) -> Mask:
 
 
 def _filled(column: Column, size: int, rows: Rows, contents: list[Any]) -> Column:
-    """A column with other contents in some rows, where these are not missing."""
+    """Make a column with other contents in some rows, unless these are missing."""
     every = column.contents(range(size))
     for row, content in zip(rows.tolist(), contents, strict=True):
         if content is not MISSING:
@@ -792,7 +792,7 @@ def _filled(column: Column, size: int, rows: Rows, contents: list[Any]) -> Colum
 def _gpus(view: View, row: int) -> tuple[Any, int]:
     """The list of all GPUs of a machine, and their number if its ad does not describe them all.
 
-    MISSING where the list stays as it is.
+    MISSING if the list stays as it is.
     """
     available, assigned, offline, *totals = (
         view.columns[name].get(row) if name in view.columns else MISSING for name in _GPUS
@@ -817,16 +817,16 @@ def _gpus(view: View, row: int) -> tuple[Any, int]:
 
 
 def _attributes(ids: Any) -> list[str]:
-    """The attributes, folded, of GPUs of which a text lists the ids."""
+    """Return the folded attributes of the GPUs whose ids a text lists."""
     words = ids.split(",") if isinstance(ids, str) else []
     return [_GPU + ascii_fold(one.strip().replace("-", "_")) for one in words if one.strip()]
 
 
 def later(counts: Counts) -> tuple[Later, Counts] | None:
-    """How many slots match now, when their jobs end, and never; and the clauses then.
+    """Count the slots that match now, when their jobs end, and never; return also the clauses then.
 
-    None where no slot is partitionable, or where that takes too much. ``counts.later`` gets the
-    slots that match then and not now.
+    None if no slot is partitionable, or if that takes too much. ``counts.later`` gets the slots
+    that match then and not now.
     """
     machines = WholeMachines.of(counts.pool)
     if machines is None:
@@ -850,7 +850,7 @@ def later(counts: Counts) -> tuple[Later, Counts] | None:
 
 
 def _hidden(then: Counts, gpus: npt.NDArray[np.int64]) -> Mask:
-    """The slots for which GPUs decide alone that their ads do not describe."""
+    """Return the slots decided only by GPUs that their ads do not describe."""
     found = np.zeros(then.view.size, np.bool_)
     about = [node for node in then.clauses if _AVAILABLE in names_of(node).attributes]
     own = [one for one in then.held if _AVAILABLE in names_of(one.node).attributes]
