@@ -24,7 +24,7 @@ from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import NoHostError
 from matchmaker.batch.flags.choose import Dropped, HostClause, clauses_of, shown, unproven
 from matchmaker.batch.flags.expression import check_possible, of_clauses
-from matchmaker.batch.flags.plan import FlagPlan
+from matchmaker.batch.flags.render import FlagPlan
 from matchmaker.batch.flags.requests import Requested
 from matchmaker.batch.mapping import Mapping
 from matchmaker.batch.site_code import PLAIN_TEXT, Constraint, constraint, has_variable

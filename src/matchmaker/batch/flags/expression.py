@@ -15,8 +15,7 @@ import attrs
 from matchmaker.batch.errors import NoFlagsError, NoHostError
 from matchmaker.batch.flags.choose import Dropped, is_possible, shown
 from matchmaker.batch.flags.inventory import Inventory, NodeClass, is_willing
-from matchmaker.batch.flags.plan import FlagPlan
-from matchmaker.batch.flags.render import expressed, written
+from matchmaker.batch.flags.render import FlagPlan, expressed, written
 from matchmaker.batch.flags.requests import Requested
 from matchmaker.batch.mapping import Mapping
 from matchmaker.classad import ClassAd

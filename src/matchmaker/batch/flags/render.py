@@ -12,15 +12,48 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch.errors import MappingError, TooManyError
 from matchmaker.batch.flags.choose import Dropped
+from matchmaker.batch.flags.inventory import Certificate
 from matchmaker.batch.flags.requests import QUEUE, Requested, RequestItem
 from matchmaker.batch.flags.terms import FlagTerm, Group
 from matchmaker.batch.mapping import FEATURES, Mapping, TermSyntax, chosen
 from matchmaker.batch.templates import assigned, fill, filled, slot_of
+from matchmaker.classad import ClassAd, Expr
+from matchmaker.classad.nodes import TRUE
 
 Flag: TypeAlias = tuple[str, ...]
 """One option of a command with its value: one word, or several."""
 
 _DIVIDED: Final = "it is a share of each processor, and no flag asks for the processors"
+
+
+@attrs.frozen(slots=True)
+class FlagPlan:
+    """The terms that a batch system is asked for, and the clauses that they leave out.
+
+    Attributes:
+        condition: the demand on hosts: the residual, and room for the job's requests.
+        dropped: the clauses of the residual that are not carried; if ``sure``, the excluded ones.
+        sure: the flags imply the condition, instead of the other way round.
+        groups: terms, for a batch system with flags.
+        options: options of the site's own code.
+        carried: for a batch system with expressions, the carried clauses in the residual's names.
+        hosts: the words for nodes by name, to exclude them or to use no others.
+        excluded: names of nodes that are excluded by name.
+        certificate: the nodes of the inventory that are selected wrongly.
+    """
+
+    table: Mapping
+    job: ClassAd
+    condition: Expr
+    requested: Requested
+    dropped: tuple[Dropped, ...]
+    sure: bool = False
+    groups: tuple[Group, ...] = ()
+    options: tuple[Flag, ...] = ()
+    carried: Expr = TRUE
+    hosts: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    certificate: Certificate | None = None
 
 
 @attrs.frozen(slots=True)

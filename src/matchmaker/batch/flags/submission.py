@@ -1,5 +1,11 @@
 """Make submit flags for a residual: plan them, change the plan for an inventory, write it as words.
 
+``flags`` is the way from a reduction to a ``Submission``. A plan by terms is made from the residual
+(``plan_terms``) and changed for an inventory (``select_nodes``) to terms that all accepted nodes
+have, and nodes by name; a node is named only if its name is plain and means nothing else to the
+batch system. Each step returns a new plan. ``expression`` and ``blah`` plan for systems that take
+expressions.
+
 A flag is words of an argument vector. Text of an ad gets into flags only as numbers, as names from
 the mapping, and as names of nodes that are plain. ``contradictions`` compares the directives of a
 job script with the flags that it is submitted with.
@@ -19,31 +25,51 @@ import attrs
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 from matchmaker.batch import blah
 from matchmaker.batch.description.texts import seconds
-from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError
+from matchmaker.batch.errors import NoFlagsError, NoHostError, NotTakenError, TooManyError
 from matchmaker.batch.flags import expression
-from matchmaker.batch.flags import plan as planner
-from matchmaker.batch.flags.choose import Dropped, as_host_attribute, shown
-from matchmaker.batch.flags.inventory import AVAILABLE, Certificate, Inventory, survey
-from matchmaker.batch.flags.plan import FlagPlan
-from matchmaker.batch.flags.render import check_once, directive, parts, written
+from matchmaker.batch.flags.choose import (
+    ChosenTerms,
+    Dropped,
+    Options,
+    as_host_attribute,
+    choose,
+    shown,
+)
+from matchmaker.batch.flags.inventory import AVAILABLE, Certificate, Inventory, NodeClass, survey
+from matchmaker.batch.flags.render import (
+    FlagPlan,
+    check_once,
+    directive,
+    expressed,
+    parts,
+    unwritten,
+    written,
+)
 from matchmaker.batch.flags.requests import (
     NO_LIMITS,
+    PROCESSORS,
     QueueLimits,
+    Requested,
     Resources,
     Submitter,
     limited,
     requested,
 )
-from matchmaker.batch.mapping import Form, load_mapping
+from matchmaker.batch.flags.terms import FlagTerm, Group, admits, all_of, clash
+from matchmaker.batch.mapping import FEATURES, Form, load_mapping
 from matchmaker.batch.mapping import Mapping as Table
-from matchmaker.batch.templates import REPEATED, assigned
+from matchmaker.batch.site_code import SiteAnswers, answers
+from matchmaker.batch.templates import HOST_SIGNS, REPEATED, assigned, safe
 from matchmaker.classad import ClassAd, Expr, parse_expr
 from matchmaker.classad.evaluate import charged
 from matchmaker.classad.nodes import TARGET_SCOPES, TRUE, Attr
+from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.printer import unparse_value
+from matchmaker.classad.values import is_number
 from matchmaker.classad.walks import conjunction, conjuncts, names_of
 from matchmaker.reduction import Reduction, Verdict
 from matchmaker.reduction.bind import HOST
+from matchmaker.reduction.domains import Box, meet_all
 
 
 class Fit(StrEnum):
@@ -203,7 +229,263 @@ _WANTED: Final = {
 }
 
 
-# --- steps ----------------------------------------------------------------------------------------
+# --- a plan by terms ------------------------------------------------------------------------------
+
+_NO_ANSWERS: Final = SiteAnswers()
+
+SHARES: Final = "as many as there are shares"
+"""What stands in place of a number of processors that each bring a share of the memory."""
+
+
+def taken(table: Table, requested: Requested, *, by_name: bool) -> Options:
+    """Return the options that requests, and nodes ``by_name``, set already."""
+    found: dict[str, object] = {
+        assigned(item.template) or item.template: (item.template, *item.setting)
+        for item in requested.items
+    }
+    if any(item.is_share for item in requested.items) and "cpus" in table.requests:
+        # With more processors than shares were made for, the job would get more than it requests.
+        processors = table.requests["cpus"].flag
+        found[assigned(processors) or processors] = SHARES
+        # Slurm has a share of the memory for each of --mincpus, too.
+        rule = table.rules.get(PROCESSORS)
+        if rule is not None and rule.flag.startswith("-"):
+            found.setdefault(assigned(rule.flag) or rule.flag, SHARES)
+    by_host = table.exclude or table.include
+    if by_name and by_host.startswith("-"):
+        found[assigned(by_host)] = by_host
+    return found
+
+
+def plan_terms(
+    reduction: Reduction, table: Table, requested: Requested, *, sure: bool, by_name: bool
+) -> FlagPlan:
+    """Plan by terms: exact if possible, else wider than the residual or, if ``sure``, narrower.
+
+    Raises NoHostError if no host can satisfy the residual, and NoFlagsError if ``sure`` terms are
+    wanted and there are none.
+    """
+    residual, busy = reduction.residual, taken(table, requested, by_name=by_name)
+    called = [name for name, rule in table.rules.items() if rule.kind in ("python", "shell")]
+    chosen = choose(residual, table, called=called, taken=busy)
+    answered = answers(chosen.common, called, table) if called else _NO_ANSWERS
+    chosen = _writable(_with_answers(chosen, answered), table, requested)
+    chosen, carried = _expressed(chosen, requested, table)
+    dropped = chosen.dropped()
+    sure = sure and bool(dropped)
+    if sure:
+        chosen = choose(residual, table, sure=True, called=called, taken=busy)
+        chosen, carried = _expressed(_with_answers(chosen, answered), requested, table)
+        for each in chosen.dropped():  # not proven to be implied
+            said = f"{table.lrms} has no flags that make sure of {shown(each.clause)}"
+            raise NoFlagsError(f"{said}: {each.reason}")
+        written(chosen.groups, carried, table)
+        dropped = list(chosen.narrowed) or dropped
+    return FlagPlan(
+        table,
+        reduction.job,
+        carried.condition(residual),
+        carried,
+        tuple(dropped),
+        sure,
+        chosen.groups,
+        answered.options,
+    )
+
+
+def _expressed(
+    chosen: ChosenTerms, requested: Requested, table: Table
+) -> tuple[ChosenTerms, Requested]:
+    """Drop terms and requests in slots of ``[flags]`` without a complete form."""
+    groups, carried = expressed(chosen.groups, requested, table)
+    lost = {
+        ascii_fold(term.rule.attribute): unwritten(term.slot or FEATURES)
+        for group in chosen.groups
+        if group not in groups
+        for terms in group
+        for term in terms
+    }
+    return attrs.evolve(_with_reasons(chosen, lost), groups=tuple(groups)), carried
+
+
+def _with_answers(chosen: ChosenTerms, answered: SiteAnswers) -> ChosenTerms:
+    """Trust the site's own code for the attributes that it carries."""
+    if not (answered.carried or answered.refused):
+        return chosen
+    by_subject = chosen.common.by_subject()
+    trusted = meet_all([by_subject[name] for name in answered.carried]) or Box()
+    return attrs.evolve(_with_reasons(chosen, answered.refused), trusted=trusted)
+
+
+def _with_reasons(chosen: ChosenTerms, lost: Mapping[str, str]) -> ChosenTerms:
+    """Add reasons, by attribute, to the clauses that name one."""
+    found = {
+        clause.expression: reason
+        for clause in chosen.clauses
+        for name, reason in lost.items()
+        if name in clause.bounds.names
+    }
+    return attrs.evolve(chosen, reasons={**found, **chosen.reasons})
+
+
+def _writable(chosen: ChosenTerms, table: Table, requested: Requested) -> ChosenTerms:
+    """Drop alternatives that the language of the batch system cannot write."""
+    if all(len(group) == 1 for group in chosen.groups):
+        return chosen
+    try:
+        written(chosen.groups, requested, table)
+    except TooManyError:
+        nested = "" if table.terms.nested else " without nested parentheses"
+        reason = f"its alternatives are too many to write{nested}"
+        return attrs.evolve(
+            chosen,
+            groups=tuple(group for group in chosen.groups if len(group) == 1),
+            reasons={**chosen.reasons, **dict.fromkeys(chosen.sources, reason)},
+        )
+    return chosen
+
+
+def select_nodes(plan: FlagPlan, nodes: Inventory) -> FlagPlan:
+    """Change a plan for an inventory: terms that all accepted nodes have, nodes by name, the proof.
+
+    Options of the site's own code are kept only if the plan is not exact without them. Raises
+    ValueError for nodes that must be named and have no plain name, or share it with others.
+    """
+    table = plan.table
+
+    def all_have(group: Group) -> bool:
+        return all(admits([group], node.value) is True for node in nodes.accepted)
+
+    groups = [group for group in plan.groups if all_have(group)]
+    by_name = bool(table.exclude or table.include)
+    if not by_name:
+        groups = _narrowed(groups, nodes, plan)
+    groups, requested = expressed(groups, plan.requested, table)
+
+    def admitted(node: NodeClass) -> bool | None:
+        return all_of((requested.has_room(node.ad), admits(groups, node.value)))
+
+    names: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    if nodes.refused and by_name:
+        names, words = _plain_names(
+            nodes, nodes.refused if table.exclude else nodes.accepted, table
+        )
+        if table.exclude and _is_long(words):
+            # Only the nodes that nothing else keeps out.
+            left = [node for node in nodes.refused if admitted(node) is not False]
+            names, words = _plain_names(nodes, left, table)
+        if _is_long(words):
+            names = words = ()
+    # Nodes by name may be a term, and fill a slot that other forms are chosen for.
+    groups, requested = expressed(groups, requested, table, by_name=bool(names))
+    listed = set(names)
+    certificate = nodes.certificate(
+        admitted, lambda name: not names or (name in listed) != bool(table.exclude)
+    )
+    return attrs.evolve(
+        plan,
+        groups=tuple(groups),
+        requested=requested,
+        options=() if certificate.exact else plan.options,
+        hosts=words if names else (),
+        excluded=names if table.exclude else (),
+        certificate=certificate,
+    )
+
+
+def _is_long(words: tuple[str, ...]) -> bool:
+    return sum(map(len, words)) + len(words) > LIMITS.hosts
+
+
+def _narrowed(groups: list[Group], nodes: Inventory, plan: FlagPlan) -> list[Group]:
+    """Add terms that every accepted node has and some other node has not."""
+    found = list(groups)
+    busy = taken(plan.table, plan.requested, by_name=False)
+    for term in _shared(nodes.accepted, plan.table):
+        group: Group = ((term,),)
+        still = [node for node in nodes.refused if admits(found, node.value) is not False]
+        if not still:
+            break
+        narrower = any(admits([group], node.value) is False for node in still)
+        if narrower and not clash([*found, group], busy):
+            found.append(group)
+    return found
+
+
+def _shared(accepted: list[NodeClass], table: Table) -> Iterable[FlagTerm]:
+    """Yield all terms that every node of some classes has."""
+    for rule in table.rules.values():
+        values = [each.value(rule.attribute) for each in accepted]
+        if rule.kind in ("min", "range", "max"):
+            sizes = [v for v in values if is_number(v)]
+            if len(sizes) < len(values) or not all(abs(size) < rule.most for size in sizes):
+                continue
+            for kind, bound in (("min", min(sizes)), ("max", max(sizes))):
+                number = int(bound // rule.unit) if kind == "min" else -int(-bound // rule.unit)
+                term = FlagTerm(rule, kind, number)
+                if term.template and (kind == "max" or number > 0):
+                    yield term
+        else:
+            yield from (
+                term
+                for name in rule.named
+                if all(
+                    (term := FlagTerm(rule, "name", names=(name,))).admits(v) is True
+                    for v in values
+                )
+            )
+
+
+def _plain_names(
+    nodes: Inventory, classes: list[NodeClass], table: Table
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the nodes of classes, and their words on a command line.
+
+    The names must be plain, and no other node may have one of them.
+    """
+    named = nodes.names(classes)
+    taken = {word.lower() for word in table.no_hosts}
+    numbers = sorted(number for each in classes for number in each.numbers)
+    for number, name in zip(numbers, named, strict=True):
+        if name is None or not safe(name, HOST_SIGNS) or name.lower() in taken:
+            found = "none" if name is None else repr(name)
+            raise ValueError(
+                f"node {number + 1} of the inventory needs a plain name, and has {found}: letters, "
+                f"digits and {HOST_SIGNS}, and nothing that means more to {table.lrms}"
+            )
+    # Most batch systems ignore case in names of hosts.
+    folded = {name.lower(): name for name in named if name is not None}
+    inside = {id(each) for each in classes}
+    others = nodes.names(each for each in nodes.classes if id(each) not in inside)
+    for other in others:
+        if other is not None and other.lower() in folded:
+            raise ValueError(f"two nodes of the inventory are named {other}; only one will do")
+    names = tuple(dict.fromkeys(name for name in named if name is not None))
+    return names, _with_domains(names, others) if table.domains else names
+
+
+def _with_domains(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
+    """Return names with and without their domains, for a batch system that compares them as text.
+
+    Only the batch system knows which form it uses; the other form excludes nothing.
+    """
+    short = {name.partition(".")[0].lower(): name for name in others if name is not None}
+    words: dict[str, None] = {}
+    for name in names:
+        first, dot, _ = name.partition(".")
+        other = short.get(first.lower())
+        words[name] = None
+        if other is None:
+            words[first if dot else f"{name}.*"] = None
+        elif not (dot and "." in other):
+            raise ValueError(
+                f"nodes {name} and {other} of the inventory may be one; only one will do"
+            )
+    return tuple(words)
+
+
+# --- from the plan to words -----------------------------------------------------------------------
 
 _Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Arguments, directives, and other lines of a job script."""
@@ -235,7 +517,7 @@ def _submit_lines(plan: FlagPlan) -> _Words:
 
 
 _STYLES: Final[Mapping[str, _Style]] = {
-    "flags": _Style(planner.plan, planner.select, _options),
+    "flags": _Style(plan_terms, select_nodes, _options),
     "classad": _Style(expression.plan, expression.select, _submit_lines),
     "blah": _Style(blah.plan, expression.select, lambda plan: ((), tuple(blah.lines(plan)), ())),
 }
