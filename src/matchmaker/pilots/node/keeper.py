@@ -37,6 +37,8 @@ _UNGROUP = 2.0
 # As for a group: a process in the kernel may take a while to die.
 _VACATE = 5.0
 _NO_NEW_PRIVILEGES = 38
+# A pilot that is killed may close its pipes before its lock, and be held up between the two.
+_DYING = 10.0
 _LAPSED = "nobody allowed it longer"
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -98,9 +100,11 @@ def main() -> None:
             end_processes_of(under["user"], under["group"])
         remove(directory)
     if home is not None and held is not None:
-        # The pilot may have died since; while it lives, its lock keeps this from removing anything.
+        # While the pilot lives, its lock keeps this from removing anything.
         os.close(held)
-        remove_dead(home)
+        until = time.monotonic() + (_DYING if alone else 0.0)
+        while not remove_dead(home) and time.monotonic() < until:
+            time.sleep(0.05)
 
 
 def lock(directory: Path, how: int) -> int | None:
@@ -120,15 +124,17 @@ def lock(directory: Path, how: int) -> int | None:
     return None
 
 
-def remove_dead(home: Path) -> None:
-    """Remove a pilot's own directory after the end of the pilot and all keepers of its jobs.
+def remove_dead(home: Path) -> bool:
+    """Remove a pilot's own directory if the pilot and all keepers of its jobs have ended.
 
-    Each of them holds a lock on it. On a file system without locks, nothing is removed.
+    Each of them holds a lock on it. On a file system without locks, nothing is removed. Returns
+    whether it is gone.
     """
     held = lock(home, fcntl.LOCK_EX)
     if held is not None:
         remove(home)
         os.close(held)
+    return held is not None or not home.exists()
 
 
 def write_group(group: Path | None, name: str, text: str) -> bool:
