@@ -45,11 +45,11 @@ def pilots_command() -> None:
 @click.option(
     "--sweep",
     metavar="TERM=VALUE,…",
-    help="Run our policy with each value of a term, to see what it trades.",
+    help="Run our policy with each value of a term.",
 )
 @click.option(
     "--delays", "delays", multiple=True, type=click.Choice([*ASSUMPTIONS, "all"]),
-    help="What to assume of queues; may be repeated. All: those that pilots share."
+    help="The world of queues; may be repeated. All: those that pilots share."
     "  [default: usual]",
 )  # fmt: skip
 @click.option("--seeds", default="7", show_default=True, metavar="N,…", help="Seeds, or 1-5.")
@@ -118,7 +118,7 @@ def _page(reports: Sequence[SimulationReport]) -> str:
 
 
 def _policies(names: tuple[str, ...]) -> dict[str, PilotRule]:
-    """The policies by name; by default all."""
+    """Return the policies by name; by default all."""
     from matchmaker.pilots.simulation import simulation
 
     every = (simulation.OURS, *NAMES)
@@ -127,7 +127,7 @@ def _policies(names: tuple[str, ...]) -> dict[str, PilotRule]:
 
 
 def _policy(name: str) -> PilotRule:
-    """A rule of that name, or our policy with the terms of an ad in a file."""
+    """Return a rule of that name, or our policy with the terms of an ad in a file."""
     from matchmaker.pilots.policy.policy_ad import PolicyAd
     from matchmaker.pilots.simulation import simulation
 
@@ -144,7 +144,7 @@ def _policy(name: str) -> PilotRule:
 
 
 def _swept(text: str) -> dict[str, PilotRule]:
-    """Our policy with each value of a term, as in ``Copies=1,2,4``."""
+    """Return our policy with each value of a term, as in ``Copies=1,2,4``."""
     from matchmaker.pilots.policy.policy_ad import PolicyAd
     from matchmaker.pilots.simulation import simulation
 
@@ -165,7 +165,7 @@ def _swept(text: str) -> dict[str, PilotRule]:
 
 
 def _seeds(text: str) -> list[int]:
-    """The seeds of ``7``, ``1,2,3`` or ``1-5``."""
+    """Parse the seeds of ``7``, ``1,2,3`` or ``1-5``."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part, re.ASCII)

@@ -70,9 +70,9 @@ PROBE_FIRST, PROBE_STREAK, PROBE_DOUBLINGS = 600.0, 3, 6
 """A queue that loses pilots is probed after so many seconds, and after twice as many with each
 further loss: at most half a day."""
 UNKNOWN_RESPONSE: Final = 600.0
-"""Seconds to a pilot's start, where no queue has a history."""
+"""Seconds to a pilot's start if no queue has a history: the order of a busy batch system's."""
 LATE: Final = 3.0
-"""Nine of ten pilots start within this many medians, where more is not known."""
+"""Nine of ten pilots start within this many medians if more is not known: see ``SIGMA``."""
 STEPS: Final = 64
 """Lengths of time that are distinguished; more are rounded up, so that no pilot counts that has
 too little left."""
@@ -99,7 +99,7 @@ def decide(
     *,
     pairs: Pairs | None = None,
 ) -> Decision:
-    """Decide which pilots to submit and to end, with reasons, and what each kind's jobs wait for.
+    """Decide which pilots to submit and to end, with reasons; explain why jobs wait.
 
     Args:
         snapshot: demand, supply and queues at one time. Demand that is None is unknown: nothing is
@@ -223,13 +223,11 @@ def _number(held: object) -> float | None:
 # --- ads that match -------------------------------------------------------------------------------
 
 MOST_PAIRS: Final = 20_000_000
-"""How many pairs are kept; beyond that the table begins anew."""
+"""Pairs that are kept, a byte each; beyond that the table begins anew."""
 
 
 class Pairs:
-    """Remembers which ads match, by the ads themselves: they must not be changed afterwards.
-
-    What is remembered never changes an answer, but for ads that were changed in spite of that.
+    """Remember which ads match, by their identity: ads must not be changed afterwards.
 
     >>> job = ClassAd(Requirements=True)
     >>> Pairs().table([job], [ClassAd(), ClassAd(Requirements=False)]).tolist()
@@ -242,7 +240,7 @@ class Pairs:
         self._table: Bools = np.zeros((0, 0), np.bool_)
 
     def table(self, kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Bools:
-        """Whether each kind's ad (a row) and each pilot's ad (a column) accept each other."""
+        """Return whether each kind's ad (a row) and each pilot's (a column) accept each other."""
         if self._kinds.more(kinds) * self._pilots.more(pilots) > MOST_PAIRS:
             self.__init__()  # type: ignore[misc]
         old_kinds, old_pilots = len(self._kinds.ads), len(self._pilots.ads)
@@ -260,14 +258,14 @@ class Pairs:
 
 
 class _Numbered:
-    """Ads by identity, numbered as they come; they are held, so that no identity comes again."""
+    """Number ads by identity; keep them, so that no identity comes again."""
 
     def __init__(self) -> None:
         self.ads: list[ClassAd] = []
         self._numbers: dict[int, int] = {}
 
     def more(self, ads: Sequence[ClassAd]) -> int:
-        """How many ads there will be with these."""
+        """Count the ads that there will be with these."""
         known = self._numbers
         return len(known) + len({id(ad) for ad in ads if id(ad) not in known})
 
@@ -281,7 +279,7 @@ class _Numbered:
 
 
 def matched(kinds: Sequence[ClassAd], pilots: Sequence[ClassAd]) -> Bools:
-    """Whether each kind and each pilot match. Kinds are many and alike: they make the pool."""
+    """Match each kind with each pilot. Kinds are many and alike, so they make the pool."""
     found = np.zeros((len(kinds), len(pilots)), np.bool_)
     if kinds and pilots:
         pool = Pool.of_named((str(number), ad) for number, ad in enumerate(kinds))
@@ -399,7 +397,7 @@ class _Queues:
     Attributes:
         left_out: the reason for each queue that nothing may be submitted to, by number.
         failing: whether it loses pilots.
-        weight: its share where jobs ask at some queues only.
+        weight: its share of jobs that ask at some queues only.
         room: how many more pilots it takes by its limits.
         step: how many of them in this cycle.
         usable: whether each class (a row) may ask at each queue (a column).
@@ -631,8 +629,8 @@ def _ends(
     ends, lent = [], []
     for row in found:
         pilot = columns.pilots[row]
-        what = "idle" if state[row] == IDLE else "queued"
-        reason = f"{what} for {age[row]:.0f} s, and no job needs it"
+        stands = "idle" if state[row] == IDLE else "queued"
+        reason = f"{stands} for {age[row]:.0f} s, and no job needs it"
         if lends and state[row] == IDLE:
             lent.append(Lend(pilot.key, lends, reason))
         else:
@@ -778,7 +776,7 @@ def _held(columns: _Columns, queues: _Queues, placed: Ints) -> tuple[Held, ...]:
 
 
 def _waits(columns: _Columns, queues: _Queues, wanted: _Wanted, placed: Ints) -> tuple[Wait, ...]:
-    """Say for each kind with waiting jobs what they wait for."""
+    """Explain the waits of each kind with waiting jobs."""
     found = []
     texts: dict[int, str] = {}
     for kind, number in zip(columns.demand, columns.classes.tolist(), strict=True):

@@ -1,9 +1,8 @@
-"""How fast a queue starts pilots, and how often it loses them, from what was recorded.
+"""Estimate from records how fast a queue starts pilots, and how often it loses them.
 
 An :class:`Estimate` is made of a queue's :class:`PilotRecord` values. A wait that has not ended
-counts as what it is, a wait of at least that length (the product-limit estimate of Kaplan and
-Meier), so that a queue which keeps pilots waiting does not look quick. What is decided from an
-estimate is in ``decision``.
+counts as a wait of at least that length (the product-limit estimate of Kaplan and Meier), so that a
+queue which keeps pilots waiting does not look quick.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ MOST: Final = 6
 
 @attrs.frozen(slots=True, kw_only=True)
 class Estimate:
-    """What a queue's history says; all of it may be unknown.
+    """The response and the losses of a queue by its history; all may be unknown.
 
     Attributes:
-        median: half of the pilots start within these seconds; None where it is unknown.
-        late: nine of ten pilots start within these seconds; None where it is unknown.
-        at_least: the longest wait that was seen, in seconds: what is unknown is no less.
+        median: half of the pilots start within these seconds; None if that is unknown.
+        late: nine of ten pilots start within these seconds; None if that is unknown.
+        at_least: the longest wait that was seen, in seconds; an unknown median is no less.
         started: how many pilots the figures rest on.
-        failures: the share of pilots that failed to start or died early, 0 to 1; None where it is
-            unknown.
+        failures: the share of pilots that failed to start or died early, 0 to 1; None if
+            that is unknown.
         streak: how many pilots failed in a row, up to now.
         probing: whether pilots are held back until one that was sent as a probe comes back.
     """
@@ -48,7 +47,7 @@ class Estimate:
 
 @attrs.frozen(slots=True, kw_only=True)
 class PilotRecord:
-    """What became of one pilot of a queue. Times are seconds from any one origin.
+    """The fate of one pilot of a queue. Times are seconds from any one origin.
 
     Attributes:
         submitted: when it was submitted.
@@ -68,7 +67,7 @@ class PilotRecord:
 def estimate(
     records: Iterable[PilotRecord], now: float, *, recent: int = RECENT, streak: int = 3
 ) -> Estimate:
-    """What a queue's records say at a time.
+    """Estimate the response and the losses of a queue from its records at a time.
 
     Args:
         records: the queue's pilots, in the order of their submission.
@@ -110,7 +109,7 @@ def estimate(
 
 
 def latest(records: Sequence[PilotRecord], recent: int = RECENT) -> Sequence[PilotRecord]:
-    """The last records, as many as hold `recent` starts and losses, at most ``MOST`` times that.
+    """Return the last records that hold `recent` starts and losses, at most ``MOST`` times that.
 
     Pilots that are queued at once, in any number, do not displace the starts that are known.
 
@@ -127,7 +126,7 @@ def latest(records: Sequence[PilotRecord], recent: int = RECENT) -> Sequence[Pil
 
 
 def _wait(record: PilotRecord, now: float) -> tuple[float, bool]:
-    """How long a pilot waited, and whether it started then; it may have waited for longer."""
+    """Return the seconds that a pilot waited, and whether it started then or waited longer."""
     if record.started is not None:
         return max(record.started - record.submitted, 0.0), True
     until = record.ended if record.ended is not None else now
@@ -135,7 +134,7 @@ def _wait(record: PilotRecord, now: float) -> tuple[float, bool]:
 
 
 def _settled_at(record: PilotRecord) -> float:
-    """When it was known that a pilot had failed, or had started."""
+    """Return when a pilot was known to have failed, or to have started."""
     if record.failed and record.ended is not None:
         return record.ended
     return record.started if record.started is not None else record.submitted
@@ -144,7 +143,7 @@ def _settled_at(record: PilotRecord) -> float:
 def quantiles(
     waits: Iterable[tuple[float, bool]], levels: tuple[float, ...]
 ) -> tuple[float | None, ...]:
-    """Quantiles of waits of which some have not ended, by the product-limit estimate.
+    """Estimate quantiles of waits of which some have not ended, by the product limit.
 
     Args:
         waits: for each its length in seconds, and whether it ended then; else it was longer.
@@ -152,9 +151,9 @@ def quantiles(
 
     The estimate ends where fewer waits than the square root of all are as long: the steps beyond
     are chance. Quantiles beyond its end are those of the log-normal wait with a sigma of ``SIGMA``
-    that has the same share there: where most waits are cut short, as pilots that are cancelled
-    when another one starts, what was seen of their beginning still says which queue is quick. None
-    where no wait has ended. Source: E. L. Kaplan, P. Meier, Nonparametric Estimation from
+    that has the same share there: if most waits are cut short, as those of pilots that are
+    cancelled when another one starts, their beginning still tells which queue is quick. None if no
+    wait has ended. Source: E. L. Kaplan, P. Meier, Nonparametric Estimation from
     Incomplete Observations, 1958.
 
     >>> quantiles([(1, True), (2, False), (3, True), (4, True)], (0.2, 0.5))
@@ -195,5 +194,5 @@ def quantiles(
 
 
 SIGMA: Final = 0.85
-"""The deviation of the logarithm of waits where more is not known: nine of ten end within three
+"""The deviation of the logarithm of waits if more is not known: nine of ten end within three
 medians."""

@@ -67,31 +67,32 @@ CONDITION: Final = "condition"
 
 _LIST: Final = (
     PolicyTerm("Minimum", Of.POOL, "pilots", "0",
-         "free pilots (queued, starting or idle) that are there even if no job waits",
-         "an idle pilot costs a slot: users and sites have to agree on one"),
+               "free pilots (queued, starting or idle) that are kept though no job waits",
+               "an idle pilot costs a slot: users and sites have to agree"),
     PolicyTerm("Everywhere", Of.KIND, "jobs", "10",
-         "so many jobs without a pilot ask for one at every queue that fits",
-         "nobody knows which queue starts first; a few pilots more cost little"),
-    PolicyTerm("Copies", Of.KIND, "queues", "2",
-         "each further job without a pilot asks at so many queues, in shares",
-         "of many pilots some start early anyway, and what is too many starts for nothing"),
+               "jobs without a pilot that ask for one at every queue that fits",
+               "nobody knows which queue starts first"),
+    PolicyTerm("Copies", Of.KIND, "queues", "max({1, 0.25 * TARGET.Queues})",
+               "queues at which each further job asks, in shares",
+               "a quarter made jobs wait no longer than all"),
     PolicyTerm("Ready", Of.KIND, "pilots", "200 * TARGET.Arrivals",
-         "idle pilots that are kept for jobs to come; none is submitted for them",
-         "one that is used within some three minutes is worth them: it saves a wait of that order"),
+               "idle pilots that are kept for jobs to come; none is submitted for them",
+               "one that is used within three minutes saves a wait of that order"),
     PolicyTerm("Grace", Of.POOL, "seconds", "60",
-         "idle pilots that nobody needs stay for so long, waiting ones ten times as long",
-         "a minute is what another one would take to come up"),
+               "until idle pilots that nobody needs end; waiting ones ten times as long",
+               "a new one takes a minute to come up"),
     PolicyTerm("Weight", Of.QUEUE, "share", "1",
-         "the share of a queue where jobs ask at some queues only",
-         "past waits tell little: leaving out queues that were slow made jobs wait longer"),
-    PolicyTerm("Use", Of.QUEUE, CONDITION, "true", "whether pilots may be submitted to a queue",
-         "a queue that is listed is meant to be used"),
+               "share of a queue of jobs that ask at some only",
+               "past waits tell little"),
+    PolicyTerm("Use", Of.QUEUE, CONDITION, "true",
+               "whether pilots may be submitted",
+               "a queue that is listed is meant to be used"),
     PolicyTerm("Limit", Of.QUEUE, "pilots", "1000",
-         "pilots that may wait at a queue, beside its own limits",
-         "batch systems grow slow with thousands of waiting jobs of one owner"),
+               "pilots that wait at most, beside the queue's own limits",
+               "thousands of one owner slow a batch system"),
     PolicyTerm("SilentHold", Of.POOL, "seconds", "1800",
-         "without an answer about demand for so long, free pilots are ended little by little",
-         "a restart of the source is over by then; longer, and idle slots are wasted"),
+               "without an answer about demand, until free pilots end little by little",
+               "a restart of the source is over by then"),
 )  # fmt: skip
 
 TERMS: Final[Mapping[str, PolicyTerm]] = {ascii_fold(term.name): term for term in _LIST}
@@ -201,7 +202,7 @@ class PolicyAd:
     def value(self, term: PolicyTerm, facts: ClassAd) -> float:
         """Return the value of a term on facts: a number of at least 0; 1 and 0 for true and false.
 
-        Raises ValueError, saying what was found, for anything else.
+        Raises ValueError, with the value that was found, for anything else.
 
         >>> PolicyAd("[ Limit = -1 ]").value(TERMS["limit"], ClassAd())
         Traceback (most recent call last):
@@ -285,7 +286,7 @@ class FactColumns:
 
     @cached_property
     def folded(self) -> Mapping[str, Sequence[Any]]:
-        """The same by folded name, with the identity of an ad in its place."""
+        """The facts by folded name, with the identity of an ad in its place."""
         return {
             ascii_fold(name): [*map(id, column)] if isinstance(column[0], ClassAd) else column
             for name, column in self.columns.items()
@@ -298,7 +299,7 @@ class FactColumns:
 
 @attrs.frozen(eq=False)
 class Values:
-    """Evaluate a policy on facts, and note what went wrong.
+    """Evaluate a policy on facts, and note mistakes.
 
     A term without a sound value counts as 0 for a kind, and as its default for the pool; a queue is
     left out.

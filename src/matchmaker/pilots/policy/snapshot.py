@@ -1,9 +1,9 @@
-"""What a decision about pilots is made from, and what it says: data alone.
+"""The input and the output of a decision about pilots: data alone.
 
 A :class:`PilotSnapshot` holds the demand (kinds of jobs), the supply (pilots) and the queues that
 can run pilots, all at one time; a :class:`Decision` holds the submissions and the ends, each with
-its reason. What makes one of the other is in ``decision``; how long queues take
-to start a pilot is estimated in ``estimates``.
+its reason. ``decision`` makes one of the other; ``estimates`` tells how long queues take to start a
+pilot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matchmaker.pilots.policy.estimates import Estimate
 
 
 class PilotState(StrEnum):
-    """Where a pilot stands.
+    """The state of a pilot.
 
     ``queued``: the batch system has it. ``starting``: it runs and has not connected yet. ``idle``:
     it asks for work. ``busy``: it runs a job. ``draining``: it finishes its job and takes no other.
@@ -43,7 +43,7 @@ class Demand:
         running: how many of its jobs run.
         oldest: how long its first job has waited, in seconds.
         arrived: how many of its jobs came since the snapshot before.
-        group: whose jobs they are (a VO): what fairness is measured between.
+        group: the owner of the jobs (a VO); fairness is measured between groups.
         wall: how much wall clock a pilot must have left for one of its jobs, in seconds. A queue
             or pilot fits a kind if the two ads match, and this many seconds are left.
         silent: how many of the waiting jobs are those of a source that gives no answer now: pilots
@@ -67,11 +67,11 @@ class PilotQueue:
 
     Attributes:
         key: names the queue; unique in a snapshot.
-        pilot: the ad of the pilot that would run there: what a job's requirements see.
-        wall: how long a pilot may run there, in seconds; infinite where nothing limits it.
-        max_queued: how many pilots may wait there; None where nothing limits them.
-        max_pilots: how many pilots may be there in all; None where nothing limits them.
-        estimate: what the queue's history says of response time and failures.
+        pilot: the ad of the pilot that would run there, which a job's requirements see.
+        wall: how long a pilot may run there, in seconds; infinite without a limit.
+        max_queued: how many pilots may wait there; None without a limit.
+        max_pilots: how many pilots may be there in all; None without a limit.
+        estimate: response time and failures by the queue's history.
         rate: how many submissions a second its batch system takes.
         closed: why nothing is submitted there now; empty for a queue that is open.
     """
@@ -93,10 +93,10 @@ class Pilot:
     Attributes:
         key: names the pilot; unique in a snapshot.
         queue: the key of its queue.
-        state: where it stands.
+        state: its state.
         since: when it came to this state, in the snapshot's seconds.
         ends: when its wall clock is over, in the snapshot's seconds; None while it is queued.
-        ad: what it says of itself; None for a pilot that has not, which counts as its queue's.
+        ad: its own ad; None for a pilot without one, which counts as its queue's.
         kind: the key of the kind of job that it runs; empty for none.
     """
 
@@ -118,7 +118,7 @@ class PilotSnapshot:
         demand: the kinds of jobs; None if the source of demand did not answer: unknown, not zero.
         queues: the queues.
         pilots: the pilots that have not ended.
-        memory: what the decision before wished to be remembered; empty for the first.
+        memory: the memory of the decision before; empty for the first.
     """
 
     now: float
@@ -159,7 +159,7 @@ class Lend:
 
 @attrs.frozen(slots=True)
 class Wait:
-    """What the waiting jobs of a kind wait for."""
+    """The reason why the waiting jobs of a kind wait."""
 
     kind: str
     jobs: int
@@ -176,16 +176,16 @@ class Held:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Decision:
-    """What to do now.
+    """The submissions and the ends of a cycle, with reasons.
 
     Attributes:
         submissions: at most one a queue.
         ends: pilots to end; never a busy one.
         lends: idle pilots beyond need that may take other work instead of being ended.
-        waits: for each kind with waiting jobs, what they wait for.
+        waits: for each kind with waiting jobs, the reason why they wait.
         held: the queues that are left out.
-        notes: what was wrong with the policy, the clock or the source of demand, as sentences.
-        memory: what to give the next snapshot; plain values that JSON can hold.
+        notes: mistakes of the policy, the clock or the source of demand, as sentences.
+        memory: for the next snapshot; plain values that JSON can hold.
         mode: ``idle`` or ``active`` (seed 001), for people.
         target: how many pilots the policy aims at, for people.
     """

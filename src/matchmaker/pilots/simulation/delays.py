@@ -38,7 +38,7 @@ OWN: Final = 0.2
 HELD_UP: Final = 0.2
 """The part of the pilots that are held up, by limits or by nodes that drain."""
 HOLD: Final = 1.5
-"""The deviation of the logarithm of what these wait in addition."""
+"""The deviation of the logarithm of the additional wait of these."""
 BEHIND: Final = 0.02
 """The part of a wait that each pilot ahead of the same owner adds: a fair share grows smaller with
 each start."""
@@ -141,7 +141,7 @@ class Level:
     """The wait of the next pilot of a queue over time, in steps of ``STEP`` seconds.
 
     Pilots of one owner start in order, so a pilot starts no later than one that would be submitted
-    after it: its wait is at most what passes until a time, and the level then. Otherwise whoever
+    after it: its wait is at most the time until then, and the level there. Otherwise whoever
     submits once more, or cancels and submits again, would start sooner in the same queue.
 
     >>> falling = Level(lambda time: 7200.0 if time < 3600 else 60.0)
@@ -182,7 +182,7 @@ def _shared(name: str, random: Random, middle: float, between: float) -> Wait:
 
 
 def _own(random: Random) -> float:
-    """Return the logarithm of what sets a pilot apart from others that are submitted with it."""
+    """Return the logarithm of a pilot's own part, beside others that are submitted with it."""
     held_up = abs(random.gauss(0, HOLD)) if random.random() < HELD_UP else 0.0
     return random.gauss(0, OWN) + held_up
 
@@ -192,14 +192,14 @@ def _bounded(seconds: float) -> float:
 
 
 def usual(site: str, seed: int, begin: float) -> Starts:
-    """Queues alike: a level around ten minutes that spreads as the waits of a real queue do."""
+    """Make queues alike, with a level around ten minutes that spreads as a real queue's."""
     name = f"usual {seed} {site}"
     random = Random(name)  # noqa: S311 - a simulation
     return Starts(_shared(name, random, math.log(MEDIAN), BETWEEN), random)
 
 
 def apart(site: str, seed: int, begin: float) -> Starts:
-    """Queues with a median of their own, from a minute to an hour and a half, and less drift."""
+    """Make queues with a median of their own, from a minute to 90, and less drift."""
     name = f"apart {seed} {site}"
     random = Random(name)  # noqa: S311
     middle = random.uniform(*map(math.log, APART))

@@ -4,7 +4,7 @@ The model is that of the plan of the PilotFactory (AtlasSoftware, December 2006)
 takes one job and ends, so each round of jobs waits for the batch system anew; a startd pilot stays
 on its worker node and asks for the next. All times have one unit, whichever; the times of the pilot
 script and of fetching the first job are part of the switch. The simulator agrees with the model
-where the model's conditions hold: one kind of job, slots that are free, and pilots that outlive
+if the model's conditions hold: one kind of job, slots that are free, and pilots that outlive
 their jobs.
 """
 
@@ -14,7 +14,7 @@ import math
 
 
 def generic(rounds: int, switch: float, job: float) -> float:
-    """How long rounds of jobs take if each job needs a pilot: k (Tsw + Tj).
+    """Return the time that rounds of jobs take if each job needs a pilot: k (Tsw + Tj).
 
     Args:
         rounds: how many jobs each slot runs, one after the other (k); at least 1.
@@ -32,7 +32,7 @@ def generic(rounds: int, switch: float, job: float) -> float:
 
 
 def startd(rounds: int, switch: float, job: float, script: float = 0, fetch: float = 0) -> float:
-    """The same if pilots stay: Tsw + Tj + (k - 1)(tp' + tpw' + Tj).
+    """Return the time of rounds if pilots stay: Tsw + Tj + (k - 1)(tp' + tpw' + Tj).
 
     Args:
         rounds: how many jobs each slot runs, one after the other (k); at least 1.
@@ -52,7 +52,7 @@ def startd(rounds: int, switch: float, job: float, script: float = 0, fetch: flo
 
 
 def gain(rounds: int, switch: float, job: float, script: float = 0, fetch: float = 0) -> float:
-    """How many times longer generic pilots take; 1 for one round, and if nothing takes time.
+    """Return the ratio of both times; 1 for one round, and if nothing takes time.
 
     Raises:
         ValueError: as :func:`startd`.

@@ -1,7 +1,7 @@
 """The simulated grid: jobs arrive and wait, pilots are queued, start, take jobs and end.
 
-A :class:`Grid` is its state at one time; each function is what happens then, and notes what happens
-next. When decisions are made, and what they see, is in ``simulation``.
+A :class:`Grid` is its state at one time; each function carries out an event and notes the next.
+Decisions are made in ``simulation``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SimulationSettings:
         jobs_per_pilot: after how many jobs a pilot ends; None for as many as it finds.
         refresh: the longest time between two estimates of a queue's response.
         patience: how long after the last arrival jobs may still start.
-        at_home: whether a job runs only at the site where the trace has it.
+        at_home: whether a job runs only at its site in the trace.
         request: how long a queue's batch system takes to carry out a submission or a cancellation.
         max_queued: how many pilots of one owner a queue lets wait.
     """
@@ -96,7 +96,7 @@ class SimulatedQueue:
 
 @attrs.define(slots=True, eq=False)
 class SimulatedPilot:
-    """A pilot of the simulation: number, place, state, and what became of it so far."""
+    """A pilot of the simulation: number, place, state and fate so far."""
 
     number: int
     place: SimulatedQueue
@@ -131,10 +131,10 @@ class Grid:
     counts: dict[PilotState, int] = attrs.field(factory=lambda: dict.fromkeys(PilotState, 0))
     memory: Mapping[str, object] = attrs.field(factory=dict)
 
-    def at(self, time: float, what: int, about: Any) -> None:
-        """Notes that something happens at a time, to a pilot, a place or with a job."""
+    def at(self, time: float, event: int, about: Any) -> None:
+        """Note an event at a time, of a pilot, a queue or a job."""
         self.sequence += 1
-        heapq.heappush(self.events, (time, what, self.sequence, about))
+        heapq.heappush(self.events, (time, event, self.sequence, about))
 
 
 # --- jobs -----------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _kind(grid: Grid, job: TraceJob) -> SimulatedKind:
 
 
 def arrive(grid: Grid, job: TraceJob) -> None:
-    """Gives a job to the pilot that has been idle longest of those that fit; or it waits."""
+    """Give a job to the pilot that has been idle longest of those that fit; or it waits."""
     grid.tally.jobs += 1
     kind = _kind(grid, job)
     kind.arrived += 1
@@ -202,10 +202,10 @@ def _work(
 # --- pilots ---------------------------------------------------------------------------------------
 
 
-def _become(grid: Grid, pilot: SimulatedPilot, what: PilotState) -> None:
+def _become(grid: Grid, pilot: SimulatedPilot, state: PilotState) -> None:
     grid.counts[pilot.state] -= 1
-    grid.counts[what] += 1
-    pilot.state = what
+    grid.counts[state] += 1
+    pilot.state = state
     pilot.since = grid.now
     grid.changed[pilot.number] = pilot
 
@@ -291,7 +291,7 @@ def _done(grid: Grid, pilot: SimulatedPilot) -> None:
 
 
 def _free(grid: Grid, pilot: SimulatedPilot) -> None:
-    """Gives a pilot the job that has waited longest of those that fit; or it is idle."""
+    """Give a pilot the job that has waited longest of those that fit; or it is idle."""
     best: SimulatedKind | None = None
     left = pilot.ends - grid.now - grid.settings.fetch
     for kind in grid.waiting.values():
@@ -319,7 +319,7 @@ def _expire(grid: Grid, about: tuple[SimulatedPilot, float]) -> None:
 
 
 def end(grid: Grid, pilot: SimulatedPilot) -> None:
-    """Ends a pilot that runs no job; its slot goes to the next that is ready."""
+    """End a pilot that runs no job; its slot goes to the next that is ready."""
     tally, place = grid.tally, pilot.place
     grid.counts[pilot.state] -= 1
     del grid.pilots[pilot.number]
@@ -343,7 +343,7 @@ def end(grid: Grid, pilot: SimulatedPilot) -> None:
 
 
 def close(grid: Grid) -> None:
-    """Counts the pilots that live at the end; a job that runs is counted whole."""
+    """Count the pilots that live at the end; a job that runs is counted whole."""
     for pilot in grid.pilots.values():
         grid.tally.unused += not pilot.jobs
         if pilot.state is not PilotState.QUEUED:

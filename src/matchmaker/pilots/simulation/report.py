@@ -1,7 +1,8 @@
-"""What a simulation measures: pilots, wasted time, waits by group, fairness, the pool over time.
+"""The measures of a simulation, and policies side by side: a table, a drawing, a page with both.
 
-A :class:`Tally` collects in memory that does not grow with the number of jobs, and makes a
+A :class:`RunTally` collects in memory that does not grow with the number of jobs, and makes a
 :class:`SimulationReport`. Waits are kept to three digits, so quantiles are exact to half a percent.
+Matplotlib draws, the extra ``plots``: axes, ticks and labels that do not overlap are its field.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 POINTS = 2000
-"""How many points the pool over time has at most."""
+"""Points of the pool over time at most: more than a drawing has pixels."""
 SHORTEST = 10.0
 """A job counts as at least this long in its slowdown, in seconds (bounded slowdown)."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class Waits:
-    """How long jobs waited for a pilot, in seconds; 0 where no job ran.
+    """The waits of jobs for a pilot, in seconds; 0 if no job ran.
 
     Attributes:
         jobs: how many ran.
@@ -60,7 +61,7 @@ class Moment(NamedTuple):
 
 @attrs.frozen(slots=True, kw_only=True)
 class SimulationReport:
-    """What came of a simulation.
+    """The result of a simulation.
 
     Attributes:
         policy: the name of the policy.
@@ -134,7 +135,7 @@ class RunTally:
     _every: int = 1
 
     def started(self, group: str, now: float, wait: float, run: float) -> None:
-        """A job starts: now, after a wait, and it will run so long; all in seconds."""
+        """Count a job that starts now, after a wait, and will run so long; all in seconds."""
         found = self.groups.get(group)
         if found is None:
             found = self.groups[group] = _Group()
@@ -148,7 +149,7 @@ class RunTally:
             self.first = now
 
     def sample(self, moment: Moment) -> None:
-        """The pool at a cycle; of a long simulation every second, fourth, … cycle is kept."""
+        """Note the pool at a cycle; of a long simulation keep every second, fourth, … one."""
         self.cycles += 1
         if self.cycles % self._every:
             return
@@ -158,7 +159,7 @@ class RunTally:
             self.pool = self.pool[1::2]
 
     def report(self, policy: str, delays: str, seed: int) -> SimulationReport:
-        """The figures of the whole."""
+        """Sum up the simulation."""
         by_group = {
             group: _waits(found.waits, [found]) for group, found in sorted(self.groups.items())
         }
@@ -189,7 +190,7 @@ class RunTally:
 
 
 def jain(values: Iterable[float]) -> float:
-    """Jain's index of fairness: 1 if all values are equal, 1/n if one of n has everything.
+    """Return Jain's index of fairness: 1 if all values are equal, 1/n if one of n has everything.
 
     >>> jain([3, 3]), jain([1, 0]), jain([])
     (1.0, 0.5, 1.0)
@@ -214,7 +215,7 @@ def _waits(counts: Counter[float], groups: Iterable[_Group]) -> Waits:
 
 
 def _quantile(ordered: list[tuple[float, int]], jobs: int, share: float) -> float:
-    """The least wait that a share of the jobs did not exceed."""
+    """Return the least wait that a share of the jobs did not exceed."""
     seen = 0
     for wait, count in ordered:
         seen += count
@@ -265,7 +266,7 @@ class PolicyRow:
 
 
 def rows(reports: Iterable[SimulationReport]) -> list[PolicyRow]:
-    """A row for each policy, in the order of their first reports."""
+    """Return a row for each policy, in the order of their first reports."""
     by_policy: dict[str, list[SimulationReport]] = {}
     for report in reports:
         by_policy.setdefault(report.policy, []).append(report)
@@ -289,7 +290,7 @@ def rows(reports: Iterable[SimulationReport]) -> list[PolicyRow]:
 
 
 def cells(row: PolicyRow) -> tuple[str, ...]:
-    """The texts of a row, under :data:`TITLES`."""
+    """Format a row under :data:`TITLES`."""
     return (
         row.policy,
         f"{row.pilots:,.0f}",
@@ -303,7 +304,7 @@ def cells(row: PolicyRow) -> tuple[str, ...]:
 
 
 def svg(reports: Sequence[SimulationReport]) -> str:
-    """Two drawings: wasted hours against the mean wait, and the pool of each policy over time.
+    """Draw two pictures: wasted hours against the mean wait, and the pool of each policy over time.
 
     The pool is that of the first simulation of a policy. The same reports give the same text.
 
@@ -370,7 +371,7 @@ def front_of(points: Iterable[PolicyRow]) -> list[PolicyRow]:
 
 
 def _plain(axis: Axis) -> None:
-    """Ticks of a logarithmic axis at 1, 2, 5, 10, … with plain numbers."""
+    """Set the ticks of a logarithmic axis at 1, 2, 5, 10, … with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -406,7 +407,7 @@ def _short(name: str) -> str:
 
 
 def html(reports: Sequence[SimulationReport], title: str) -> str:
-    """A page with the table, the drawing, and the waits of each group under each policy.
+    """Make a page with the table, the drawing, and the waits of each group under each policy.
 
     Raises:
         ModuleNotFoundError: the extra ``plots`` is not installed.

@@ -1,10 +1,9 @@
 """A discrete-event simulation of one policy on a workload.
 
-The loop, what a policy sees, and how its decisions are carried out. What the simulated world does
-is in ``grid``, its jobs and sites in ``workload``, the
-luck of pilots in ``delays``, and what is measured in
-``metrics``. The same workload, policy and seed give the same report. Memory
-holds the jobs that wait and the pilots that live.
+The loop, the snapshots of a policy, and how its decisions are carried out. The events of the world
+are in ``grid``, its jobs and sites in ``workload``, the luck of pilots in ``delays``, and the
+measures in ``report``. The same workload, policy and seed give the same report. Memory holds the
+jobs that wait and the pilots that live.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from matchmaker.pilots.simulation.rules import NAMES, Decide, PilotRule, peer_ru
 from matchmaker.pilots.simulation.workload import TraceFile, TraceJob, World, survey
 
 OURS = "matchmaker"
-"""What our own policy with its defaults is called."""
+"""The name of our own policy with its defaults."""
 SAFETY = 4 * 3600.0
 """How long an idle pilot of our policy stays if no decision ends it, in seconds."""
 QUIET = 24 * 3600.0
@@ -79,7 +78,7 @@ def simulate(
     delays: str = "usual",
     settings: SimulationSettings | None = None,
 ) -> SimulationReport:
-    """Simulates a policy on a workload, on the sites that the workload shows.
+    """Simulate a policy on a workload, on the sites that the workload shows.
 
     Args:
         trace: a file in the Standard Workload Format, or jobs in the order of their arrival that
@@ -126,7 +125,7 @@ def _rule(policy: str | PolicyAd | PilotRule | Decide) -> PilotRule:
 
 
 def named(name: str) -> PilotRule:
-    """Our policy with its defaults, or a peer's rule.
+    """Return our policy with its defaults, or a peer's rule.
 
     Raises:
         ValueError: there is none of this name.
@@ -139,7 +138,7 @@ def named(name: str) -> PilotRule:
 
 
 def ours(policy: PolicyAd | None = None, name: str = OURS) -> PilotRule:
-    """Our own policy as a rule, with the defaults or a policy ad.
+    """Return our own policy as a rule, with the defaults or a policy ad.
 
     >>> ours().name
     'matchmaker'
@@ -158,14 +157,14 @@ def run(
     assumption: str = "",
     tally: RunTally | None = None,
 ) -> SimulationReport:
-    """Simulates one policy on one workload.
+    """Simulate one policy on one workload.
 
     After a day without an event and without a decision, the cycles until the next event are left
     out. After a week without a job, so are those until a day before the next.
 
     Args:
         jobs: in the order of their arrival.
-        world: what :func:`~matchmaker.pilots.simulation.workload.survey` found of the same jobs.
+        world: the :func:`~matchmaker.pilots.simulation.workload.survey` of the same jobs.
         rule: the policy.
         delays: the assumption on start delays.
         seed: of the luck of pilots, and of the policy's own choices.
@@ -204,19 +203,19 @@ def run(
     limit = world.last + settings.patience
     stirred = worked = world.first
     while grid.events and (arriving or grid.waiting or grid.counts[PilotState.BUSY]):
-        time, what, _, about = heapq.heappop(grid.events)
+        time, event, _, about = heapq.heappop(grid.events)
         if time > limit:
             grid.now = limit
             break
         grid.now = time
-        if what != CYCLE:
+        if event != CYCLE:
             stirred = time
-        if what in _OF_JOBS or grid.waiting:
+        if event in _OF_JOBS or grid.waiting:
             worked = time
-        if what == ARRIVE:
+        if event == ARRIVE:
             arrive(grid, about)
             arriving = _next_arrival(grid, arrivals)
-        elif what == CYCLE:
+        elif event == CYCLE:
             decision = rule.decide(_snapshot(grid), seeds.getrandbits(63))
             _obey(grid, decision)
             if decision.submissions or decision.ends or decision.lends:
@@ -231,7 +230,7 @@ def run(
             passed = max(1, int(ahead / settings.cycle))
             grid.at(time + passed * settings.cycle, CYCLE, None)
         else:
-            HAPPEN[what](grid, about)
+            HAPPEN[event](grid, about)
     close(grid)
     grid.tally.lasted = grid.now - world.first
     return grid.tally.report(rule.name, assumption, seed)
@@ -251,7 +250,7 @@ def _next_arrival(grid: Grid, arrivals: Iterator[TraceJob]) -> bool:
 
 
 def _snapshot(grid: Grid) -> PilotSnapshot:
-    """The truth about the simulated world at this time."""
+    """Take a true snapshot of the simulated world."""
     now = grid.now
     grid.tally.sample(Moment(
         now,
@@ -296,7 +295,7 @@ def _snapshot(grid: Grid) -> PilotSnapshot:
 
 
 def _queue(grid: Grid, place: SimulatedQueue) -> PilotQueue:
-    """The queue of a site. Its estimate is renewed hourly, or with a quarter more starts.
+    """Return the queue of a site. Its estimate is renewed hourly, or with a quarter more starts.
 
     It changes only with starts and with the time that queued pilots wait.
     """

@@ -1,8 +1,10 @@
-"""What a simulation runs: jobs, the sites that can run them, and kinds of jobs as ads.
+"""The work of a simulation: jobs, the sites that can run them, and kinds of jobs as ads.
 
-Jobs come from a trace (``swf``) or are made up
-(``loads``). :func:`survey` derives the sites from the jobs, and says what it
-assumes. How long a site takes to start a pilot is in ``delays``.
+Jobs are made up (:class:`Load`: bags of jobs, busier by day than by night) or come from a trace in
+the Standard Workload Format of the Parallel Workloads Archive (:func:`read_trace`): a line a job
+with 18 numbers, -1 for unknown ones; further ones, which some logs append, are passed over; lines
+that begin with a semicolon are comments. Both can be iterated over again. :func:`survey` derives
+the sites from the jobs. How long a site takes to start a pilot is in ``delays``.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ class TraceJob:
     Attributes:
         submit: when it arrives, in seconds from any origin.
         run: how long it runs, in seconds.
-        wall: how long it asks to run, in seconds; what it ran where that is unknown or less.
-        group: whose job it is (a VO); empty where that is unknown.
-        site: where it ran; empty where that is unknown.
-        wait: how long it waited there, in seconds; None where that is unknown.
+        wall: how long it asks to run, in seconds; its run time if that is unknown or less.
+        group: its owner (a VO); empty if unknown.
+        site: the site that ran it; empty if unknown.
+        wait: how long it waited there, in seconds; None if unknown.
     """
 
     submit: float
@@ -92,7 +94,7 @@ class World:
 
 
 def wall_class(wall: float) -> float:
-    """The class of a requested wall clock, in seconds: the least that is no shorter.
+    """Return the class of a requested wall clock, in seconds: the least that is no shorter.
 
     >>> wall_class(250), wall_class(3601), wall_class(700_000)
     (300.0, 14400.0, 1209600.0)
@@ -104,7 +106,7 @@ def wall_class(wall: float) -> float:
 
 
 def survey(jobs: Iterable[TraceJob]) -> World:
-    """The sites that a workload shows, in one pass.
+    """Derive the sites from a workload, in one pass.
 
     Assumptions: a site runs jobs of the groups whose jobs ran there, in as many slots as it had
     jobs running at the same time, started when they arrived; a pilot there may run half as long
@@ -149,7 +151,7 @@ def survey(jobs: Iterable[TraceJob]) -> World:
 
 
 def kind_ad(group: str, wall: float, site: str | None) -> ClassAd:
-    """The ad of a kind of job: of a group, with a class of wall clock, at one site or at any."""
+    """Make the ad of a kind: of a group, with a class of wall clock, at one site or at any."""
     here = "" if site is None else " && TARGET.Site == MY.WantedSite"
     return ClassAd(
         {
@@ -168,9 +170,9 @@ def kind_ad(group: str, wall: float, site: str | None) -> ClassAd:
 
 MOST_JOBS = 10_000_000
 MOST = 10_000
-"""Of hours, groups, sites, and jobs of a bag."""
+"""Hours, groups, sites, and jobs of a bag at most."""
 SPREAD = 1.3
-"""Of the logarithm of run times."""
+"""The deviation of the logarithm of run times."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -203,7 +205,7 @@ class Load:
     seed: int = 0
 
     def __iter__(self) -> Iterator[TraceJob]:
-        """The jobs, in the order of their arrival."""
+        """Make the jobs, in the order of their arrival."""
         random = Random(f"load {self.seed}")  # noqa: S311 - a simulation
         homes = [
             random.sample(range(1, self.sites + 1), max(1, self.sites // 2))
@@ -261,9 +263,9 @@ class TraceFile:
 def read_trace(
     path: str | PathLike[str], problem: Callable[[Diagnostic], object] = lambda _: None
 ) -> Iterator[TraceJob]:
-    """The jobs of a file, in the order of their submit times.
+    """Read the jobs of a file, in the order of their submit times.
 
-    The group is the field "group", or the user where that is unknown; the site is the partition, or
+    The group is the field "group", or the user if that is unknown; the site is the partition, or
     the queue. A job whose run time is unknown is left out, and so is one that arrives before a job
     that was given already, which happens to lines more than 10,000 jobs late.
 
@@ -301,7 +303,7 @@ def _jobs(
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines that are no comments, with their numbers."""
+    """Read the lines that are no comments, with their numbers."""
     number = 0
     while True:
         try:
@@ -322,7 +324,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _job(line: bytes) -> TraceJob | str:
-    """The job of a line, or what is wrong with it."""
+    """Parse a line; return its job or its mistake."""
     fields = line.split()
     if len(fields) < SWF_FIELDS:
         return f"it has {len(fields)} fields instead of {SWF_FIELDS}"
@@ -351,7 +353,7 @@ def _job(line: bytes) -> TraceJob | str:
 
 
 def _first(*fields: bytes) -> str:
-    """The first of some fields that is known; empty if none is."""
+    """Return the first of some fields that is known; empty if none is."""
     for field in fields:
         if field != b"-1":
             return field[:20].decode("ascii", "backslashreplace")
@@ -361,7 +363,7 @@ def _first(*fields: bytes) -> str:
 def _ordered(
     jobs: Iterator[tuple[int, TraceJob]], problem: Callable[[Diagnostic], object]
 ) -> Iterator[TraceJob]:
-    """The jobs by submit time, through a window of bounded size."""
+    """Sort jobs by submit time, through a window of bounded size."""
     window: list[tuple[float, int, TraceJob]] = []
     last = -math.inf
     for number, job in jobs:
