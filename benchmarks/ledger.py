@@ -19,13 +19,13 @@ import matchmaker as mm
 from matchmaker.delegation.ledger import job_rows, jobs, log, row_of, transfers
 from matchmaker.delegation.record import (
     Answer,
+    JobState,
     JobStatus,
     NoAnswer,
     Payload,
     Phase,
     QueueListing,
     Record,
-    State,
     job_name,
 )
 from matchmaker.delegation.spool import SharedSpool
@@ -89,7 +89,7 @@ def both(seconds: tuple[float, float], unit: float = 1.0) -> str:
     return f"{figure(seconds[0] * unit)} of our time, {figure(seconds[1] * unit)} on the wall"
 
 
-def record(number: int, now: float, state: State) -> Record:
+def record(number: int, now: float, state: JobState) -> Record:
     """A record of a job in some state."""
     made = begin(f"k{number:07}", now - DAY / 10, digest="d", owner="me", cluster="slurm").record
     ended = not state.live
@@ -107,7 +107,7 @@ def filled(place: Path, records: int, live: int, now: float) -> mm.delegation.Le
     step = 20_000
     for start in range(0, records, step):
         rows = [
-            record(n, now, State.RUNNING if n >= records - live else State.ACKNOWLEDGED)
+            record(n, now, JobState.RUNNING if n >= records - live else JobState.ACKNOWLEDGED)
             for n in range(start, min(records, start + step))
         ]
         entries = [

@@ -21,7 +21,8 @@ from matchmaker import parse_ad
 from matchmaker.delegation import moves
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.delegate import Delegator
-from matchmaker.delegation.record import Deadlines, Record, State, UnansweredError
+from matchmaker.delegation.record import Deadlines, Record, UnansweredError
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.states import NotPossibleError
 from tests.delegation.world import Killed, MemoryLedger, World
 

@@ -28,8 +28,10 @@ from matchmaker.delegation.record import (
     Phase,
     Record,
     Refused,
-    State,
     job_name,
+)
+from matchmaker.delegation.record import (
+    JobState as State,
 )
 from matchmaker.delegation.states import Act, Effect
 

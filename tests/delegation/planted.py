@@ -10,7 +10,7 @@ import pytest
 
 from matchmaker.delegation import states
 from matchmaker.delegation.moves import MOVES, Move, Situation
-from matchmaker.delegation.record import State
+from matchmaker.delegation.record import JobState as State
 
 Table = tuple[Move, ...]
 

@@ -18,7 +18,8 @@ from matchmaker.delegation.contact import Spool
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.delegate import Order
 from matchmaker.delegation.reconcile import check, unknown_to
-from matchmaker.delegation.record import Invocation, Phase, Record, State
+from matchmaker.delegation.record import Invocation, Phase, Record
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import World
 

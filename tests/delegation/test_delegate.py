@@ -21,10 +21,12 @@ from matchmaker.delegation.record import (
     Deadlines,
     Invocation,
     Record,
-    State,
     check_key,
     job_name,
     key_of,
+)
+from matchmaker.delegation.record import (
+    JobState as State,
 )
 from matchmaker.delegation.spool import SharedSpool
 from tests.delegation.world import Killed, MemoryLedger, World

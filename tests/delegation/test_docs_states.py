@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from matchmaker.delegation.moves import BY_OWNER, MOVES
-from matchmaker.delegation.record import LIVE, State
+from matchmaker.delegation.record import LIVE
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.states import WAITS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "delegation.md").read_text("utf-8")

@@ -21,7 +21,8 @@ import pytest
 from matchmaker.delegation import Ledger, LedgerError
 from matchmaker.delegation.database import exposed, make_private_folder
 from matchmaker.delegation.ledger import New
-from matchmaker.delegation.record import Invocation, Payload, Record, State
+from matchmaker.delegation.record import Invocation, Payload, Record
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.spool import SharedSpool
 from matchmaker.delegation.states import begin
 from matchmaker.pilots.binder.tables import Tables

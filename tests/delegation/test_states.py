@@ -20,7 +20,9 @@ from matchmaker.delegation.record import (
     ReasonCode,
     Record,
     Refused,
-    State,
+)
+from matchmaker.delegation.record import (
+    JobState as State,
 )
 from matchmaker.delegation.states import (
     Act,

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import ReasonCode, Record, State, key_of
+from matchmaker.delegation.record import JobState as State
+from matchmaker.delegation.record import ReasonCode, Record, key_of
 from matchmaker.pilots.factory import cycle, running, sources
 from matchmaker.pilots.factory.cycle import FactoryContext, FactoryState
 from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, histories, pilot, settled

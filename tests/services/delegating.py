@@ -23,7 +23,8 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Deadlines, Record, State
+from matchmaker.delegation.record import Deadlines, Record
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.spool import SharedSpool
 from tests.services.breakable import until
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from matchmaker.delegation.record import ReasonCode, State
+from matchmaker.delegation.record import JobState as State
+from matchmaker.delegation.record import ReasonCode
 from tests.services.breakable import until
 from tests.services.condor import Machine, Pool, RefusedError, pool
 from tests.services.daemons import ServiceUnavailable

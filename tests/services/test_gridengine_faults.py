@@ -14,7 +14,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from matchmaker.delegation.record import ReasonCode, State
+from matchmaker.delegation.record import JobState as State
+from matchmaker.delegation.record import ReasonCode
 from tests.services.breakable import until
 from tests.services.daemons import ServiceUnavailable
 from tests.services.delegating import Room, tell

@@ -14,7 +14,8 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Deadlines, NoAnswer, Phase, QueueListing, State
+from matchmaker.delegation.record import Deadlines, NoAnswer, Phase, QueueListing
+from matchmaker.delegation.record import JobState as State
 from tests.batch.test_idioms import IDIOMS
 from tests.services.accounting import accounting
 from tests.services.breakable import BreakableSlurm, breakable_with, until

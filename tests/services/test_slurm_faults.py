@@ -19,7 +19,8 @@ from matchmaker.delegation.commands import Commands
 from matchmaker.delegation.control import load_control
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
-from matchmaker.delegation.record import Deadlines, ReasonCode, State
+from matchmaker.delegation.record import Deadlines, ReasonCode
+from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.spool import SharedSpool
 from tests.services.breakable import BreakableSlurm, breakable, breakable_with, two_nodes, until
 from tests.services.daemons import ServiceUnavailable, program

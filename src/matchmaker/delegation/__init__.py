@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         ReasonCode,
         Record,
         RefusedError,
-        State,
         Transition,
         UnansweredError,
+    )
+    from matchmaker.delegation.record import (
+        JobState as State,
     )
     from matchmaker.delegation.states import NotPossibleError, stuck
 
@@ -49,7 +51,9 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        module = import_module(f"{__name__}.{_MODULES[name]}")
+        # Other parts have states too: inside the package the class says whose it is.
+        return getattr(module, "JobState" if name == "State" else name)
     except ModuleNotFoundError as error:
         if error.name != "sqlalchemy":
             raise

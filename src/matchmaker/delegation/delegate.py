@@ -41,13 +41,13 @@ from matchmaker.delegation.reconcile import Reconciliation, rebuild, reconcile
 from matchmaker.delegation.record import (
     Deadlines,
     Invocation,
+    JobState,
     KeyTakenError,
     NoAnswer,
     NoJobError,
     Payload,
     Record,
     RefusedError,
-    State,
     Transition,
     UnansweredError,
     check_key,
@@ -357,12 +357,12 @@ class Delegator:
                 known, self._context.clock(), seconds, self._context.deadlines
             ),
         )
-        if record.state in {State.COMMITTED, State.RUNNING}:
+        if record.state in {JobState.COMMITTED, JobState.RUNNING}:
             spool = self._context.spool_of(record.spool)
             left = record.lease_until - self._context.clock()
             length = record.lease if record.from_start else None
             answer = None
-            if record.state is State.COMMITTED:
+            if record.state is JobState.COMMITTED:
                 # Its commit may not be on record yet, and the lease would begin with the old one.
                 answer = spool.commit(key, record.attempt, left, length)
             answer = answer or spool.renew(key, record.attempt, left, length)
@@ -381,7 +381,7 @@ class Delegator:
         troubles = []
         now = self._context.clock()
         for record in self._context.ledger.live(self._context.cluster):
-            ends = record.cancel_wanted or record.state is State.CANCELLING
+            ends = record.cancel_wanted or record.state is JobState.CANCELLING
             mine = record.owner == self._context.owner and not ends
             if mine and record.lease_until - now < record.lease * 2 / 3:
                 try:

@@ -21,7 +21,7 @@ from matchmaker.delegation import states
 from matchmaker.delegation.contact import BatchSystem, Origin, Spool
 from matchmaker.delegation.database import LedgerError
 from matchmaker.delegation.moves import NOT_ASKED, Observation
-from matchmaker.delegation.record import Deadlines, NoAnswer, Payload, Record, Refused, State
+from matchmaker.delegation.record import Deadlines, JobState, NoAnswer, Payload, Record, Refused
 from matchmaker.delegation.states import Act, Effect
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _replied(
     for _ in range(TRIES):
         if known is None or known.attempt != record.attempt:
             return known
-        if known.state not in {State.INTENT, State.UNKNOWN}:
+        if known.state not in {JobState.INTENT, JobState.UNKNOWN}:
             return known
         moved = states.step(known, seen, context.clock(), context.deadlines).record
         if moved == known:

@@ -52,11 +52,11 @@ from matchmaker.delegation.database import (
 from matchmaker.delegation.group_commit import GroupCommit
 from matchmaker.delegation.record import (
     Invocation,
+    JobState,
     NoJobError,
     Payload,
     ReasonCode,
     Record,
-    State,
     Transition,
     Unreadable,
     key_of,
@@ -148,7 +148,7 @@ def suspect() -> ColumnElement[bool]:
             wrong.append(column.cast(Integer).not_in((0, 1)))
     key = transfers.c.key
     return or_(
-        *wrong, transfers.c.state.not_in([str(state) for state in State]),
+        *wrong, transfers.c.state.not_in([str(state) for state in JobState]),
         transfers.c.code.not_in([str(code) for code in ReasonCode]),
         ~transfers.c.attempt.between(1, 999_999), func.length(key) > 64,
         key.op("NOT GLOB")("[A-Za-z0-9]*"), key.op("GLOB")("*[^A-Za-z0-9_.-]*"),
@@ -175,7 +175,7 @@ def record_of(row: RowMapping) -> Record:
             raise ValueError(f"{name} is {str(value)[:80]!r}")  # noqa: TRY004 - of a stranger
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{name} is {value}")
-    values["state"] = State(values["state"])
+    values["state"] = JobState(values["state"])
     values["code"] = None if values["code"] is None else ReasonCode(values["code"])
     record = Record(**values)
     if key_of(record.name) != (record.key, record.attempt):

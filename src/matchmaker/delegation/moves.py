@@ -16,18 +16,18 @@ import attrs
 from matchmaker.delegation.contact import SpoolMarks
 from matchmaker.delegation.record import (
     Deadlines,
+    JobState,
     JobStatus,
     NoAnswer,
     Phase,
     ReasonCode,
     Record,
     Refused,
-    State,
     job_name,
 )
 
 _ALIVE = frozenset({Phase.PARKED, Phase.WAITING, Phase.RUNNING})
-_UNCOMMITTED = frozenset({State.INTENT, State.UNKNOWN, State.PAUSED, State.PREPARED})
+_UNCOMMITTED = frozenset({JobState.INTENT, JobState.UNKNOWN, JobState.PAUSED, JobState.PREPARED})
 
 BY_SIGNAL = 128
 """Exit statuses above this are of a payload that a signal ended."""
@@ -227,7 +227,7 @@ def _begun(record: Record, situation: Situation, now: float) -> dict[str, object
     if not situation.marks.started:
         return {}
     until = min(now + record.lease, record.lease_until)
-    ends_with_it = record.state in {State.COMMITTED, State.RUNNING}
+    ends_with_it = record.state in {JobState.COMMITTED, JobState.RUNNING}
     return {
         "started": now, "lease_until": until,
         "deadline": until if ends_with_it else record.deadline,
@@ -253,15 +253,15 @@ def _at(record: Record, now: float, deadlines: Deadlines) -> Record:
 
 
 _Changes = Mapping[str, Any]
-_S = State
+_S = JobState
 
 
 @attrs.frozen(slots=True)
 class Move:
     """A row of the table: from some states to one, when something holds, with what changes."""
 
-    sources: tuple[State, ...]
-    target: State
+    sources: tuple[JobState, ...]
+    target: JobState
     when: str
     holds: Callable[[Situation], bool]
     changes: Callable[[Situation], _Changes] = lambda _: {}

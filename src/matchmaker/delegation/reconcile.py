@@ -20,12 +20,12 @@ from matchmaker.delegation.effects import DelegationContext, absolute, carry_out
 from matchmaker.delegation.moves import Observation
 from matchmaker.delegation.record import (
     Answer,
+    JobState,
     JobStatus,
     NoAnswer,
     Payload,
     Phase,
     Record,
-    State,
     UnansweredError,
     Unreadable,
     key_of,
@@ -121,7 +121,7 @@ def reconcile(context: DelegationContext, keys: Collection[str] | None = None) -
         (*troubles, *carry_out_all(context, due)),
         strangers,
         sum(
-            (written.get(old.key) or old).state is State.PAUSED and old.state.live
+            (written.get(old.key) or old).state is JobState.PAUSED and old.state.live
             for old, _ in steps
         ),
     )
@@ -192,7 +192,7 @@ def rebuild(context: DelegationContext) -> Reconciliation:
             lease=own.lease, from_start=own.from_start,
         ).record  # fmt: skip
         begun = attrs.evolve(begun, attempt=attempt, created=own.created)
-        last = State(before[key]) if key in before else None
+        last = JobState(before[key]) if key in before else None
         seen = marks.get((key, attempt), SpoolMarks())
         made.append(states.rebuilt(begun, seen, last, now, context.deadlines))
     context.ledger.rebuild(made, now, context.owner, _described(context, made))

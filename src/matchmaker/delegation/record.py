@@ -180,7 +180,7 @@ def key_of(name: str) -> tuple[str, int] | None:
     return key, int(attempt)
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """The state of a transfer.
 
     ``intent``: written down, and then submitted so that it cannot start. ``unknown``: whether the
@@ -212,13 +212,13 @@ class State(StrEnum):
 
 LIVE: Final = frozenset(
     {
-        State.INTENT,
-        State.UNKNOWN,
-        State.PAUSED,
-        State.PREPARED,
-        State.COMMITTED,
-        State.RUNNING,
-        State.CANCELLING,
+        JobState.INTENT,
+        JobState.UNKNOWN,
+        JobState.PAUSED,
+        JobState.PREPARED,
+        JobState.COMMITTED,
+        JobState.RUNNING,
+        JobState.CANCELLING,
     }
 )
 
@@ -323,7 +323,7 @@ class Record:
     owner: str = ""
     epoch: int = 0
     revision: int = 0
-    state: State = State.INTENT
+    state: JobState = JobState.INTENT
     cluster: str = ""
     ledger: str = ""
     digest: str = ""

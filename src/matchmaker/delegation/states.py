@@ -20,12 +20,12 @@ from matchmaker.delegation.moves import MOVES, Observation, Situation, noticed
 from matchmaker.delegation.record import (
     LIVE,
     Deadlines,
+    JobState,
     JobStatus,
     NoAnswer,
     Phase,
     ReasonCode,
     Record,
-    State,
 )
 
 
@@ -101,9 +101,9 @@ def _instances(s: Situation) -> tuple[Effect, ...]:
     return cancels([status for status in s.alive if not s.foreign(status)])
 
 
-_S = State
+_S = JobState
 
-_DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
+_DUE: Final[Mapping[JobState, Callable[[Situation], tuple[Effect, ...]]]] = {
     _S.INTENT: lambda s: (), _S.UNKNOWN: _only_parked, _S.PAUSED: _only_parked,
     _S.PREPARED: _only_parked, _S.COMMITTED: _let_start,
     _S.RUNNING: lambda s: cancels([x for x in s.alive if x.phase is Phase.PARKED]),
@@ -111,7 +111,7 @@ _DUE: Final[Mapping[State, Callable[[Situation], tuple[Effect, ...]]]] = {
     _S.CANCELLED: _instances, _S.LOST: _instances, _S.ACKNOWLEDGED: _leftovers,
 }  # fmt: skip
 
-WAITS: Final[Mapping[State, str]] = {
+WAITS: Final[Mapping[JobState, str]] = {
     _S.INTENT: "the reply to its submission; without one, it is looked for by its name",
     _S.UNKNOWN: "a healthy answer of the batch system that shows it or proves it absent",
     _S.PAUSED: "its owner, who resumes or cancels it",
@@ -231,7 +231,7 @@ def step(
 
 
 def rebuilt(
-    record: Record, marks: SpoolMarks | NoAnswer, before: State | None, now: float,
+    record: Record, marks: SpoolMarks | NoAnswer, before: JobState | None, now: float,
     deadlines: Deadlines = DEFAULT,
 ) -> Record:  # fmt: skip
     """Make a new record of an attempt whose row was lost, from its records in the spool.

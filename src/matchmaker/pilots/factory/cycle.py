@@ -24,7 +24,7 @@ import attrs
 from matchmaker.classad import ClassAd, dumps
 from matchmaker.delegation import states
 from matchmaker.delegation.database import LedgerError
-from matchmaker.delegation.record import LIVE, Record, State
+from matchmaker.delegation.record import LIVE, JobState, Record
 from matchmaker.pilots.factory import inventory, metrics, sources
 from matchmaker.pilots.factory.inventory import DemandJob, PilotReports
 from matchmaker.pilots.factory.services import (
@@ -303,9 +303,9 @@ def _take_results(context: FactoryContext, over: Sequence[PilotRow]) -> tuple[Pi
     left = []
     for row in over:
         record = records.get(row.key)
-        if record is None or record.state is State.ACKNOWLEDGED:
+        if record is None or record.state is JobState.ACKNOWLEDGED:
             continue
-        if record.state is State.PAUSED:
+        if record.state is JobState.PAUSED:
             record = context.delegator(record.cluster).cancel(record.key)
         if record.state.live:
             if record.cancel_wanted:
@@ -543,7 +543,7 @@ def _hand_over(context: FactoryContext, state: FactoryState, row: PilotRow) -> s
         context.services.refuse(attrs.evolve(row, ended=context.clock(), reason=why[:300]))
         _LOG.warning("pilot refused", extra={**keys, "reason": why})
         return why
-    if record.state in {State.FAILED, State.UNKNOWN}:
+    if record.state in {JobState.FAILED, JobState.UNKNOWN}:
         _LOG.warning("pilot not taken", extra={**keys, "reason": record.reason})
         return f"pilot {row.key} was not taken: {record.reason}"
     _LOG.info("pilot submitted", extra={**keys, "job": record.remote_id})
@@ -654,7 +654,7 @@ def _renew(
     now = context.clock()
     for row in rows:
         record = records.get(row.key)
-        if record is None or record.cancel_wanted or record.state is State.CANCELLING:
+        if record is None or record.cancel_wanted or record.state is JobState.CANCELLING:
             continue
         if record.lease_until - now < record.lease * 2 / 3:
             try:

@@ -18,7 +18,7 @@ import attrs
 
 from matchmaker.classad import ClassAd, Expr
 from matchmaker.classad.operators import ascii_fold
-from matchmaker.delegation.record import ReasonCode, Record, State
+from matchmaker.delegation.record import JobState, ReasonCode, Record
 from matchmaker.pilots.policy.estimates import PilotRecord
 from matchmaker.pilots.policy.snapshot import Demand, Pilot, PilotState
 
@@ -159,9 +159,11 @@ def kinds(
 
 # --- supply ---------------------------------------------------------------------------------------
 
-_QUEUED: Final = frozenset({State.INTENT, State.UNKNOWN, State.PREPARED, State.COMMITTED})
-_NOT_TAKEN: Final = frozenset({State.INTENT, State.UNKNOWN})
-_LOST: Final = frozenset({State.FAILED, State.LOST})
+_QUEUED: Final = frozenset(
+    {JobState.INTENT, JobState.UNKNOWN, JobState.PREPARED, JobState.COMMITTED}
+)
+_NOT_TAKEN: Final = frozenset({JobState.INTENT, JobState.UNKNOWN})
+_LOST: Final = frozenset({JobState.FAILED, JobState.LOST})
 
 REFUSED_FIRST, REFUSED_MOST = 60.0, 3600.0
 """Seconds for which a queue is left alone after a first refusal, and at most: a full queue or a
@@ -205,19 +207,19 @@ def settled(
     """
     if record is None or not row.live:
         return row
-    if record.state is State.RUNNING and row.started is None:
+    if record.state is JobState.RUNNING and row.started is None:
         return attrs.evolve(row, started=max(record.since, row.submitted))
-    if record.state.live and record.state is not State.PAUSED:
+    if record.state.live and record.state is not JobState.PAUSED:
         return row
     ended = max(record.since, row.submitted)
     started = row.started
     if started is None and (record.exit is not None or report is not None):
         started = ended
     refused = started is None and (
-        record.state is State.PAUSED or record.code is ReasonCode.REFUSED
+        record.state is JobState.PAUSED or record.code is ReasonCode.REFUSED
     )
     bad = record.state in _LOST or record.exit not in {None, 0}
-    ended_by_us = record.state is State.CANCELLED or record.cancel_wanted
+    ended_by_us = record.state is JobState.CANCELLED or record.cancel_wanted
     early_end = started is None or ended - started <= early
     silent = kept and report is None and started is not None
     return attrs.evolve(
@@ -240,7 +242,7 @@ def pilot(row: PilotRow, record: Record | None, reports: PilotReports, wall: flo
         row.started if row.started is not None else (report.since if report else row.submitted)
     )
     since = started if report is None else report.since
-    if record.state is State.CANCELLING:
+    if record.state is JobState.CANCELLING:
         state = PilotState.DRAINING
     elif report is None:
         state = PilotState.STARTING if reports.kept else PilotState.BUSY

@@ -256,17 +256,17 @@ def _printed(argv: tuple[str, ...], seconds: float) -> str:
 
 def _delegated(place: str, own: Ledger, ours: Collection[str]) -> Iterator[ClassAd]:
     from matchmaker.delegation.ledger import Ledger
-    from matchmaker.delegation.record import State
+    from matchmaker.delegation.record import JobState
 
     ledger = own if place == "." else Ledger(place)
     try:
         for record in ledger.live():
             payload = ledger.payload(record.key) if record.key not in ours else None
-            if payload is None or record.state is State.CANCELLING:
+            if payload is None or record.state is JobState.CANCELLING:
                 continue
             ad = parse_ad(payload.ad)
             ad["Id"] = record.key
-            ad["JobStatus"] = 2 if record.state is State.RUNNING else 1
+            ad["JobStatus"] = 2 if record.state is JobState.RUNNING else 1
             yield ad
     finally:
         if ledger is not own:
