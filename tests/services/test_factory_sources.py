@@ -150,7 +150,7 @@ def test_the_guide_as_it_is_written(cluster: BreakableSlurm, tmp_path: Path) -> 
     )
     for name in ("todo", "taken", "done", "reports"):
         (tmp_path / name).mkdir()
-    check, queues, run, status, stop = (
+    check, queues, run, status, why, stop = (
         line.split("#")[0].split() for line in commands.splitlines()
     )
     classad(cluster, tmp_path, *check[1:])
@@ -165,6 +165,7 @@ def test_the_guide_as_it_is_written(cluster: BreakableSlurm, tmp_path: Path) -> 
         try:
             until(lambda: len(list((tmp_path / "done").iterdir())) == 3, "that the jobs are done")
             assert "grid" in classad(cluster, tmp_path, *status[1:])
+            assert "main: " in classad(cluster, tmp_path, *why[1:])
             classad(cluster, tmp_path, *stop[1:], "--wait", "60")
             assert process.wait(60) == 0
         finally:

@@ -54,7 +54,7 @@ def run(
     interrupt, or a failure; its pilots stay, and the next run goes on with them.
     """
     settings = _settings(file)
-    from matchmaker.pilots.factory import cycle, running
+    from matchmaker.pilots.factory import running
 
     if check:
         running.policy(settings)
@@ -71,7 +71,7 @@ def run(
             _say(now, as_json=as_json)
 
         with _exposed(settings, last), _stopping() as stopped:
-            ended = cycle.run(
+            ended = running.run(
                 means, service, steady=time.monotonic, wait=stopped, said=said, most=cycles
             )
     warn(f"{ended.name}: {ended.reason}")
@@ -296,10 +296,10 @@ def _end_pilots(known: Service, *, as_json: bool) -> int:
             f" read: {complaint(error)}; classad cancel KEY ends each, classad jobs lists them"
         )
         return 1
-    from matchmaker.pilots.factory import cycle, running
+    from matchmaker.pilots.factory import running
 
     with running.opened(settings, (), (), name=known.name, file=known.file) as (means, service):
-        ended = cycle.end_pilots(means, service)
+        ended = running.end_pilots(means, service)
         left = [row.key for row in means.services.live() if row.service == known.name]
     if as_json:
         print_json(_data(ended))

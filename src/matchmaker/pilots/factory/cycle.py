@@ -1,6 +1,6 @@
-"""A factory's cycle: look, decide, act; and the service around it.
+"""A factory's cycle: look, decide, act.
 
-One cycle reads the sources, makes a snapshot of what was read and what is on record, asks
+One cycle reads the sources, makes a snapshot of the answers and of the records, asks
 :func:`~matchmaker.pilots.policy.decision.decide`, and reserves the pilots that were decided. They
 are handed over through a :class:`~matchmaker.delegation.delegate.Delegator` at the rate of their
 queues, until the next cycle, which decides anew about those that are left. The factory may be
@@ -34,7 +34,6 @@ from matchmaker.pilots.factory.services import (
     SeenJob,
     Service,
     Services,
-    TakenOverError,
 )
 from matchmaker.pilots.factory.sources import PilotTarget, SilentError
 from matchmaker.pilots.policy.decision import SILENT_HALF
@@ -65,8 +64,6 @@ seen."""
 _TOKEN_SECONDS: Final = 7 * 86_400.0
 """Seconds that a pilot may wait in its queue until it registers: batch systems end jobs that have
 waited for a week."""
-_LOOK: Final = 2.0
-"""Seconds until a wish to stop is seen, at most: a command that stops a service waits for it."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -183,11 +180,11 @@ def cycle(context: FactoryContext, state: FactoryState) -> FactoryState:
     troubles += _lend_decided(context, state.service, decision, rows)
     troubles += _renew(context, rows, records)
     state = _reserve(context, state, decision)
-    state, _ = carry_out(context, _noted(state, troubles=troubles))
+    state, _ = carry_out(context, noted(state, troubles=troubles))
     return beat(context, state)
 
 
-def _noted(
+def noted(
     state: FactoryState, *, submitted: int = 0, ended: int = 0, troubles: Sequence[str] = ()
 ) -> FactoryState:
     """Add to the facts of the cycle; the next heartbeat writes them."""
@@ -258,7 +255,7 @@ def _reconcile(context: FactoryContext, state: FactoryState) -> dict[str, str]:
 def _settle(
     context: FactoryContext, state: FactoryState, reports: PilotReports
 ) -> tuple[FactoryState, list[PilotRow], dict[str, Record]]:
-    """Write down what became of the pilots; return those that live, and their records."""
+    """Write down the starts and ends of pilots; return those that live, and their records."""
     live = context.services.live()
     records = {record.key: record for record in context.ledger.records([row.key for row in live])}
     settings = context.settings.pilot
@@ -499,9 +496,9 @@ def carry_out(context: FactoryContext, state: FactoryState) -> tuple[FactoryStat
             left.append(row)
         elif why := _hand_over(context, state, row):
             refused.add(row.queue)
-            state = _noted(state, troubles=[f"{row.queue}: {why}"])
+            state = noted(state, troubles=[f"{row.queue}: {why}"])
         else:
-            state = _noted(state, submitted=1)
+            state = noted(state, submitted=1)
         if context.clock() - state.service.beat > context.settings.beat:
             state = beat(context, state)
     ends = [row for row in state.cancels if granted(row)]
@@ -510,7 +507,7 @@ def carry_out(context: FactoryContext, state: FactoryState) -> tuple[FactoryStat
     )
     troubles = end(context, ends) if ends else []
     waits = {row.queue: waits[row.queue] for row in (*state.submissions, *state.cancels)}
-    return _noted(state, troubles=troubles), min(waits.values(), default=math.inf)
+    return noted(state, troubles=troubles), min(waits.values(), default=math.inf)
 
 
 def _rate(context: FactoryContext, state: FactoryState, queue: str) -> float:
@@ -584,9 +581,9 @@ def _end_decided(
         _LOG.info("pilot to end", extra={"pilot": row.key, "queue": row.queue, "reason": why})
     # A batch system is asked at its rate; a pilot that runs is asked by a file, at once.
     cancels = tuple(row for row in mine.values() if row.key in waiting)
-    asked, troubles = _ask(context, [row for row in mine.values() if row.key not in waiting])
+    asked, troubles = ask(context, [row for row in mine.values() if row.key not in waiting])
     state = attrs.evolve(state, cancels=cancels)
-    return _noted(state, ended=len(asked) + len(cancels)), troubles
+    return noted(state, ended=len(asked) + len(cancels)), troubles
 
 
 def _lend_decided(
@@ -608,7 +605,7 @@ def _lend_decided(
     return []
 
 
-def _ask(context: FactoryContext, rows: Iterable[PilotRow]) -> tuple[list[PilotRow], list[str]]:
+def ask(context: FactoryContext, rows: Iterable[PilotRow]) -> tuple[list[PilotRow], list[str]]:
     """Ask pilots to end before their next job; return those that were asked, and the troubles."""
     folder = context.settings.pilot.reports
     asked, troubles = [], []
@@ -628,7 +625,7 @@ def end(context: FactoryContext, rows: Sequence[PilotRow]) -> list[str]:
     A pilot that reports first and then asks whether it shall end is never cancelled at work: the
     wish is written before its report is read again.
     """
-    waiting, troubles = _ask(context, rows)
+    waiting, troubles = ask(context, rows)
     folder = context.settings.pilot.reports
     if folder is not None:
         there = sources.reports(folder)
@@ -664,109 +661,3 @@ def _renew(
             except ValueError as error:
                 troubles.append(str(error))
     return troubles
-
-
-# --- the service ----------------------------------------------------------------------------------
-
-
-def run(
-    context: FactoryContext, service: Service, *, steady: Callable[[], float],
-    wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
-    most: int | None = None,
-) -> Service:  # fmt: skip
-    """Run cycles until the service is stopped; its row then says how it ended.
-
-    Args:
-        context: the factory's collaborators.
-        service: its row, which this process has taken.
-        steady: a clock that never jumps, in seconds.
-        wait: waits a number of seconds, or less; returns why to stop, or nothing.
-        said: is called with the row after each cycle.
-        most: how many cycles at most. The last one ends when its pilots are handed over.
-
-    Raises the errors of a cycle that are no passing trouble; the row says so.
-    """
-    state = FactoryState(service=service)
-    left = most
-    _LOG.info("service started", extra={"service": service.name, "serves": service.serves})
-    try:
-        while True:
-            begun = steady()
-            try:
-                state = cycle(context, state)
-                said(state.service)
-            except LedgerError as error:
-                state = _failed(state, error)
-                said(state.service)
-            left = None if left is None else left - 1
-            beaten = steady()
-            while (rest := begun + context.settings.cycle - steady()) > 0:
-                if left == 0 and not state.submissions and not state.cancels:
-                    break
-                try:
-                    state, due = carry_out(context, state)
-                    if steady() - beaten >= min(_LOOK, context.settings.beat):
-                        state = beat(context, state)
-                        beaten = steady()
-                except LedgerError as error:
-                    # What was reserved is decided anew in the next cycle.
-                    state, due = _failed(state, error), math.inf
-                if state.service.wish:
-                    return _close(context, state, "stopped", "stopped by command")
-                if reason := wait(min(rest, context.settings.beat, _LOOK, due)):
-                    return _close(context, state, "stopped", reason)
-            if left == 0:
-                reason = "it made as many cycles as it should"
-                return _close(context, state, "stopped", reason)
-            if reason := wait(0):
-                return _close(context, state, "stopped", reason)
-    except TakenOverError:
-        raise
-    except BaseException as error:
-        _LOG.exception("service failed", extra={"service": service.name})
-        _close(context, state, "failed", f"{type(error).__name__}: {error}")
-        raise
-
-
-def _failed(state: FactoryState, error: LedgerError) -> FactoryState:
-    """Note that the ledger could not be read or written; the next cycle tries again."""
-    return _noted(_stopped(state), troubles=[str(error)])
-
-
-def _stopped(state: FactoryState) -> FactoryState:
-    """Forget what was to be done, and the troubles so far."""
-    facts = {**state.service.facts, "troubles": []}
-    service = attrs.evolve(state.service, facts=facts)
-    return attrs.evolve(state, service=service, submissions=(), cancels=())
-
-
-def end_pilots(context: FactoryContext, service: Service) -> Service:
-    """End the free pilots of a service that does not run, which this process has taken."""
-    state = FactoryState(service=attrs.evolve(service, wish="end"))
-    return _close(context, state, "stopped", "its pilots were ended by command")
-
-
-def _close(context: FactoryContext, state: FactoryState, kind: str, reason: str) -> Service:
-    """Write down the end of a service; with the wish ``end``, its free pilots end first."""
-    service = state.service
-    context.services.release(service)
-    if service.wish == "end":
-        mine = [row for row in context.services.live() if row.service == service.name]
-        # All are asked at once, so that none takes another job; queues are asked at their rates.
-        asked, troubles = _ask(context, mine)
-        state = attrs.evolve(_stopped(state), cancels=tuple(asked))
-        while state.cancels:
-            state, due = carry_out(context, state)
-            if state.cancels:
-                context.sleep(due)
-                state = beat(context, state)
-        troubles += state.service.facts.get("troubles", ())
-        reason = f"{reason}; {len(asked)} of {len(mine)} pilots were asked to end"
-        reason = "; ".join((reason, *troubles[:3]))
-    service = attrs.evolve(
-        state.service, state=kind, ended=context.clock(), beat=context.clock(),
-        reason=reason[:500], wish="",
-    )  # fmt: skip
-    context.services.save(service)
-    _LOG.info("service ended", extra={"service": service.name, "reason": service.reason})
-    return service

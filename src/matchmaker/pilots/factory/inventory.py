@@ -1,7 +1,7 @@
-"""Demand and supply: kinds of jobs from their ads, and the state of pilots from what is on record.
+"""Demand and supply: kinds of jobs from their ads, and states of pilots from their records.
 
-Pure: the ads of jobs give demand by kind; the factory's rows, the ledger's records and what pilots
-report of themselves give the rows as they should be written, the pilots of a snapshot, and the
+Pure: the ads of jobs give demand by kind; the factory's rows, the ledger's records and the pilots'
+reports give the rows as they should be written, the pilots of a snapshot, and the
 records that estimates rest on. The ads and reports are read in
 :mod:`matchmaker.pilots.factory.sources`.
 """
@@ -40,7 +40,7 @@ class DemandJob:
         ad: its ad.
         runs: whether it runs; else it waits and can start.
         wall: how long it runs at most, in seconds.
-        group: whose it is.
+        group: its owner or VO.
         queued: when it came, in seconds since 1970; None if its ad does not say.
         silent: whether its source gives no answer now: the job is as it was.
     """
@@ -262,7 +262,7 @@ def histories(rows: Iterable[PilotRow]) -> dict[str, list[PilotRecord]]:
 
     A batch system starts the pilots of one owner nearly in their order. So a pilot that waits
     behind others would, without them, have started when the first of them started after its
-    submission: that is its wait, and what it waits beyond it is the factory's own doing. A pilot
+    submission: that is its wait, and the rest is the factory's own doing. A pilot
     that was overtaken in this sense and has not started tells nothing more, and is left out. So is
     one that was never taken by its batch system.
 

@@ -1,11 +1,13 @@
-"""Opening a factory: from its settings to what its cycles work with, and its row in the list.
+"""A factory as a service: it is opened from its settings, runs cycles, and is closed.
 
-Signals and printing belong to the command; what a cycle does is in
+Signals and printing belong to the command; a single cycle is in
 :mod:`matchmaker.pilots.factory.cycle`.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import secrets
 import socket
@@ -13,26 +15,41 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+import attrs
 
 from matchmaker.classad import ClassAd
-from matchmaker.delegation.database import make_private_folder
+from matchmaker.delegation.database import LedgerError, make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import NoAnswer
 from matchmaker.delegation.spool import SharedSpool
-from matchmaker.pilots.factory.cycle import FactoryContext
-from matchmaker.pilots.factory.services import Service, ServiceError, Services
+from matchmaker.pilots.factory.cycle import (
+    FactoryContext,
+    FactoryState,
+    ask,
+    beat,
+    carry_out,
+    cycle,
+    noted,
+)
+from matchmaker.pilots.factory.services import Service, ServiceError, Services, TakenOverError
 from matchmaker.pilots.factory.settings import FactorySettings, SettingsError
 from matchmaker.pilots.factory.sources import PilotTarget
 from matchmaker.pilots.policy.decision import rule
-from matchmaker.pilots.policy.policy_ad import TERMS, PolicyAd
+from matchmaker.pilots.policy.policy_ad import PolicyAd, Values
 
-_COMMANDS = 60.0
-"""How long the slowest command of a batch system may take, in seconds."""
+_LOG: Final = logging.getLogger(__name__)
+
+_LOOK: Final = 2.0
+"""Seconds until a wish to stop is seen, at most: a command that stops a service waits for it."""
+_COMMANDS: Final = 60.0
+"""Seconds that the slowest command of a batch system may take."""
 
 
 def policy(settings: FactorySettings) -> PolicyAd:
-    """The policy of a factory. Raises OSError, and SettingsError for one that is not sound."""
+    """Read the policy of a factory. Raises OSError, and SettingsError for an unsound one."""
     terms = settings.policy
     if terms.file is not None and terms.ad is not None:
         raise SettingsError("[policy] found file and ad; give one")
@@ -49,26 +66,21 @@ def policy(settings: FactorySettings) -> PolicyAd:
     return made
 
 
-def hold(terms: PolicyAd) -> float:
-    """Return for how many seconds the jobs of a source that falls silent count as they were."""
-    return terms.value(TERMS["silenthold"], ClassAd(Free=0, Pilots=0))
-
-
-def steady() -> Callable[[], float]:
-    """A clock in seconds since 1970 that follows no jump while this process lives."""
+def steady_clock() -> Callable[[], float]:
+    """Make a clock in seconds since 1970 that follows no jump while this process lives."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
 
 
 def chosen(sites: tuple[str, ...], queues: tuple[str, ...]) -> Callable[[PilotTarget], bool]:
-    """Whether a service for some sites and queues submits to a queue; for none of both: to all."""
+    """Make the test whether a service for some sites and queues, or for all, serves a queue."""
     if not sites and not queues:
         return lambda _: True
     return lambda place: place.site in sites or place.queue.key in queues
 
 
 def serves(sites: tuple[str, ...], queues: tuple[str, ...]) -> str:
-    """The same in words.
+    """Return the sites and queues of a service in words.
 
     >>> serves((), ()), serves(("cern",), ("q1", "q2"))
     ('all sites', 'site cern, queue q1, queue q2')
@@ -94,7 +106,7 @@ def opened(
     settings: FactorySettings, sites: tuple[str, ...] = (), queues: tuple[str, ...] = (), *,
     name: str | None = None, file: str = "",
 ) -> Iterator[tuple[FactoryContext, Service]]:  # fmt: skip
-    """What a factory works with, and its row, which this process has taken.
+    """Open a factory: yield its collaborators, and its row, which this process has taken.
 
     Args:
         settings: its file.
@@ -112,7 +124,7 @@ def opened(
     terms = policy(settings)
     if not Path(settings.pilot.script).is_file():
         raise SettingsError(f"[pilot] script: {settings.pilot.script} is no file")
-    clock = steady()
+    clock = steady_clock()
     ledger = Ledger(settings.ledger)
     services = Services(settings.ledger)
 
@@ -147,7 +159,8 @@ def opened(
             lambda known: dead(known, now),
         )  # fmt: skip
         context = FactoryContext(
-            settings=settings, rule=rule(terms), hold=hold(terms), ledger=ledger, services=services,
+            settings=settings, rule=rule(terms), ledger=ledger, services=services,
+            hold=Values(terms).pool("SilentHold", ClassAd()),
             delegator=delegator, clock=clock, new_key=new_key, serves=chosen(sites, queues),
         )  # fmt: skip
         yield context, service
@@ -157,12 +170,12 @@ def opened(
 
 
 def new_key() -> str:
-    """A key for a pilot: as long a name as every batch system takes."""
+    """Make a key for a pilot: with it a job's name is as long as every batch system takes."""
     return "p" + "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(11))
 
 
 def listed(services: Services, now: float) -> list[Service]:
-    """Every service; one whose process is gone without a word is recorded as failed first."""
+    """Return every service; one whose process is gone is recorded as failed first."""
     for known in services.all():
         if known.state == "running" and dead(known, now):
             last = now - known.beat
@@ -173,10 +186,116 @@ def listed(services: Services, now: float) -> list[Service]:
 
 
 def the_service(services: Services, name: str | None) -> str:
-    """The name of the service that is meant. Raises ServiceError where that is not clear."""
+    """Return the name of the service that is meant. Raises ServiceError if that is not clear."""
     names = [one.name for one in services.all()]
     if name is None and len(names) == 1:
         return names[0]
     if name is None:
         raise ServiceError(f"name one of the services: {', '.join(names) or 'there are none'}")
     return name
+
+
+# --- from the first cycle to the end --------------------------------------------------------------
+
+
+def run(
+    context: FactoryContext, service: Service, *, steady: Callable[[], float],
+    wait: Callable[[float], str], said: Callable[[Service], None] = lambda _: None,
+    most: int | None = None,
+) -> Service:  # fmt: skip
+    """Run cycles until the service is stopped; its row then says how it ended.
+
+    Args:
+        context: the factory's collaborators.
+        service: its row, which this process has taken.
+        steady: a clock that never jumps, in seconds.
+        wait: waits a number of seconds, or less; returns why to stop, or nothing.
+        said: is called with the row after each cycle.
+        most: how many cycles at most. The last one ends when its pilots are handed over.
+
+    Raises the errors of a cycle that are no passing trouble; the row says so.
+    """
+    state = FactoryState(service=service)
+    left = most
+    _LOG.info("service started", extra={"service": service.name, "serves": service.serves})
+    try:
+        while True:
+            begun = steady()
+            try:
+                state = cycle(context, state)
+                said(state.service)
+            except LedgerError as error:
+                state = _failed(state, error)
+                said(state.service)
+            left = None if left is None else left - 1
+            beaten = steady()
+            while (rest := begun + context.settings.cycle - steady()) > 0:
+                if left == 0 and not state.submissions and not state.cancels:
+                    break
+                try:
+                    state, due = carry_out(context, state)
+                    if steady() - beaten >= min(_LOOK, context.settings.beat):
+                        state = beat(context, state)
+                        beaten = steady()
+                except LedgerError as error:
+                    # What was reserved is decided anew in the next cycle.
+                    state, due = _failed(state, error), math.inf
+                if state.service.wish:
+                    return _close(context, state, "stopped", "stopped by command")
+                if reason := wait(min(rest, context.settings.beat, _LOOK, due)):
+                    return _close(context, state, "stopped", reason)
+            if left == 0:
+                reason = "it made as many cycles as it should"
+                return _close(context, state, "stopped", reason)
+            if reason := wait(0):
+                return _close(context, state, "stopped", reason)
+    except TakenOverError:
+        raise
+    except BaseException as error:
+        _LOG.exception("service failed", extra={"service": service.name})
+        _close(context, state, "failed", f"{type(error).__name__}: {error}")
+        raise
+
+
+def _failed(state: FactoryState, error: LedgerError) -> FactoryState:
+    """Note that the ledger could not be read or written; the next cycle tries again."""
+    return noted(_stopped(state), troubles=[str(error)])
+
+
+def _stopped(state: FactoryState) -> FactoryState:
+    """Drop the pilots to be handed over or cancelled, and the troubles so far."""
+    facts = {**state.service.facts, "troubles": []}
+    service = attrs.evolve(state.service, facts=facts)
+    return attrs.evolve(state, service=service, submissions=(), cancels=())
+
+
+def end_pilots(context: FactoryContext, service: Service) -> Service:
+    """End the free pilots of a service that does not run, which this process has taken."""
+    state = FactoryState(service=attrs.evolve(service, wish="end"))
+    return _close(context, state, "stopped", "its pilots were ended by command")
+
+
+def _close(context: FactoryContext, state: FactoryState, kind: str, reason: str) -> Service:
+    """Write down the end of a service; with the wish ``end``, its free pilots end first."""
+    service = state.service
+    context.services.release(service)
+    if service.wish == "end":
+        mine = [row for row in context.services.live() if row.service == service.name]
+        # All are asked at once, so that none takes another job; queues are asked at their rates.
+        asked, troubles = ask(context, mine)
+        state = attrs.evolve(_stopped(state), cancels=tuple(asked))
+        while state.cancels:
+            state, due = carry_out(context, state)
+            if state.cancels:
+                context.sleep(due)
+                state = beat(context, state)
+        troubles += state.service.facts.get("troubles", ())
+        reason = f"{reason}; {len(asked)} of {len(mine)} pilots were asked to end"
+        reason = "; ".join((reason, *troubles[:3]))
+    service = attrs.evolve(
+        state.service, state=kind, ended=context.clock(), beat=context.clock(),
+        reason=reason[:500], wish="",
+    )  # fmt: skip
+    context.services.save(service)
+    _LOG.info("service ended", extra={"service": service.name, "reason": service.reason})
+    return service

@@ -22,6 +22,7 @@ from sqlalchemy.engine import Connection
 from matchmaker.delegation.database import Database, LedgerError, TakenError, columns
 
 _WAIT_SECONDS: Final = 10.0
+"""Seconds that a writer waits for another: a decision of a large factory writes for one."""
 
 
 class ServiceError(ValueError):
@@ -34,16 +35,16 @@ class TakenOverError(ServiceError):
 
 @attrs.frozen(slots=True, kw_only=True)
 class Service:
-    """A row of ``servicelist``. Times are seconds since 1970.
+    """A row of ``servicelist``. Times are in seconds since 1970.
 
     Attributes:
         name: names the service.
         token: of the process that runs it, or ran it last.
         state: ``running``, ``stopped`` or ``failed``.
-        wish: what a command wants of it: ``stop``, ``end`` (its pilots too), or nothing.
+        wish: a command's wish: ``stop``, ``end`` (its pilots too), or empty.
         serves: the sites and queues that it submits to, in words.
         file: its settings.
-        host, pid: where it runs.
+        host, pid: its machine and process.
         started: when this process began.
         beat: when it was last heard of.
         patience: after how many seconds without a heartbeat it counts as dead.
@@ -53,7 +54,7 @@ class Service:
         submitted: how many pilots it handed over, of all its processes: counted in the
             transaction that marks them so, so that no kill loses any.
         facts: numbers and reasons of its last cycle, for people and monitoring.
-        memory: what its next decision has to know.
+        memory: the memory of its last decision, for the next one.
     """
 
     name: str
@@ -77,11 +78,11 @@ class Service:
 
 @attrs.frozen(slots=True, kw_only=True)
 class PilotRow:
-    """A pilot as the factory has it on record. Times are seconds since 1970.
+    """A row of ``pilots``. Times are in seconds since 1970.
 
     Attributes:
         key: its key in the ledger.
-        service: who submitted it.
+        service: the service that submitted it.
         queue: the key of its queue.
         cluster: the batch system, as the ledger calls it.
         submitted: when it was reserved; from then on, when it was handed over.
@@ -110,7 +111,7 @@ class PilotRow:
 
 @attrs.frozen(slots=True)
 class Reservation:
-    """Pilots to reserve at a queue, and how many it may have: in all, and waiting; None: any."""
+    """Pilots to reserve at a queue, and its limits, in all and waiting; None for no limit."""
 
     queue: str
     cluster: str
@@ -159,13 +160,13 @@ sql.Index("pilots_submitted", pilots.c.submitted)
 
 
 class Services:
-    """The two tables in a database; safe for several processes, on PostgreSQL on many machines.
+    """The tables in a database; safe for several processes, on PostgreSQL on many machines.
 
-    Every method raises LedgerError where the database cannot be read or written.
+    Every method raises LedgerError if the database cannot be read or written.
     """
 
     def __init__(self, place: str, *, wait: float = _WAIT_SECONDS) -> None:
-        """Opens the tables, and makes them if there are none.
+        """Open the tables, and make them if there are none.
 
         Args:
             place: the ledger's file or URL.
@@ -195,28 +196,25 @@ class Services:
             raise
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._database.close()
 
     # --- services -----------------------------------------------------------------------------
 
     def all(self) -> list[Service]:
-        """Every service, by name."""
+        """Return every service, by name."""
         with self._reading() as read:
             rows = read.execute(sql.select(servicelist).order_by(servicelist.c.name)).mappings()
             return [_service(row) for row in rows]
 
     def find(self, name: str) -> Service | None:
-        """The service of a name, or None."""
+        """Return the service of a name, or None."""
         return next((one for one in self.all() if one.name == name), None)
 
     def begin(self, new: Service, dead: Callable[[Service], bool]) -> Service:
-        """Takes a service: a new one, one that ended, or one whose process is dead.
+        """Take a service: a new one, one that ended, or one whose process is dead.
 
-        Its numbers and its memory go on from where they were.
-
-        Raises:
-            ServiceError: it is running.
+        Its numbers and its memory go on from where they were. Raises ServiceError if it runs.
         """
         with self._writing() as write:
             row = write.execute(
@@ -241,7 +239,7 @@ class Services:
             return made
 
     def save(self, service: Service) -> Service:
-        """Writes a service's row; returns it with a command's wish and the count of pilots.
+        """Write a service's row; return it with a command's wish and the count of pilots.
 
         Raises TakenOverError if another process has it.
         """
@@ -257,7 +255,7 @@ class Services:
             return attrs.evolve(service, wish=str(wish or ""), submitted=submitted)
 
     def wish(self, name: str, wish: str) -> Service:
-        """Writes down what a command wants of a service. Raises ServiceError for an unknown one."""
+        """Write down a command's wish of a service. Raises ServiceError for an unknown one."""
         with self._writing() as write:
             where = servicelist.c.name == name
             done = write.execute(servicelist.update().where(where).values(wish=wish)).rowcount
@@ -268,7 +266,7 @@ class Services:
         return found
 
     def bury(self, known: Service, now: float, reason: str) -> None:
-        """Records the end of a service whose process is dead and left no record of it."""
+        """Record the end of a service whose process is dead and left no record of it."""
         mine = (servicelist.c.name == known.name, servicelist.c.token == known.token,
                 servicelist.c.state == "running", servicelist.c.beat == known.beat)  # fmt: skip
         with self._writing() as write:
@@ -280,11 +278,11 @@ class Services:
     # --- pilots -------------------------------------------------------------------------------
 
     def live(self) -> list[PilotRow]:
-        """The pilots of all services that count, the oldest first."""
+        """Return the pilots of all services that count, the oldest first."""
         return self._rows(pilots.c.live == sql.true())
 
     def history(self, since: float, most: int = 50_000) -> list[PilotRow]:
-        """The pilots that were submitted since a time, the oldest first; of too many the latest."""
+        """Return the pilots submitted since a time, the oldest first; of too many the latest."""
         return self._rows(pilots.c.submitted >= since, most=most)
 
     def _rows(self, *where: sql.ColumnElement[bool], most: int | None = None) -> list[PilotRow]:
@@ -294,7 +292,7 @@ class Services:
             return [PilotRow(**row) for row in found.mappings()][::-1]
 
     def counts(self) -> dict[str, QueueCounts]:
-        """The counts of each queue, of the pilots that are on record."""
+        """Count the pilots on record by queue."""
 
         def number(condition: sql.ColumnElement[bool]) -> sql.ColumnElement[int]:
             return sql.func.sum(sql.case((condition, 1), else_=0))
@@ -315,7 +313,7 @@ class Services:
         self, service: Service, wanted: Sequence[Reservation], now: float,
         new_key: Callable[[], str], *, most: int | None = None, most_queued: int | None = None,
     ) -> list[PilotRow]:  # fmt: skip
-        """Reserves pilots as far as the caps allow, in one transaction with counting the others.
+        """Reserve pilots as far as the caps allow, in one transaction with counting the others.
 
         Args:
             service: for whom; its process must still hold it.
@@ -325,7 +323,7 @@ class Services:
             most: how many pilots there may be in all, of every service.
             most_queued: how many of them may wait.
 
-        Raises TakenOverError where another process has the service.
+        Raises TakenOverError if another process has the service.
         """
         made: list[PilotRow] = []
         with self._writing() as write:
@@ -361,14 +359,14 @@ class Services:
         return made
 
     def release(self, service: Service) -> None:
-        """Removes the pilots that are only reserved. Raises TakenOverError."""
+        """Remove the pilots that are only reserved. Raises TakenOverError."""
         with self._writing() as write:
             _check_owner(write, service)
             mine = (pilots.c.service == service.name) & (pilots.c.live == sql.true())
             write.execute(pilots.delete().where(mine & (pilots.c.handed == sql.false())))
 
     def hand_over(self, service: Service, row: PilotRow, now: float) -> PilotRow:
-        """Marks a reserved pilot as handed over, and counts it. Raises TakenOverError."""
+        """Mark a reserved pilot as handed over, and count it. Raises TakenOverError."""
         with self._writing() as write:
             _check_owner(write, service)
             _count(write, service.name, 1)
@@ -378,14 +376,14 @@ class Services:
         return made
 
     def refuse(self, row: PilotRow) -> None:
-        """Writes down a pilot that was marked as handed over, and never came into the ledger."""
+        """Write down that a pilot marked as handed over never came into the ledger."""
         with self._writing() as write:
             _count(write, row.service, -1)
             made = attrs.evolve(row, handed=False, live=False, refused=True)
             write.execute(pilots.update().where(pilots.c.key == row.key).values(attrs.asdict(made)))
 
     def grant(self, queue: str, rate: float, now: float) -> float:
-        """Allows a request to a queue's batch system: 0; or how many seconds it has to wait.
+        """Grant a request to a queue's batch system: return 0, or the seconds it has to wait.
 
         Args:
             queue: the queue; all services that use the ledger count together.
@@ -410,7 +408,7 @@ class Services:
             return 0.0
 
     def update(self, rows: Sequence[PilotRow]) -> None:
-        """Writes what became of pilots."""
+        """Write the starts and ends of pilots."""
         if not rows:
             return
         names = ("started", "ended", "live", "failed", "refused", "reason")
@@ -426,7 +424,7 @@ class Services:
             )
 
     def forget(self, before: float) -> None:
-        """Removes the pilots that were submitted before a time and have ended."""
+        """Remove the pilots that were submitted before a time and have ended."""
         with self._writing() as write:
             old = (pilots.c.live == sql.false()) & (pilots.c.submitted < before)
             write.execute(pilots.delete().where(old))
@@ -434,7 +432,7 @@ class Services:
     # --- demand -------------------------------------------------------------------------------
 
     def jobs(self, service: str) -> dict[str, SeenJob]:
-        """The jobs that a service saw last, by their ids."""
+        """Return the jobs that a service saw last, by their ids."""
         mine = sql.select(demandlist).where(demandlist.c.service == service)
         with self._reading() as read:
             found = [
@@ -455,7 +453,7 @@ class Services:
     def note_jobs(
         self, service: str, before: Mapping[str, SeenJob], after: Mapping[str, SeenJob]
     ) -> None:
-        """Writes down the demand that a service sees, by the difference to what it saw before."""
+        """Write down the demand that a service sees: the difference to the demand before."""
         gone = [{"old_id": id_} for id_ in before if after.get(id_) != before[id_]]
         new = [job for id_, job in after.items() if before.get(id_) != job]
         if not gone and not new:
@@ -492,7 +490,7 @@ def _count(write: Connection, service: str, number: int) -> None:
 
 
 def _least(cap: int | None, there: int) -> int:
-    """How much room a cap leaves; a number beyond any where there is no cap."""
+    """Return the room that a cap leaves; without a cap a number beyond any."""
     return 1 << 40 if cap is None else max(0, cap - there)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a factory, read from its file, and what is wrong with it as a sentence.
+"""The settings of a factory, read from its file; a fault is a sentence with its place.
 
 The tables of the file (TOML) and their keys are the classes below and their fields; a field's type
 says which values are taken. docs/factory.md explains the keys.
@@ -31,7 +31,7 @@ class SettingsError(ValueError):
 
 
 class _WrongError(ValueError):
-    """A value is not of its type; the text says what was expected."""
+    """A value is not of its type; the text tells the expected one."""
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__(expected)
@@ -40,7 +40,7 @@ class _WrongError(ValueError):
 
 # --- values ---------------------------------------------------------------------------------------
 
-# Each function takes a value of TOML, and returns it or raises ValueError with what is expected.
+# Each function takes a value of TOML, and returns it or raises ValueError: the expected value.
 
 
 def _text(value: Any) -> str:
@@ -116,14 +116,14 @@ def _one_of(table: DemandSource | QueueSource, keys: tuple[str, ...]) -> None:
 
 @attrs.frozen(slots=True, kw_only=True)
 class ScriptSettings:
-    """The table ``[pilot]``: what is submitted.
+    """The table ``[pilot]``: the job that is submitted.
 
     Attributes:
         script: the pilot's script.
-        reports: the directory in which pilots report their states; None where they do not.
+        reports: the directory in which pilots report their states; None if they do not.
         wall: how long a pilot may run at a queue that says nothing else, in seconds.
         ad: attributes of every pilot's ad, which jobs match.
-        request: the pilot as a job: what it requests of a queue that a source describes.
+        request: the pilot as a job, with its requests of a queue that a source describes.
         early: a pilot that fails within this many seconds of its start was lost by its queue.
         binder: the binder that the pilots serve, ``HOST:PORT``; it is asked for a token for each.
         token: the file with the factory's own token.
@@ -159,22 +159,22 @@ class CapSettings:
 
 @attrs.frozen(slots=True, kw_only=True)
 class MetricsSettings:
-    """The table ``[metrics]``: where Prometheus finds the numbers, on this machine alone."""
+    """The table ``[metrics]``: the port of the numbers for Prometheus, on this machine alone."""
 
     port: Port
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class DemandSource:
-    """A table ``[[demand]]``: where jobs are read. One of the first four is given.
+    """A table ``[[demand]]``: a source of jobs. One of the first four is given.
 
     Attributes:
         file: a file of job ads.
         command: a command that prints job ads.
         condor: words for ``condor_q``, whose queue is read; empty for the local one.
         ledger: the ledger of delegated jobs; ``.`` is the factory's own.
-        wall: on a job's ad, how long it runs at most, in seconds.
-        group: on a job's ad, whose it is.
+        wall: the longest time that a job runs, in seconds, from its ad.
+        group: the owner or VO of a job, from its ad.
         timeout: how many seconds a command may take.
     """
 
@@ -206,7 +206,7 @@ class QueueSettings:
         wall: how long a pilot may run there, in seconds.
         max_pilots: how many pilots may be there.
         max_queued: how many pilots may wait there.
-        rate: how many submissions a second its batch system takes.
+        rate: how many submissions and cancellations a second its batch system takes.
     """
 
     name: Line
@@ -223,7 +223,7 @@ class QueueSettings:
 
 @attrs.frozen(slots=True, kw_only=True)
 class QueueSource:
-    """A table ``[[source]]``: what describes queues. One of the first four is given.
+    """A table ``[[source]]``: a source that describes queues. One of the first four is given.
 
     Attributes:
         ldif: a dump of GLUE.
@@ -238,7 +238,7 @@ class QueueSource:
         only: the names of the queues that are used; all without it.
         max_pilots: how many pilots may be at each queue.
         max_queued: how many pilots may wait at each queue.
-        rate: how many submissions a second each queue's batch system takes.
+        rate: how many of both a second the batch system of each queue takes.
         timeout: how many seconds a server may take.
     """
 
@@ -320,7 +320,7 @@ def settings(text: str, folder: Path, *, name: str = "factory") -> FactorySettin
 
     Args:
         text: TOML.
-        folder: where paths start.
+        folder: the folder at which paths start.
         name: of the service, if the text does not name it.
 
     Raises:
@@ -436,7 +436,7 @@ def _fault(error: BaseException) -> SettingsError:
         where = _placed(place).rstrip() if isinstance(key, int) else f"{_placed(inside)}{key}"
         expected = str(error).replace("{key}", str(key))
         return SettingsError(f"{where}: found {found}; expected {expected}")
-    # A table as a whole: what is said begins with its keys.
+    # The fault of a table as a whole begins with its keys.
     mark = ":" if place and isinstance(place[-1], int) else ""
     return SettingsError(f"{_placed(place).rstrip()}{mark} {error}")
 

@@ -1,6 +1,6 @@
-"""Reading what a factory decides from: queues, demand, and what pilots report of themselves.
+"""Readers of a factory's sources: queues, demand, and the reports of pilots.
 
-Every reader either gives all that its source says or raises :class:`SilentError`: an error is not
+A reader either returns all that its source says or raises :class:`SilentError`: an error is not
 zero. What is made of the answers is in :mod:`~matchmaker.pilots.factory.inventory` and
 :mod:`~matchmaker.pilots.factory.inventory`.
 """
@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from matchmaker.delegation.ledger import Ledger
 
 _MOST_OUTPUT: Final = 256 << 20
+"""Bytes that a command may print: the ads of a hundred thousand jobs."""
 _MOST_JOBS: Final = 1_000_000
+"""Jobs of a source: a factory holds their ads in memory, some kilobytes each."""
 _MOST_REPORT: Final = 65_536
+"""Bytes of a pilot's report: an ad of a node has a tenth of it."""
 _END: Final = ".end"
 _LEND: Final = ".lend"
 _GIVEN: Final = ".token"
@@ -58,8 +61,8 @@ class PilotTarget:
 
     Attributes:
         queue: the queue, without an estimate.
-        site: its site.
-        lrms: its batch system.
+        site: the name of its site.
+        lrms: the kind of its batch system.
         cluster: which of several batch systems of its kind it is at.
         words: options of the command that submits.
     """
@@ -72,7 +75,7 @@ class PilotTarget:
 
     @property
     def system(self) -> str:
-        """Its batch system as the ledger calls it."""
+        """The batch system, by its name in the ledger."""
         return self.lrms if self.cluster is None else f"{self.lrms}@{self.cluster}"
 
 
@@ -80,7 +83,7 @@ class PilotTarget:
 
 
 def written(settings: FactorySettings, queue: QueueSettings) -> PilotTarget:
-    """A queue that the factory's file gives itself."""
+    """Make a queue of a table ``[[queue]]``."""
     ad = ClassAd({"QueueName": queue.name, "Site": queue.site})
     ad.update(settings.pilot.ad)
     ad.update(queue.ad)
@@ -94,7 +97,7 @@ def written(settings: FactorySettings, queue: QueueSettings) -> PilotTarget:
 
 
 def described(settings: FactorySettings, source: QueueSource) -> list[PilotTarget]:
-    """The queues that a source describes. Raises SilentError."""
+    """Read the queues that a source describes. Raises SilentError."""
     try:
         ads = _ads_of(source)
     except (OSError, ValueError) as error:
@@ -166,7 +169,7 @@ def _place(settings: FactorySettings, source: QueueSource, name: str, ad: ClassA
 
 
 def _system(published: str) -> tuple[str, str]:
-    """The batch system that a queue is published with; or why it is not known."""
+    """Return the batch system that a queue is published with; and why it is not known."""
     name = published.lower()
     of = [name] if name in known_lrms() else [one for one in known_lrms() if same_system(name, one)]
     if len(of) == 1:
@@ -177,7 +180,7 @@ def _system(published: str) -> tuple[str, str]:
 
 
 def _wall(ad: ClassAd) -> float:
-    """The limit of a queue in seconds; infinite where it names none."""
+    """Return the wall time of a queue in seconds; infinite if it names none."""
     minutes = ad.eval(_MINUTES) if _MINUTES in ad else None
     if isinstance(minutes, int | float) and 0 < minutes < _UNLIMITED:
         return minutes * 60.0
@@ -187,7 +190,7 @@ def _wall(ad: ClassAd) -> float:
 def _options(
     settings: FactorySettings, source: QueueSource, name: str, ad: ClassAd, lrms: str
 ) -> tuple[tuple[str, ...], str]:
-    """The options that follow from the pilot's request; or why there are none."""
+    """Return the options that follow from the pilot's request; and why there are none."""
     request = settings.pilot.request
     if not match(request, ad).matched:
         return (), "the pilot's request and the queue's requirements do not match"
@@ -209,13 +212,7 @@ def _options(
 
 
 def jobs(source: DemandSource, ledger: Ledger, ours: Collection[str]) -> list[DemandJob]:
-    """The jobs of a source. Raises SilentError.
-
-    Args:
-        source: where they are.
-        ledger: the factory's own ledger.
-        ours: the keys of pilots, which are no demand.
-    """
+    """Read the jobs of a source; not pilots, by their keys `ours`. Raises SilentError."""
     try:
         found = [
             job
@@ -277,7 +274,7 @@ def _delegated(place: str, own: Ledger, ours: Collection[str]) -> Iterator[Class
 
 
 def reports(folder: str | None) -> PilotReports:
-    """What pilots report in a directory; nothing, and not kept, where it cannot be read.
+    """Read the pilots' reports in a directory; none, and not kept, if it cannot be read.
 
     A pilot writes the file of its key, by a rename: its state on the first line (``starting``,
     ``idle``, ``busy`` or ``draining``), and from the second on its ad, if it has one.
@@ -322,12 +319,12 @@ def _own_ad(text: str) -> ClassAd | None:
 
 
 def ask_to_end(folder: str, key: str) -> None:
-    """Asks a pilot to end before it takes another job. Raises OSError."""
+    """Ask a pilot to end before it takes another job. Raises OSError."""
     Path(folder, f"{key}{_END}").touch()
 
 
 def give_token(folder: str, key: str, text: str) -> None:
-    """Leaves a pilot its token, which its account alone may read. Raises OSError."""
+    """Leave a pilot its token, which its account alone may read. Raises OSError."""
     new = Path(folder, f".{key}{_GIVEN}")
     new.unlink(missing_ok=True)
     opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -337,10 +334,10 @@ def give_token(folder: str, key: str, text: str) -> None:
 
 
 def lend(folder: str, takes: Mapping[str, str], keys: Collection[str]) -> None:
-    """Lets pilots take other work, each with the requirement on it; takes it back from the rest.
+    """Let pilots take other work, each with the requirement on it; take it back from the rest.
 
     Args:
-        folder: where pilots report.
+        folder: the directory of the reports.
         takes: the text of an expression by the key of each pilot that is lent.
         keys: the pilots that this service may lend.
 
@@ -358,7 +355,7 @@ def lend(folder: str, takes: Mapping[str, str], keys: Collection[str]) -> None:
 
 
 def forget(folder: str | None, key: str) -> None:
-    """Removes what a pilot reported, what it was asked, and a token that it never used."""
+    """Remove the files of a pilot: report, requests, and a token that it never used."""
     if folder is not None:
         for name in (key, f"{key}{_END}", f"{key}{_LEND}", f"{key}{_GIVEN}"):
             with contextlib.suppress(OSError):
