@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matchmaker import glue
 from matchmaker._diagnostics import NOTE
 from matchmaker._limits import BatchLimits
 from matchmaker.batch import description
 from matchmaker.batch.description import Description, DescriptionError, ask, read_description
+from matchmaker.batch.description.records import Access, QueueRecord, both, either
 from matchmaker.classad import UNDEFINED, ClassAd, parse_expr
 from tests.batch.description import outputs, shapes
 
@@ -540,3 +542,35 @@ def test_the_work_grows_with_the_output_alone(lrms: str, text: str) -> None:
 def test_what_continues_a_value_that_came_before_is_not_of_the_first() -> None:
     found = described("torque", "n1\n  state = free\n  np = 4\n  np = 8\n\t0\n")
     assert facts(found.nodes[0], "Cpus") == [4]
+
+
+# --- whom queues admit: together never more than each ---------------------------------------------
+
+NAMES = st.sampled_from("abc")
+LISTS = st.dictionaries(
+    st.sampled_from(["AllowedUsers", "AllowedGroups", "DeniedUsers", "DeniedGroups"]),
+    st.lists(NAMES, max_size=3).map(tuple),
+    min_size=1,
+)
+ACCESS = st.lists(LISTS, max_size=3).map(tuple)
+
+
+def admits(access: Access, names: set[str]) -> bool:
+    """Whether an organisation whose jobs run under some names is admitted to a queue."""
+    queue = QueueRecord(name="q", lrms="x", status=None, access=access)
+    [ad] = glue.admit([queue.ad()], ["vo"], {"vo": sorted(names)})
+    return ad.eval("GlueCEAccessControlBaseRule") == ["VO:vo"]
+
+
+@given(ACCESS, ACCESS, st.sets(NAMES, min_size=1))
+def test_both_admit_no_more_than_each(one: Access, other: Access, names: set[str]) -> None:
+    together = admits(both(one, other), names)
+    separately = admits(one, names) and admits(other, names)
+    assert separately or not together
+    if len(names) == 1:
+        assert together == separately
+
+
+@given(st.lists(ACCESS, max_size=3), st.sets(NAMES, min_size=1))
+def test_either_admits_whom_one_admits(several: list[Access], names: set[str]) -> None:
+    assert admits(either(several), names) is any(admits(one, names) for one in several)
