@@ -728,6 +728,22 @@ def test_a_service_has_one_process_and_goes_on(place: str) -> None:
             services.wish("t", "stop")
 
 
+def test_tables_from_before_there_was_a_rate_go_on(place: str) -> None:
+    with contextlib.closing(Services(place)) as services:
+        one = services.begin(service(), lambda _: False)
+        (row,) = services.reserve(one, [Reservation("q", "slurm", 1)], 1.0, lambda: "k")
+        with services._writing() as write:
+            for text in (
+                "DROP TABLE demandlist", "ALTER TABLE pilots DROP COLUMN handed",
+                "ALTER TABLE pilots DROP COLUMN refused",
+            ):  # fmt: skip
+                write.exec_driver_sql(text)
+    with contextlib.closing(Services(place)) as services:
+        # It was handed over at once.
+        assert services.live() == [attrs.evolve(row, handed=True)]
+        assert services.jobs("s") == {}
+
+
 def test_a_dead_service_has_a_true_record(place: str) -> None:
     with contextlib.closing(Services(place)) as services:
         services.begin(service(host="elsewhere", patience=60.0), lambda _: False)
