@@ -36,6 +36,10 @@ from matchmaker.pilots.wire.protocol import REVOKED, Frame, FrameKind, Token, To
 
 # As long as the digest of SHA-256: a longer key would not make HMAC stronger.
 _KEY_BYTES: Final = 32
+# Bytes of a job's output, of its errors, and of its files: larger ones belong on a file server.
+MOST_OUTPUT: Final = 16 << 20
+# Bytes of all jobs of an owner together, so that one owner does not fill the disk.
+MOST_STORED: Final = 1 << 30
 # Characters of a reason: enough for a sentence, so that no peer fills the tables with text.
 MOST_TEXT: Final = 1000
 # Characters of a job's key and of a slot's name; both are indexed, and printed on one line.
@@ -154,8 +158,8 @@ class BinderSettings:
     most_jobs: int = 10_000
     most_bytes: int = 16 << 20
     handled: frozenset[str] = frozenset()
-    most_output: int = 16 << 20
-    most_stored: int = 1 << 30
+    most_output: int = MOST_OUTPUT
+    most_stored: int = MOST_STORED
 
 
 class RateLimit:

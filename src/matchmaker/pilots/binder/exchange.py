@@ -29,7 +29,15 @@ from matchmaker.classad.errors import printable
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.matching.pool import Pool
 from matchmaker.pilots.binder import state
-from matchmaker.pilots.binder.admission import MATCHING, bounded_value, job_token_id, token_problem
+from matchmaker.pilots.binder.admission import (
+    MATCHING,
+    MOST_OUTPUT,
+    MOST_STORED,
+    MOST_TEXT,
+    bounded_value,
+    job_token_id,
+    token_problem,
+)
 from matchmaker.pilots.binder.relay import (
     APPLICATION,
     HandlerProcesses,
@@ -47,8 +55,6 @@ from matchmaker.pilots.binder.state import (
     apply_change,
 )
 from matchmaker.pilots.binder.tables import (
-    MOST_OUTPUT,
-    MOST_STORED,
     OutputStore,
     PendingChanges,
     Tables,
@@ -68,8 +74,6 @@ _OWN: Final = "the job's "
 """The beginning of a reason if the client's own ad took too many steps."""
 # A reason is read on one line of a terminal.
 _MOST_NAMES: Final = 8
-# Characters of a reason; the wire cuts reasons at the same length.
-_MOST_REASON: Final = 1000
 # More than two suggestions hide the first one, which is the best.
 _MOST_ADVICE: Final = 2
 # An ad that took so long to match is not explained: that takes many times as long.
@@ -168,7 +172,7 @@ def why_waiting(pilots: Pool, ad: ClassAd) -> str:
             names = ", ".join(sorted(there)[:_MOST_NAMES]) or "none"
             more = f" and {len(there) - _MOST_NAMES} more" if len(there) > _MOST_NAMES else ""
             said = f"no pilot has the application {wanted}; there are: {names}{more}"
-            return printable(said)[:_MOST_REASON]
+            return printable(said)[:MOST_TEXT]
     begun, found = time.thread_time(), pilots.match(ad)
     if time.thread_time() - begun > _LONG_SECONDS:
         return f"{len(found)} of {len(pilots)} slots match; its ad takes long to match: simplify it"
@@ -176,7 +180,7 @@ def why_waiting(pilots: Pool, ad: ClassAd) -> str:
         return f"all {len(found)} slots that match are taken; the first that is free is yours"
     why = pilots.explain(ad)
     parts = [why.summary(), *map(str, why.advice()[:_MOST_ADVICE])]
-    return printable("; ".join(" ".join(part.split()) for part in parts))[:_MOST_REASON]
+    return printable("; ".join(" ".join(part.split()) for part in parts))[:MOST_TEXT]
 
 
 def applications(pilots: Pool) -> Collection[str]:

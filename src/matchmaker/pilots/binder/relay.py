@@ -47,7 +47,6 @@ APPLICATION: Final = "Application"
 _START_SECONDS: Final = 15.0
 # A handler that answers no heartbeat for so long hangs; its clients wait meanwhile.
 _ANSWER_SECONDS: Final = 10.0
-_GROUP: Final = "matchmaker.binder"
 GROUP: Final = "matchmaker.binder"
 # Large enough that copying costs little, small enough to share the loop.
 _PIECE: Final = 1 << 16
@@ -217,7 +216,7 @@ def _pair_fields(job: BinderJob) -> dict[str, Any]:
 
 def installed() -> frozenset[str]:
     """Return the applications, in lower case, with an installed handler."""
-    return frozenset(entry.name.lower() for entry in entry_points(group=_GROUP))
+    return frozenset(entry.name.lower() for entry in entry_points(group=GROUP))
 
 
 class HandlerProcesses:

@@ -41,7 +41,7 @@ from sqlalchemy.engine import Connection
 
 from matchmaker.classad import parse_ad
 from matchmaker.delegation.database import DamagedError, Database, LedgerError, columns
-from matchmaker.pilots.binder.admission import bounded_value
+from matchmaker.pilots.binder.admission import MOST_OUTPUT, MOST_STORED, bounded_value
 from matchmaker.pilots.binder.state import (
     BinderChange,
     BinderJob,
@@ -51,7 +51,7 @@ from matchmaker.pilots.binder.state import (
     PilotSession,
     held_by,
 )
-from matchmaker.pilots.node.task import MIB, MOST_FILES, MOST_MARK, output_bytes
+from matchmaker.pilots.node.task import MOST_FILES, MOST_MARK, output_bytes
 from matchmaker.pilots.policy.estimates import MOST, RECENT
 from matchmaker.pilots.wire.protocol import ERR, FILE, MOST_PIECE, OUT, Frame, is_path
 
@@ -132,10 +132,6 @@ MOST_UNSTORED: Final = 16 << 20
 _AGAIN_SECONDS: Final = 1.0
 # Changes that nobody waits for become one write a second.
 _LATER_SECONDS: Final = 1.0
-# Bytes of a job's output, of its errors, and of its files: larger ones belong on a file server.
-MOST_OUTPUT: Final = 16 * MIB
-# Bytes of all jobs of an owner together, so that one owner does not fill the disk.
-MOST_STORED: Final = 1024 * MIB
 
 
 class SupersededError(Exception):

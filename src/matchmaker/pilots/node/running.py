@@ -71,7 +71,7 @@ _PATIENCE: Final = 3.0
 _LONGEST_PATH: Final = 3500
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 # A client that was paired comes at once, or has gone.
-SECONDS = 30.0
+_DOOR_SECONDS = 30.0
 # A program may load for a while before it connects to its port.
 _CONNECT_SECONDS: Final = 30.0
 # A client that reads slowly has so long for the rest after the program's end.
@@ -487,7 +487,7 @@ class Door:
         if not self._expected.done():
             self._expected.set_result((job, key))
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(_DOOR_SECONDS):
                 return await asyncio.shield(self._inside)
         finally:
             self.close()
@@ -506,7 +506,7 @@ class Door:
 
     async def _greet(self, connection: Connection) -> None:
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(_DOOR_SECONDS):
                 job, key = await asyncio.shield(self._expected)
             await welcome(connection, key, pool=job, now=time.time, revoked=())
         except (PeerRefusedError, ClosedError, TimeoutError):
