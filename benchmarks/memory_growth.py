@@ -19,7 +19,7 @@ import attrs
 from timing import resident
 
 import matchmaker as mm
-from matchmaker.classad.cache import caches
+from matchmaker._cache import caches
 
 POINTS = 10
 

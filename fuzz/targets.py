@@ -25,7 +25,7 @@ from matchmaker.classad import reference as evaluation
 from matchmaker.classad.ad import literal
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.formats import FORMATS, dumps, parse_ad, parse_ads, read_ads
-from matchmaker.classad.formats.assignments import ad_in
+from matchmaker.classad.formats.new import ad_in
 from matchmaker.classad.formats.old import _read_lines
 from matchmaker.classad.nodes import AdExpr, Expr, Literal
 from matchmaker.classad.operators import truth

@@ -21,6 +21,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 # The package itself is called by its own name: only the top may import from it, since a part
 # that did so would import everything.
 ALLOWED: dict[str, set[str]] = {
+    "_cache": {"_locks"},
     "_data": set(),
     "_diagnostics": set(),
     "_files": set(),
@@ -50,9 +51,10 @@ ALLOWED: dict[str, set[str]] = {
         "classad",
     },
 }
-# Everybody's business: the grammar and the schemas, the record of a fault in an input, files that
-# are replaced as a whole, the limits, locks that a fork leaves free, room on the stack of Python.
-SHARED = {"_data", "_diagnostics", "_files", "_limits", "_locks", "_stack"}
+# Everybody's business: bounded caches, the grammar and the schemas, the record of a fault in an
+# input, files that are replaced as a whole, the limits, locks that a fork leaves free, room on the
+# stack of Python.
+SHARED = {"_cache", "_data", "_diagnostics", "_files", "_limits", "_locks", "_stack"}
 # The top may import everything.
 TOP = {PACKAGE, "cli", "__main__"}
 

@@ -178,7 +178,7 @@ for module in pkgutil.walk_packages(mm.__path__, "matchmaker."):
 pool = mm.Pool([mm.ClassAd(Name="a")])
 matches = pool.match_many([mm.parse_ad('[ Requirements = TARGET.Name == "a" ]')])
 next(matches)
-from matchmaker.classad.cache import caches
+from matchmaker._cache import caches
 print(json.dumps({cache.name: cache.most for cache in caches()}))
 """
 
@@ -186,7 +186,7 @@ TABLES = {
     "classad/ad.py:FIRST": "bounded, as the guide says",
     "classad/functions/__init__.py:FUNCTIONS": "the functions of the language",
     "classad/nodes.py:TABLE": "weak: what nobody holds is dropped as it grows",
-    "classad/cache.py:_caches": "weak",
+    "_cache.py:_caches": "weak",
     "_locks.py:_locks": "weak",
     "_locks.py:_taken": "threads that fork at this moment",
     "classad/nodes.py:METHODS": "what methods of expressions do",

@@ -18,7 +18,7 @@ from tests.limits import fields
 from tests.test_architecture import MODULES, PACKAGE, module_name
 
 INSIDE: Final = {
-    "classad.state.State": {"classad.evaluate", "classad.reference", "classad.trace"},
+    "classad.state.EvaluationState": {"classad.evaluate", "classad.reference", "classad.trace"},
     "classad.reference.REFERENCE": {"classad.evaluate", "classad.trace"},
     "classad.reference.run": {"classad.evaluate"},
     "classad.reference.admit": {"classad.evaluate", "classad.trace"},
@@ -70,14 +70,14 @@ def test_only_the_entry_evaluates() -> None:
         for path in MODULES
         if (wrong := others(path.read_text(encoding="utf-8"), module_name(path)))
         # The state is also the type of what functions are given.
-        and not (wrong == ["classad.state.State"] and "functions" in path.parts)
+        and not (wrong == ["classad.state.EvaluationState"] and "functions" in path.parts)
     }
     assert found == {}
 
 
 def test_a_module_that_evaluates_by_itself_is_seen() -> None:
-    text = "from matchmaker.classad.state import State\nState(None, None)"
-    assert others(text, "matchmaker.batch.new") == ["classad.state.State"]
+    text = "from matchmaker.classad.state import EvaluationState\nState(None, None)"
+    assert others(text, "matchmaker.batch.new") == ["classad.state.EvaluationState"]
     text = "from matchmaker.classad.evaluate import evaluate_counted"
     assert others(text, "matchmaker.broker.new") == ["classad.evaluate.evaluate_counted"]
 

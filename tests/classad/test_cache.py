@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import matchmaker as mm
-from matchmaker.classad.cache import ENTRY, LARGEST, BoundedCache, caches
+from matchmaker._cache import ENTRY, LARGEST, BoundedCache, caches
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from matchmaker.linting import RULES, Diagnostic, lint
 from matchmaker.linting.kinds import UNKNOWN, facts_of, kind_of
 from matchmaker.linting.logic import bound_of, contradictions, coverings
 from matchmaker.linting.model import place_expr
-from matchmaker.linting.pieces import Whole, detect, read, unit_of
+from matchmaker.linting.pieces import ParsedText, detect, read, unit_of
 from tests import strategies
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -562,7 +562,7 @@ def test_long_and_deep_texts() -> None:
 @given(strategies.expressions(), strategies.ads(), strategies.ads())
 def test_kinds_are_never_too_few(expression: Expr, my: ClassAd, target: ClassAd) -> None:
     [whole] = read(str(expression), "expression")
-    assert isinstance(whole, Whole)
+    assert isinstance(whole, ParsedText)
     unit = unit_of(whole)
     fact = facts_of(unit, {})[unit.sites[0].place]
     value = unit.sites[0].place.node.eval(my, target)

@@ -8,11 +8,11 @@ from hypothesis import given
 from matchmaker import Expr, ParseError, parse_ad, parse_expr
 from matchmaker.classad.nodes import AdExpr, Literal
 from matchmaker.classad.walks import children
-from matchmaker.linting.model import Place, place_ad, place_expr
+from matchmaker.linting.model import NodePlace, place_ad, place_expr
 from tests import strategies
 
 
-def places(root: Place) -> Iterator[Place]:
+def places(root: NodePlace) -> Iterator[NodePlace]:
     stack = [root]
     while stack:
         place = stack.pop()
@@ -20,7 +20,7 @@ def places(root: Place) -> Iterator[Place]:
         stack.extend(place.parts)
 
 
-def assert_spans_read_back(text: str, root: Place) -> None:
+def assert_spans_read_back(text: str, root: NodePlace) -> None:
     for place in places(root):
         assert parse_expr(text[place.start : place.end]) is place.node
         assert parse_expr(text[place.outer_start : place.outer_end]) is place.node

@@ -19,7 +19,7 @@ from matchmaker.classad import reference as evaluation
 from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.evaluate import TOO_DEEP
 from matchmaker.classad.functions.conversions import to_text
-from matchmaker.classad.state import OutOfBoundsError, State
+from matchmaker.classad.state import EvaluationState, OutOfBoundsError
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error
 from tests.oracle.oracle import Answer, Case, Oracle
 
@@ -29,7 +29,7 @@ REFUSED: Final[Answer] = ["exception", "ClassAdException"]
 DEPTH: Final = 3
 """How deep the parts of a value are looked at, here and by the worker: it may hold itself."""
 
-Run = Callable[[ClassAd | None, ClassAd | None, State], Value]
+Run = Callable[[ClassAd | None, ClassAd | None, EvaluationState], Value]
 
 
 @attrs.frozen(slots=True)
@@ -108,16 +108,16 @@ def answer(
     target: ClassAd | None,
     *,
     watched: bool = True,
-    kind: type[State] = State,
+    kind: type[EvaluationState] = EvaluationState,
 ) -> Answer:
     """The encoded value that `run` gives between two ads. What is watched is never compiled."""
 
-    def state() -> State:
+    def state() -> EvaluationState:
         made = kind(my, target)
         made.watched = watched
         return made
 
-    def guarded(work: Callable[[State], Value]) -> Value:
+    def guarded(work: Callable[[EvaluationState], Value]) -> Value:
         try:
             return work(state())
         except OutOfBoundsError as bound:

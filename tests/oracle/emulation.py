@@ -19,7 +19,7 @@ from matchmaker import ClassAd, Expr, ParseError, parse_expr
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.operators import BINARY, UNARY
 from matchmaker.classad.reference import REFERENCE
-from matchmaker.classad.state import State
+from matchmaker.classad.state import EvaluationState
 from tests.oracle.answers import UNREADABLE, ad_of, answer
 from tests.oracle.oracle import Answer, Case
 
@@ -64,7 +64,7 @@ class Rules:
     surround: Callable[[ClassAd, ClassAd], tuple[ClassAd, ClassAd]] | None = None
     view: Callable[[Answer, Case], Answer] | None = None
     answer: Callable[[Answer], Answer] | None = None
-    state: type[State] | None = None
+    state: type[EvaluationState] | None = None
 
 
 OURS: Final = Rules()
@@ -92,7 +92,7 @@ def answer_by(case: Case, rules: Sequence[Rules]) -> Answer:
 def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
     expression = parse_expr(texts[0])
     my, target = ad_of(texts[1]), ad_of(texts[2])
-    kind = State
+    kind = EvaluationState
     for one in rules:
         if one.tree:
             one.tree(expression)
@@ -101,7 +101,7 @@ def _evaluated(texts: list[str], rules: Sequence[Rules]) -> Answer:
         kind = one.state or kind
     with replaced(rules) as table:
 
-        def run(ad: ClassAd | None, other: ClassAd | None, state: State) -> Any:
+        def run(ad: ClassAd | None, other: ClassAd | None, state: EvaluationState) -> Any:
             return table[type(expression)](expression, state, ad)
 
         return answer(run, my, target, kind=type("Emulated", (kind,), {"table": table}))

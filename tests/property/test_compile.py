@@ -18,7 +18,7 @@ from matchmaker.classad.compile import compile_expression
 from matchmaker.classad.evaluate import evaluate, evaluate_attribute
 from matchmaker.classad.nodes import Attr, Binary, Literal, Ternary, Unary
 from matchmaker.classad.operators import BINARY, ascii_fold
-from matchmaker.classad.state import State
+from matchmaker.classad.state import EvaluationState
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED, is_error
 from tests import strategies
 from tests.canonical import canonical
@@ -56,7 +56,7 @@ ads = st.dictionaries(st.sampled_from(NAMES), contents, max_size=6).map(ClassAd)
 
 def reference(node: Expr, my: ClassAd, target: ClassAd | None, inside: str = "") -> Any:
     """The value by the reference form alone: a watched evaluation runs no functions."""
-    state = State(my, target, my, inside)
+    state = EvaluationState(my, target, my, inside)
     state.watched = True
     return module.REFERENCE[type(node)](node, state, my)
 
@@ -128,7 +128,7 @@ def test_what_is_part_of_a_function_is_not_for_what_stands_in_it() -> None:
     assert run(ad, None, None, "part") is UNDEFINED
     circle = parse_ad("[ part = whole > 1; whole = part ]")
     assert run(circle, None) is UNDEFINED
-    state = State(ad, None, ad)
+    state = EvaluationState(ad, None, ad)
     assert run(ad, None, state) is True
     assert state.steps == 3, "where work is counted, that of the part is"
 
@@ -205,7 +205,7 @@ def test_both_forms_count_the_same_steps(text: str) -> None:
     node = parse_expr(text)
     run = compile_expression(node, module._AROUND)
     assert run is not None
-    slow, fast = State(ad, None), State(ad, None)
+    slow, fast = EvaluationState(ad, None), EvaluationState(ad, None)
     module.REFERENCE[type(node)](node, slow, ad)
     run(ad, None, fast)
     assert slow.steps == fast.steps > 0

@@ -20,7 +20,7 @@ from hypothesis.extra.lark import from_lark
 from fuzz.targets import BRACKETED
 from matchmaker import ClassAd, Expr, ParseError, parse_ad
 from matchmaker.classad import parser
-from matchmaker.classad.formats.assignments import ad_in
+from matchmaker.classad.formats.new import ad_in
 from matchmaker.classad.formats.old import _read_lines, read
 from matchmaker.classad.grammar import lark
 from matchmaker.classad.nodes import AdExpr

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from matchmaker.classad import evaluate  # noqa: F401 - gives expressions and ads their methods
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.cache import forget
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.methods import bind, quote, unquote
-from matchmaker.classad.nodes import Expr, References
-from matchmaker.classad.parser import parse_expr
+from matchmaker.classad.nodes import Expr, References, forget
+from matchmaker.classad.parser import parse_expr, quote, unquote
 from matchmaker.classad.values import ERROR, UNDEFINED, ErrorType, UndefinedType, Value, is_error
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ __all__ = [
     "unquote",
     "write_ads",
 ]
-
-bind()
 
 
 def __getattr__(name: str) -> Any:

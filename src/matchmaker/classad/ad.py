@@ -10,8 +10,8 @@ from datetime import datetime, timedelta, timezone
 from sys import intern
 from typing import Any, Final, TypeGuard, TypeVar, overload
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.nodes import METHODS, AdExpr, Expr, ListExpr, Literal, References, no_ad
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.parser import parse_expr

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._cache import BoundedCache
 from matchmaker.classad import nodes
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.functions import FUNCTIONS
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, RELATIONS, UNARY, ascii_fold, truth

@@ -16,6 +16,7 @@ from weakref import ref
 
 import attrs
 
+from matchmaker._cache import caches
 from matchmaker._locks import Lock
 from matchmaker.classad.operators import ascii_fold
 from matchmaker.classad.values import Ad, ErrorType, Value, parse_absolute, parse_relative
@@ -67,6 +68,20 @@ def tidy() -> None:
             if made() is None:
                 del TABLE[key]
         _bound[0] = len(TABLE) + max(LEAST, len(TABLE))
+
+
+def forget() -> None:
+    """Empties every cache of the library, those of all pools too. Answers stay the same.
+
+    Useful if memory counts more than time, as in a long-lived service between two bursts. What
+    the caller's own ads, expressions and pools hold stays.
+
+    >>> import matchmaker as mm
+    >>> mm.forget()
+    """
+    for cache in caches():
+        cache.forget()
+    tidy()
 
 
 def exactly(value: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 One compiled pattern cuts a text into tokens; text that it does not cover ends in an empty token.
 The rest goes to the grammar, ``classad.lark``, which defines the syntax, decides, and alone reports
 errors: line, column, alternatives and a hint. A property and a fuzz target hold both equal. How
-assignments make an ad is in ``formats.assignments``; files and streams are read in ``formats``.
+assignments make an ad is in ``formats.new``; files and streams are read in ``formats``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any, Final, TypeVar
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker._stack import with_room
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.errors import ParseError
 from matchmaker.classad.nodes import (
     FALSE,
@@ -36,6 +36,7 @@ from matchmaker.classad.nodes import (
     constant,
 )
 from matchmaker.classad.printer import RESERVED, unescape
+from matchmaker.classad.printer import quote as between
 from matchmaker.classad.values import ERROR, MAX_INT, MIN_INT, UNDEFINED
 
 SPACES: Final = " \t\r\n\f\v"
@@ -593,3 +594,34 @@ _PRIMARIES: Final[dict[str, Callable[[str, _Tokens], Expr]]] = {
     **dict.fromkeys("0123456789-", _number),
     '"': _string, "(": _group, "{": _list, "[": _ad, ".": _absolute,
 }  # fmt: skip
+
+
+def quote(text: str) -> str:
+    r"""A string as it is written in an expression, in ASCII; ``unquote`` reads it back.
+
+    Raises ValueError for a NUL and half a surrogate pair, which no string of an ad holds.
+
+    >>> print(quote('say "é"'), unquote(quote('say "é"')))
+    "say \"\303\251\"" say "é"
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text was expected, not {type(text).__name__}")
+    if "\0" in text:
+        raise ValueError("a string cannot hold the character \\0")
+    return "".join(
+        char if char.isascii() else "".join(f"\\{byte:03o}" for byte in char.encode())
+        for char in between(text, '"')
+    )
+
+
+def unquote(text: str) -> str:
+    r"""The string that a text writes in double quotes. Raises ValueError for any other text.
+
+    >>> unquote(r'"a\tb"')
+    'a\tb'
+    """
+    node = parse_expr(text)
+    # In parentheses it would be an expression, which has a value of its own.
+    if not isinstance(node, Literal) or not isinstance(node.value, str) or text.lstrip()[0] == "(":
+        raise ValueError(f"a string in double quotes was expected, not {text[:60]}")
+    return node.value

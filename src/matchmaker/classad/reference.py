@@ -4,7 +4,7 @@ Here are scopes and laziness. Operators are in ``operators``; an evaluation begi
 in ``evaluate``. A reference to an attribute that is being evaluated is UNDEFINED, as in HTCondor
 25. An expression that is evaluated often gets a function, the fast form (``compile``).
 
-An evaluation can be watched: ``State.table`` has a function for each kind of node, and
+An evaluation can be watched: ``EvaluationState.table`` has a function for each kind of node, and
 ``trace`` has a table of its own, whose functions call these and note the values.
 """
 
@@ -32,7 +32,15 @@ from matchmaker.classad.functions import (  # noqa: F401 - each module enters it
 )
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import BINARY, CONNECTIVES, UNARY, ascii_fold, subscript, truth
-from matchmaker.classad.state import LONG, OutOfBoundsError, Scope, State, Table, bulk, cost
+from matchmaker.classad.state import (
+    LONG,
+    CallScope,
+    EvaluationState,
+    OutOfBoundsError,
+    Table,
+    bulk,
+    cost,
+)
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,
@@ -50,7 +58,7 @@ Making it takes as long as some 70 evaluations by the reference form.
 """
 
 
-def admit(node: Expr, state: State) -> None:
+def admit(node: Expr, state: EvaluationState) -> None:
     """Counts an expression that is about to be evaluated; OutOfBoundsError for one too large."""
     if node.depth > LIMITS.depth:
         raise OutOfBoundsError(f"the expression nests more than {LIMITS.depth} levels deep")
@@ -59,7 +67,7 @@ def admit(node: Expr, state: State) -> None:
         state.spend(0)
 
 
-def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> Value:
+def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: EvaluationState) -> Value:
     """The value of an expression in an ad, by its function if it has one."""
     nested = other is not None and other.parent is not None
     if ad is None or ad.parent is not None or nested or state.watched:
@@ -75,7 +83,7 @@ def run(node: Expr, ad: ClassAd | None, other: ClassAd | None, state: State) -> 
 
 
 def _follow(
-    node: nodes.Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: State
+    node: nodes.Expr, folded: str, ad: ClassAd, other: ClassAd | None, state: EvaluationState
 ) -> Value:
     """The value of an attribute that holds an expression; UNDEFINED if it is being evaluated."""
     key = (id(ad), folded)
@@ -98,7 +106,7 @@ def _follow(
     return value
 
 
-def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
+def _attribute_of(ad: ClassAd, folded: str, state: EvaluationState) -> Value:
     """The value of an ad's own attribute, in that ad."""
     held: Any = ad._held.get(folded, UNDEFINED)
     if type(held) in REFERENCE:
@@ -106,7 +114,7 @@ def _attribute_of(ad: ClassAd, folded: str, state: State) -> Value:
     return held  # type: ignore[no-any-return]
 
 
-def _attribute(node: nodes.Attr, state: State, ad: ClassAd | None) -> Value:
+def _attribute(node: nodes.Attr, state: EvaluationState, ad: ClassAd | None) -> Value:
     folded = node.folded
     if node.base is not None:
         return _select(state.table[type(node.base)](node.base, state, ad), folded, state)
@@ -125,7 +133,7 @@ def _attribute(node: nodes.Attr, state: State, ad: ClassAd | None) -> Value:
     return UNDEFINED
 
 
-def _absolute(folded: str, state: State, ad: ClassAd | None) -> Value:
+def _absolute(folded: str, state: EvaluationState, ad: ClassAd | None) -> Value:
     """The value of an attribute of the root, or of a special name in the root itself."""
     if ad is None:
         return UNDEFINED
@@ -143,7 +151,7 @@ def _defining(ad: ClassAd | None, folded: str) -> ClassAd | None:
 
 
 # What a name means that no ad around it defines: an ad, or for CurrentTime the seconds since 1970.
-_SPECIAL: Final[Mapping[str, Callable[[State, ClassAd | None], ClassAd | int | None]]] = {
+_SPECIAL: Final[Mapping[str, Callable[[EvaluationState, ClassAd | None], ClassAd | int | None]]] = {
     "currenttime": lambda state, ad: int(time.time()) if ad is not None else None,
     "my": lambda state, ad: ad,
     "self": lambda state, ad: ad,
@@ -155,12 +163,12 @@ _SPECIAL: Final[Mapping[str, Callable[[State, ClassAd | None], ClassAd | int | N
 }
 
 
-def _special(folded: str, state: State, ad: ClassAd | None) -> Value:
+def _special(folded: str, state: EvaluationState, ad: ClassAd | None) -> Value:
     found = _SPECIAL[folded](state, ad)
     return found if found is not None else UNDEFINED
 
 
-def _select(base: Value, folded: str, state: State) -> Value:
+def _select(base: Value, folded: str, state: EvaluationState) -> Value:
     if isinstance(base, ClassAd):
         scope = _defining(base, folded)
         if scope is not None:
@@ -174,7 +182,7 @@ def _select(base: Value, folded: str, state: State) -> Value:
     return base if is_exceptional(base) else ErrorType(f"{type_name(base)} has no attributes")
 
 
-def _binary(node: nodes.Binary, state: State, ad: ClassAd | None) -> Value:
+def _binary(node: nodes.Binary, state: EvaluationState, ad: ClassAd | None) -> Value:
     first, links = spine(node)
     value = state.table[type(first)](first, state, ad)
     while links:
@@ -182,7 +190,9 @@ def _binary(node: nodes.Binary, state: State, ad: ClassAd | None) -> Value:
     return value
 
 
-def apply_link(link: nodes.Binary, value: Value, state: State, ad: ClassAd | None) -> Value:
+def apply_link(
+    link: nodes.Binary, value: Value, state: EvaluationState, ad: ClassAd | None
+) -> Value:
     """The value of an operator whose left side has a value; the right one may not be needed."""
     operator = link.operator
     if operator in CONNECTIVES:
@@ -198,7 +208,7 @@ def apply_link(link: nodes.Binary, value: Value, state: State, ad: ClassAd | Non
     return BINARY[operator](value, other)
 
 
-def _ternary(node: nodes.Ternary, state: State, ad: ClassAd | None) -> Value:
+def _ternary(node: nodes.Ternary, state: EvaluationState, ad: ClassAd | None) -> Value:
     condition = truth(state.table[type(node.condition)](node.condition, state, ad))
     if not isinstance(condition, bool):
         return condition
@@ -206,7 +216,7 @@ def _ternary(node: nodes.Ternary, state: State, ad: ClassAd | None) -> Value:
     return state.table[type(branch)](branch, state, ad)
 
 
-def _subscript(node: nodes.Subscript, state: State, ad: ClassAd | None) -> Value:
+def _subscript(node: nodes.Subscript, state: EvaluationState, ad: ClassAd | None) -> Value:
     base = state.table[type(node.base)](node.base, state, ad)
     index = state.table[type(node.index)](node.index, state, ad)
     if isinstance(base, ClassAd) and isinstance(index, str):
@@ -216,13 +226,13 @@ def _subscript(node: nodes.Subscript, state: State, ad: ClassAd | None) -> Value
     return subscript(base, index)
 
 
-def _list(node: nodes.ListExpr, state: State, ad: ClassAd | None) -> Value:
+def _list(node: nodes.ListExpr, state: EvaluationState, ad: ClassAd | None) -> Value:
     items: Value = [state.table[type(item)](item, state, ad) for item in node.items]
     state.spend(bulk(items))
     return items
 
 
-def _ad(node: nodes.AdExpr, state: State, ad: ClassAd | None) -> Value:
+def _ad(node: nodes.AdExpr, state: EvaluationState, ad: ClassAd | None) -> Value:
     # One object for one nested ad, so that a circle through it is noticed.
     if state.nested is None:
         state.nested = {}
@@ -233,7 +243,7 @@ def _ad(node: nodes.AdExpr, state: State, ad: ClassAd | None) -> Value:
     return nested
 
 
-def _call(node: nodes.Call, state: State, ad: ClassAd | None) -> Value:
+def _call(node: nodes.Call, state: EvaluationState, ad: ClassAd | None) -> Value:
     function = FUNCTIONS.get(node.function.lower())
     if function is None:
         state.spend(STEPS)
@@ -243,7 +253,7 @@ def _call(node: nodes.Call, state: State, ad: ClassAd | None) -> Value:
     value: Value
     if function.lazy:
         state.spend(1)
-        value = function.call(node.arguments, Scope(state, ad))
+        value = function.call(node.arguments, CallScope(state, ad))
     else:
         values = [state.table[type(item)](item, state, ad) for item in node.arguments]
         state.spend(cost(values))
@@ -267,12 +277,12 @@ REFERENCE: Final[Table] = {
     nodes.ListExpr: _list,
     nodes.AdExpr: _ad,
 }
-State.table = REFERENCE
+EvaluationState.table = REFERENCE
 
 
-def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> State:
+def _begin(ad: ClassAd, other: ClassAd | None, inside: str, node: Expr) -> EvaluationState:
     """The state of an evaluation that the function of `node` has begun, once it needs one."""
-    state = State(ad, other, ad, inside)
+    state = EvaluationState(ad, other, ad, inside)
     state.steps = node.weight or weight(node)
     if inside:
         state.depth = node.depth

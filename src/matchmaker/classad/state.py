@@ -99,10 +99,10 @@ def cost(values: list[Value]) -> int:
     return CALL - 1 + text * (1 + items)
 
 
-Table: TypeAlias = "Mapping[type, Callable[[Any, State, ClassAd | None], Value]]"
+Table: TypeAlias = "Mapping[type, Callable[[Any, EvaluationState, ClassAd | None], Value]]"
 
 
-class State(Budget):
+class EvaluationState(Budget):
     """One evaluation: the two ads of the match, and the steps used."""
 
     # What few evaluations need stays with the class until it is set: a state is made for each one.
@@ -142,19 +142,19 @@ class State(Budget):
 
 
 @attrs.frozen(slots=True, eq=False)
-class Scope:
+class CallScope:
     """The place of an expression, for functions that evaluate their own arguments."""
 
-    budget: State
+    budget: EvaluationState
     ad: ClassAd | None
 
     def eval(self, node: Expr) -> Value:
         """The value of an expression here."""
         return self.budget.table[type(node)](node, self.budget, self.ad)
 
-    def within(self, ad: ClassAd) -> Scope:
+    def within(self, ad: ClassAd) -> CallScope:
         """The scope of an expression that stands in another ad of the same evaluation."""
-        return Scope(self.budget, ad)
+        return CallScope(self.budget, ad)
 
     def in_context(self, ad: ClassAd, node: Expr) -> Value:
         """The value of an expression in a nested ad; bare names that it lacks may be in TARGET."""

@@ -30,7 +30,7 @@ from matchmaker.classad.nodes import (
 )
 from matchmaker.classad.printer import brief
 from matchmaker.classad.reference import REFERENCE, admit, apply_link
-from matchmaker.classad.state import OutOfBoundsError, State, exhausted
+from matchmaker.classad.state import EvaluationState, OutOfBoundsError, exhausted
 from matchmaker.classad.values import Value, is_error
 from matchmaker.classad.walks import children, operands, spine
 
@@ -138,7 +138,7 @@ class _Open:
     note: str = ""
 
 
-class _Watched(State):
+class _Watched(EvaluationState):
     """An evaluation that notes the value of each part."""
 
     watched = True

@@ -20,42 +20,42 @@ from matchmaker.classad.formats import dumps
 from matchmaker.classad.formats.old import old_text
 from matchmaker.classad.nodes import Expr
 from matchmaker.linting import comparisons, logic, names
-from matchmaker.linting.kinds import Known, Schema, facts_of, known_from
-from matchmaker.linting.model import Piece, Report, Rule
-from matchmaker.linting.pieces import FORMATS, Whole, detect, read, swallowed, unit_of
+from matchmaker.linting.kinds import KnownNames, Schema, facts_of, known_from
+from matchmaker.linting.model import LintRule, Piece, Report
+from matchmaker.linting.pieces import FORMATS, ParsedText, detect, read, swallowed, unit_of
 
-__all__ = ["FORMATS", "RULES", "Diagnostic", "Rule", "lint"]
+__all__ = ["FORMATS", "RULES", "Diagnostic", "LintRule", "lint"]
 
 
 _ALL: Final = (
-    Rule("CA001", ERROR, "text that cannot be read"),
-    Rule("CA002", ERROR, "= where == is meant"),
-    Rule("CA003", ERROR, "a sign or ! right after ?: without parentheses"),
-    Rule("CA004", ERROR, "and, or, not in place of &&, ||, !"),
-    Rule("CA005", NOTE, "a job description that HTCondor does not read"),
-    Rule("CA006", WARNING, "// before what looks like a part of the expression"),
-    Rule("CA101", WARNING, "an attribute that nothing known has", names.unknown_attribute),
-    Rule("CA102", ERROR, "an unknown function", names.unknown_function),
-    Rule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),
-    Rule("CA104", WARNING, "an attribute that is set again below", names.shadowed, True),
-    Rule("CA105", WARNING, "an attribute that leads back to itself", names.circular, True),
-    Rule("CA106", WARNING, "text in single quotes, or null", names.foreign_word),
-    Rule("CA201", ERROR, "a comparison that is always an error", comparisons.mismatch),
-    Rule("CA202", ERROR, "a number in quotes, compared", comparisons.quoted_number),
-    Rule("CA203", ERROR, "undefined or error compared other than by is",
+    LintRule("CA001", ERROR, "text that cannot be read"),
+    LintRule("CA002", ERROR, "= where == is meant"),
+    LintRule("CA003", ERROR, "a sign or ! right after ?: without parentheses"),
+    LintRule("CA004", ERROR, "and, or, not in place of &&, ||, !"),
+    LintRule("CA005", NOTE, "a job description that HTCondor does not read"),
+    LintRule("CA006", WARNING, "// before what looks like a part of the expression"),
+    LintRule("CA101", WARNING, "an attribute that nothing known has", names.unknown_attribute),
+    LintRule("CA102", ERROR, "an unknown function", names.unknown_function),
+    LintRule("CA103", ERROR, "too many or too few arguments", names.wrong_arity),
+    LintRule("CA104", WARNING, "an attribute that is set again below", names.shadowed, True),
+    LintRule("CA105", WARNING, "an attribute that leads back to itself", names.circular, True),
+    LintRule("CA106", WARNING, "text in single quotes, or null", names.foreign_word),
+    LintRule("CA201", ERROR, "a comparison that is always an error", comparisons.mismatch),
+    LintRule("CA202", ERROR, "a number in quotes, compared", comparisons.quoted_number),
+    LintRule("CA203", ERROR, "undefined or error compared other than by is",
          comparisons.compared_with_undefined),
-    Rule("CA204", ERROR, "an operation that is always an error", comparisons.always_error),
-    Rule("CA205", WARNING, "comparisons in a chain", comparisons.chained),
-    Rule("CA206", ERROR, "a pattern that is no regular expression", comparisons.broken_pattern),
-    Rule("CA207", WARNING, "a backslash that a pattern has lost", comparisons.lost_backslash),
-    Rule("CA301", ERROR, "& or | between conditions", comparisons.single_operator),
-    Rule("CA302", WARNING, "a clause that is never true", logic.never_true),
-    Rule("CA303", WARNING, "a clause that is always true", logic.always_true),
-    Rule("CA304", WARNING, "a branch that is never reached", logic.dead_branch),
-    Rule("CA305", NOTE, "is, where the case of letters counts", logic.letter_case),
+    LintRule("CA204", ERROR, "an operation that is always an error", comparisons.always_error),
+    LintRule("CA205", WARNING, "comparisons in a chain", comparisons.chained),
+    LintRule("CA206", ERROR, "a pattern that is no regular expression", comparisons.broken_pattern),
+    LintRule("CA207", WARNING, "a backslash that a pattern has lost", comparisons.lost_backslash),
+    LintRule("CA301", ERROR, "& or | between conditions", comparisons.single_operator),
+    LintRule("CA302", WARNING, "a clause that is never true", logic.never_true),
+    LintRule("CA303", WARNING, "a clause that is always true", logic.always_true),
+    LintRule("CA304", WARNING, "a branch that is never reached", logic.dead_branch),
+    LintRule("CA305", NOTE, "is, where the case of letters counts", logic.letter_case),
 )  # fmt: skip
 
-RULES: Final[Mapping[str, Rule]] = {rule.code: rule for rule in _ALL}
+RULES: Final[Mapping[str, LintRule]] = {rule.code: rule for rule in _ALL}
 
 
 @charged
@@ -108,15 +108,15 @@ def lint(
     return sorted(found, key=lambda one: (one.line, one.column, one.rule, one.message))
 
 
-def _reports(text: str, format_: str, known: Known) -> Iterator[tuple[str, Report]]:
+def _reports(text: str, format_: str, known: KnownNames) -> Iterator[tuple[str, Report]]:
     for item in read(text, format_):
-        if isinstance(item, Whole):
+        if isinstance(item, ParsedText):
             yield from _checked(item, known)
         else:
             yield item.code, item.report
 
 
-def _checked(whole: Whole, known: Known) -> Iterator[tuple[str, Report]]:
+def _checked(whole: ParsedText, known: KnownNames) -> Iterator[tuple[str, Report]]:
     for piece in {id(piece): piece for piece, _ in whole.roots}.values():
         yield from (("CA006", report) for report in swallowed(piece))
     unit = unit_of(whole)

@@ -29,14 +29,14 @@ from matchmaker.linting.kinds import (
     CONDITIONS,
     Facts,
     Kinds,
-    Known,
+    KnownNames,
     is_zero,
     undivided,
 )
 from matchmaker.linting.model import (
-    Place,
+    LintSite,
+    NodePlace,
     Report,
-    Site,
     text_of,
     whole,
     with_doubled,
@@ -44,7 +44,7 @@ from matchmaker.linting.model import (
 )
 
 
-def broken_pattern(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def broken_pattern(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``regexp("(", x)``: a pattern that none can read."""
     node = site.place.node
     if not isinstance(node, Call) or not node.arguments:
@@ -65,7 +65,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _LOST: Final = re.compile(r"[A-Zbdhpswzx1-9.^$*+?()\[\]{}|]")
 
 
-def lost_backslash(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def lost_backslash(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     r"""``regexp("\d+", x)``: the pattern is ``d+``, because a string knows no escape ``\d``."""
     node = site.place.node
     if not isinstance(node, Call) or not node.arguments:
@@ -90,7 +90,7 @@ _NUMBER: Final = re.compile(r"\s*-?(?:(?:0|[1-9]\d{0,17})|\d+\.\d+)\s*", re.ASCI
 _VERSIONS: Final = {">=": "versionGE", ">": "versionGT", "<=": "versionLE", "<": "versionLT"}
 
 
-def _sides(site: Site, operators: frozenset[str]) -> tuple[Binary, Place, Place] | None:
+def _sides(site: LintSite, operators: frozenset[str]) -> tuple[Binary, NodePlace, NodePlace] | None:
     """The operation and its two sides, if a site is one of these operations."""
     node = site.place.node
     if not isinstance(node, Binary) or node.operator not in operators:
@@ -99,19 +99,19 @@ def _sides(site: Site, operators: frozenset[str]) -> tuple[Binary, Place, Place]
     return node, left, right
 
 
-def _exceptional(place: Place) -> bool:
+def _exceptional(place: NodePlace) -> bool:
     node = place.node
     return isinstance(node, Literal) and is_exceptional(node.value)
 
 
-def _fails_here(site: Site, facts: Facts) -> bool:
+def _fails_here(site: LintSite, facts: Facts) -> bool:
     """Whether a site can only be undefined or an error, and not because a part of it is."""
     if facts[site.place].kinds or isinstance(site.place.node, Literal):
         return False
     return all(facts[part].kinds or _exceptional(part) for part in site.place.parts)
 
 
-def _severity(site: Site, facts: Facts) -> str:
+def _severity(site: LintSite, facts: Facts) -> str:
     return WARNING if facts[site.place].by_target else ""
 
 
@@ -121,7 +121,7 @@ def _kind_words(kinds: Kinds) -> str:
     return " or ".join(f"{'an' if kind[0] == 'a' else 'a'} {kind}" for kind in sorted(kinds))
 
 
-def _quoted_number(place: Place) -> str:
+def _quoted_number(place: NodePlace) -> str:
     """The number in a string literal that holds nothing else, or empty."""
     node = place.node
     if isinstance(node, Literal) and isinstance(node.value, str) and _NUMBER.fullmatch(node.value):
@@ -129,7 +129,7 @@ def _quoted_number(place: Place) -> str:
     return ""
 
 
-def compared_with_undefined(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def compared_with_undefined(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``x == undefined`` is undefined, whatever x is; so it is with error."""
     sides = _sides(site, RELATIONS)
     if sides is None or not any(map(_exceptional, sides[1:])):
@@ -143,7 +143,7 @@ def compared_with_undefined(site: Site, facts: Facts, known: Known) -> Iterator[
     yield site.report(message, with_operator(site, word) if word else "")
 
 
-def quoted_number(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def quoted_number(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``x > "4096"``: a string, no number; and as text ``"10"`` is less than ``"9"``."""
     sides = _sides(site, RELATIONS)
     if sides is None:
@@ -177,7 +177,7 @@ def quoted_number(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         return
 
 
-def mismatch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def mismatch(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A comparison of kinds that cannot be compared: always an error, as ``"x" == 1``."""
     sides = _sides(site, RELATIONS)
     if sides is None or not _fails_here(site, facts) or any(map(_exceptional, sides[1:])):
@@ -208,7 +208,7 @@ def mismatch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
                       _severity(site, facts))  # fmt: skip
 
 
-def _as_member(site: Site, node: Binary, left: Place, right: Place) -> str:
+def _as_member(site: LintSite, node: Binary, left: NodePlace, right: NodePlace) -> str:
     """``member(x, {1, 2})`` for ``x == {1, 2}``."""
     lists = [isinstance(side.node, ListExpr) for side in (left, right)]
     if node.operator not in ("==", "!=") or lists.count(True) != 1:
@@ -221,7 +221,7 @@ def _as_member(site: Site, node: Binary, left: Place, right: Place) -> str:
 _LOGIC: Final = frozenset({"&&", "||", "!", "?:", "is", "isnt"})
 
 
-def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def always_error(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """Operations that fail with their operands: ``x % 0``, ``"a" && x``, ``size(5)``.
 
     No function is known by name here: constant parts have been evaluated.
@@ -257,9 +257,9 @@ def always_error(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     yield site.report(message, "", _severity(site, facts))
 
 
-def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
+def _no_condition(site: LintSite, facts: Facts, node: Expr) -> Iterator[Report]:
     """A string, a list or an ad in place of a condition."""
-    parts: tuple[Place, ...] = ()
+    parts: tuple[NodePlace, ...] = ()
     if isinstance(node, (Binary, Unary)) and node.operator in ("&&", "||", "!"):
         parts = site.place.parts
     elif isinstance(node, Ternary):
@@ -282,7 +282,7 @@ def _no_condition(site: Site, facts: Facts, node: Expr) -> Iterator[Report]:
 _DOUBLED: Final = {"&": "&&", "|": "||"}
 
 
-def _is_trap(site: Site, facts: Facts) -> bool:
+def _is_trap(site: LintSite, facts: Facts) -> bool:
     """Whether a site is ``&`` or ``|`` with a side that is true or false, which is an error."""
     sides = _sides(site, frozenset(_DOUBLED))
     return sides is not None and any(
@@ -290,7 +290,7 @@ def _is_trap(site: Site, facts: Facts) -> bool:
     )
 
 
-def _is_trap_place(place: Place, facts: Facts) -> bool:
+def _is_trap_place(place: NodePlace, facts: Facts) -> bool:
     """Whether a part is such an operation, whose own value, mended, would be true or false."""
     while isinstance(place.node, Binary) and place.node.operator in _DOUBLED:
         if any(facts[part].kinds == {BOOLEAN} for part in place.parts):
@@ -299,7 +299,7 @@ def _is_trap_place(place: Place, facts: Facts) -> bool:
     return False
 
 
-def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def single_operator(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``a > 1 & b > 2``, an error, and ``flags & 4 == 4``, which is ``flags & (4 == 4)``."""
     sides = _sides(site, frozenset(_DOUBLED))
     if sides is None:
@@ -328,7 +328,7 @@ def single_operator(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     )
 
 
-def _torn_comparison(site: Site, facts: Facts, left: Place, right: Place) -> str:
+def _torn_comparison(site: LintSite, facts: Facts, left: NodePlace, right: NodePlace) -> str:
     """``(flags & 4) == 4`` for ``flags & 4 == 4``, if one side is bits."""
     text, place = site.piece.text, site.place
     for side, other in ((right, left), (left, right)):
@@ -345,17 +345,17 @@ def _torn_comparison(site: Site, facts: Facts, left: Place, right: Place) -> str
     return ""
 
 
-def _is_number(place: Place, facts: Facts) -> bool:
+def _is_number(place: NodePlace, facts: Facts) -> bool:
     return facts[place].kinds == {NUMBER}
 
 
-def chained(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def chained(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``1 < x < 5`` compares the truth of ``1 < x`` with 5. A longer chain is one finding."""
     above = site.above
     if above is not None and not site.place.bracketed and _chain(above.place) is site.place:
         return
-    links: list[Place] = []
-    place: Place | None = site.place
+    links: list[NodePlace] = []
+    place: NodePlace | None = site.place
     while place is not None:
         links.append(place)
         place = _chain(place)
@@ -371,7 +371,7 @@ def chained(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
     )
 
 
-def _chain(place: Place) -> Place | None:
+def _chain(place: NodePlace) -> NodePlace | None:
     """The comparison that is the left side of another, without parentheses."""
     if not isinstance(place.node, Binary) or place.node.operator not in ORDER:
         return None

@@ -31,7 +31,7 @@ from matchmaker.classad.nodes import AdExpr, Expr
 from matchmaker.classad.operators import RELATIONS
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional
 from matchmaker.classad.walks import postorder, rebuild
-from matchmaker.linting.model import Place, Scope, Site, Unit, role_of
+from matchmaker.linting.model import AdScope, LintSite, NodePlace, Unit, role_of
 
 LIST: Final = "list"
 AD: Final = "ad"
@@ -71,7 +71,7 @@ class Fact:
         return self.value is not UNKNOWN
 
 
-Facts = Mapping[Place, Fact]
+Facts = Mapping[NodePlace, Fact]
 TargetKinds = Mapping[str, frozenset[str]]
 
 
@@ -102,17 +102,17 @@ def held_kinds(held: object) -> frozenset[str]:
 
 def facts_of(unit: Unit, targets: TargetKinds) -> Facts:
     """Facts of every node; the parts of a node before itself."""
-    facts: dict[Place, Fact] = {}
+    facts: dict[NodePlace, Fact] = {}
     for site in reversed(unit.sites):
         facts[site.place] = _fact(site, [facts[part] for part in _parts(site.place)], targets)
     return facts
 
 
-def _parts(place: Place) -> Iterable[Place]:
+def _parts(place: NodePlace) -> Iterable[NodePlace]:
     return () if isinstance(place.node, nodes.Literal) else place.parts
 
 
-def _fact(site: Site, parts: list[Fact], targets: TargetKinds) -> Fact:
+def _fact(site: LintSite, parts: list[Fact], targets: TargetKinds) -> Fact:
     node = site.place.node
     if isinstance(node, nodes.Literal):
         return Fact(kind_of(node.value), node.value)
@@ -185,7 +185,7 @@ _ONLY_ERRORS: Final = UNFOLDABLE | {Trait.PATTERN}
 _PLAIN: Final = (bool, int, float, str, list, timedelta, datetime, type(UNDEFINED), ErrorType)
 
 
-def _attribute(site: Site, targets: TargetKinds) -> Fact:
+def _attribute(site: LintSite, targets: TargetKinds) -> Fact:
     node = site.place.node
     role = role_of(site)
     if not role or not isinstance(node, nodes.Attr):
@@ -255,7 +255,7 @@ Schema = Collection[str] | Callable[[], Iterable[str]]
 
 
 @attrs.frozen(slots=True)
-class Known:
+class KnownNames:
     """Names from the target ads and from a schema, by their lower case.
 
     Attributes:
@@ -270,13 +270,13 @@ class Known:
     kinds: Mapping[str, frozenset[str]]
     schema: Mapping[str, str]
     has_targets: bool
-    asked: dict[tuple[str, Scope, str], str] = attrs.field(factory=dict)
+    asked: dict[tuple[str, AdScope, str], str] = attrs.field(factory=dict)
 
     def has(self, folded: str) -> bool:
         """Whether a name is one of the targets' or of the schema."""
         return folded in self.targets or folded in self.schema
 
-    def suggestion(self, name: str, scope: Scope, role: str, words: Iterable[str] = ()) -> str:
+    def suggestion(self, name: str, scope: AdScope, role: str, words: Iterable[str] = ()) -> str:
         """The known name, or the one of `words`, most like a name; empty if none is like it.
 
         By the role of the name, the names of the ad, of the targets, or both are compared.
@@ -293,7 +293,7 @@ class Known:
         return self.asked[key]
 
 
-def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
+def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> KnownNames:
     """The names in target ads and in a schema. TypeError for a schema that is a text."""
     if isinstance(schema, (str, bytes)):
         # Its letters would be the names.
@@ -322,5 +322,5 @@ def known_from(targets: Iterable[ClassAd], schema: Schema | None) -> Known:
                             take(inner, part)
     names = schema() if callable(schema) else schema or ()
     # An attribute that is undefined in a target may be anything in another.
-    return Known(spelling, {name: found for name, found in kinds.items() if found},
+    return KnownNames(spelling, {name: found for name, found in kinds.items() if found},
                  {name.lower(): name for name in names}, some)  # fmt: skip

@@ -14,8 +14,8 @@ from matchmaker.classad.operators import BINARY, CONNECTIVES, IDENTITY, MIRRORED
 from matchmaker.classad.printer import brief, symbol_of, unparse_name
 from matchmaker.classad.values import UNDEFINED, UndefinedType, Value, is_error, is_number
 from matchmaker.classad.walks import SCOPES, compared
-from matchmaker.linting.kinds import Facts, Known
-from matchmaker.linting.model import Place, Report, Site, text_of, whole
+from matchmaker.linting.kinds import Facts, KnownNames
+from matchmaker.linting.model import LintSite, NodePlace, Report, text_of, whole
 from matchmaker.reduction.boxes import divided
 from matchmaker.reduction.domains import NOTHING, TEXTS, Domain, numbers
 
@@ -27,7 +27,7 @@ class Bound:
     attribute: Expr
     relation: str
     value: float | str | UndefinedType
-    place: Place
+    place: NodePlace
 
     @property
     def is_text(self) -> bool:
@@ -53,7 +53,7 @@ class Bound:
         return str(self.place.node)
 
 
-def bound_of(place: Place) -> Bound | None:
+def bound_of(place: NodePlace) -> Bound | None:
     """The bound that a clause sets, if it is of the plain form."""
     node = place.node
     asked = _asked_for(node)
@@ -145,7 +145,7 @@ def _is_chain(node: Expr | None, operator: str = "") -> bool:
     return node.operator == operator if operator else node.operator in CONNECTIVES
 
 
-def _constant_clause(site: Site, facts: Facts) -> Value | None:
+def _constant_clause(site: LintSite, facts: Facts) -> Value | None:
     """The truth of a clause that is constant, with nothing constant around it; else None."""
     fact = facts[site.place]
     value = fact.value
@@ -164,7 +164,7 @@ def _constant_clause(site: Site, facts: Facts) -> Value | None:
     return truth(value)  # type: ignore[arg-type]
 
 
-def _is_bare_error(site: Site) -> bool:
+def _is_bare_error(site: LintSite) -> bool:
     """Whether an expression that stands in no ad is nothing but ``error``."""
     node = site.place.node
     alone = site.above is None and not site.scope.definitions
@@ -177,7 +177,7 @@ def _is_test(node: Expr) -> bool:
     return isinstance(node, nodes.Binary) and node.operator in _TESTS
 
 
-def _condition(place: Place) -> Place | None:
+def _condition(place: NodePlace) -> NodePlace | None:
     """The condition of a ternary, or of ifThenElse()."""
     node = place.node
     if isinstance(node, nodes.Ternary) or (
@@ -189,7 +189,7 @@ def _condition(place: Place) -> Place | None:
     return None
 
 
-def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def never_true(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A clause that no value makes true."""
     truth_ = _constant_clause(site, facts)
     if (
@@ -213,7 +213,7 @@ def never_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield site.report(f"never true together with {brief(clause, 60)}", at=place)
 
 
-def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def always_true(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A clause that every value makes true."""
     if _constant_clause(site, facts) is True:
         yield from _constant(site, "always true", "||", "so is the whole")
@@ -235,7 +235,7 @@ def always_true(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield site.report(message, at=place)
 
 
-def _constant(site: Site, what: str, deciding: str, outcome: str) -> Iterator[Report]:
+def _constant(site: LintSite, what: str, deciding: str, outcome: str) -> Iterator[Report]:
     """A constant clause that decides a chain of the one operator.
 
     In a chain of the other one it has no effect. Policies that are made by macros are full of
@@ -249,7 +249,7 @@ def _constant(site: Site, what: str, deciding: str, outcome: str) -> Iterator[Re
         yield site.report(f"{message}, and {outcome}")
 
 
-def _compares_with_itself(site: Site) -> str:
+def _compares_with_itself(site: LintSite) -> str:
     """The relation of a comparison between an attribute and itself, or empty."""
     node = site.place.node
     if (
@@ -261,7 +261,7 @@ def _compares_with_itself(site: Site) -> str:
     return ""
 
 
-def _with_other_ad(site: Site, what: str) -> Report:
+def _with_other_ad(site: LintSite, what: str) -> Report:
     """An attribute compared with itself: the one in the other ad may be meant."""
     left, right = site.place.parts
     node = left.node
@@ -274,7 +274,9 @@ def _with_other_ad(site: Site, what: str) -> Report:
     return site.report(f"{message}: is the other ad's meant?", fix)
 
 
-def _pair(site: Site, first: Place, second: Place, message: str, operator: str) -> Report:
+def _pair(
+    site: LintSite, first: NodePlace, second: NodePlace, message: str, operator: str
+) -> Report:
     """Two clauses of a chain, to be joined by another operator if nothing stands between."""
     text = site.piece.text
     between = text[first.outer_end : second.outer_start]
@@ -292,14 +294,14 @@ def _pair(site: Site, first: Place, second: Place, message: str, operator: str) 
     return Report(site.piece, start, end, message, fix)
 
 
-def _clauses(site: Site, operator: str) -> list[Place]:
+def _clauses(site: LintSite, operator: str) -> list[NodePlace]:
     """The clauses of a whole chain of ``&&`` or ``||``, in order; none of a part of a chain."""
     above = site.above
     if above is not None and _is_chain(above.place.node, operator):
         return []
     if not _is_chain(site.place.node, operator):
         return []
-    clauses: list[Place] = []
+    clauses: list[NodePlace] = []
     stack = [site.place]
     while stack:
         place = stack.pop()
@@ -310,12 +312,12 @@ def _clauses(site: Site, operator: str) -> list[Place]:
     return clauses
 
 
-def _bounds(clauses: Iterable[Place]) -> list[Bound]:
+def _bounds(clauses: Iterable[NodePlace]) -> list[Bound]:
     """The bounds among clauses, in order."""
     return [bound for place in clauses if (bound := bound_of(place)) is not None]
 
 
-def _denials(clauses: Sequence[Place]) -> Iterator[tuple[Place, Expr]]:
+def _denials(clauses: Sequence[NodePlace]) -> Iterator[tuple[NodePlace, Expr]]:
     """The clauses ``!x`` beside which there is ``x``, with that."""
     clear = {place.node for place in clauses if not isinstance(place.node, nodes.Literal)}
     for place in clauses:
@@ -326,7 +328,7 @@ def _denials(clauses: Sequence[Place]) -> Iterator[tuple[Place, Expr]]:
             yield place, denied
 
 
-def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def dead_branch(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A branch that a constant condition rules out."""
     condition = _condition(site.place)
     if condition is None or not facts[condition].is_constant:
@@ -349,7 +351,7 @@ def dead_branch(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
         yield site.report(f"{text} is never true or false: neither branch is reached")
 
 
-def letter_case(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def letter_case(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """``x is "Linux"``: unlike ``==`` it is false of "linux"."""
     node = site.place.node
     if not isinstance(node, nodes.Binary) or node.operator not in ("is", "isnt"):

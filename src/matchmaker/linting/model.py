@@ -42,7 +42,7 @@ class Name:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Place:
+class NodePlace:
     """A node and its span in the text, ``text[start:end]``.
 
     Nodes are interned, so that one may stand in many places: the text is read once more, by the
@@ -56,7 +56,7 @@ class Place:
     end: int
     outer_start: int
     outer_end: int
-    parts: tuple[Place, ...] = ()
+    parts: tuple[NodePlace, ...] = ()
     names: tuple[Name, ...] = ()
     operator: tuple[int, int] | None = None
 
@@ -71,13 +71,13 @@ class _Assigned:
     """An assignment in an ad."""
 
     name: Name
-    value: Place
+    value: NodePlace
 
 
-_Made: TypeAlias = "Place | Name | _Assigned | Token"
+_Made: TypeAlias = "NodePlace | Name | _Assigned | Token"
 
 
-def place_expr(text: str) -> Place:
+def place_expr(text: str) -> NodePlace:
     """The places of an expression's parts. Raises ParseError as ``parse_expr`` does.
 
     >>> place = place_expr("a + (b * 2)")
@@ -87,7 +87,7 @@ def place_expr(text: str) -> Place:
     return _placed(text, "expression", parse_expr(text))
 
 
-def place_ad(text: str) -> Place:
+def place_ad(text: str) -> NodePlace:
     """The places of the parts of an ad in brackets. Raises ParseError as ``parse_ad`` does.
 
     >>> [name.text for name in place_ad("[ a = 1; A = 2 ]").names]
@@ -96,10 +96,10 @@ def place_ad(text: str) -> Place:
     return _placed(text, "ad", parse_ad_expr(text))
 
 
-def _placed(text: str, start: str, node: Expr) -> Place:
+def _placed(text: str, start: str, node: Expr) -> NodePlace:
     # The text has been read before, so that bounds and errors are the parser's.
     place = _converted(lark().parse(without_mark(text), start=start))
-    if not isinstance(place, Place) or place.node is not node:
+    if not isinstance(place, NodePlace) or place.node is not node:
         raise AssertionError("both ways to read a text give the same node")
     return place
 
@@ -128,19 +128,19 @@ def _made(tree: Tree[Token], children: list[_Made]) -> _Made:
     if isinstance(value, tuple):
         name, place = children
         assert isinstance(name, Name)  # noqa: S101 - for the type checker: the grammar says so
-        assert isinstance(place, Place)  # noqa: S101
+        assert isinstance(place, NodePlace)  # noqa: S101
         return _Assigned(name, place)
     parts = [child.value if isinstance(child, _Assigned) else child for child in children]
     names = [child.name if isinstance(child, _Assigned) else child for child in children]
     # The one token beside the parts of a node is its operator.
     tokens = [child for child in children if isinstance(child, Token)]
-    return Place(
+    return NodePlace(
         value,
         meta.start_pos,
         meta.end_pos,
         meta.container_start_pos,
         meta.container_end_pos,
-        tuple(part for part in parts if isinstance(part, Place)),
+        tuple(part for part in parts if isinstance(part, NodePlace)),
         tuple(name for name in names if isinstance(name, Name)),
         (tokens[0].start_pos or 0, tokens[0].end_pos or 0)
         if tokens and len(children) > 1
@@ -150,7 +150,7 @@ def _made(tree: Tree[Token], children: list[_Made]) -> _Made:
 
 def _argument(child: _Made) -> Any:
     """The argument that makes a child of a node."""
-    if isinstance(child, Place):
+    if isinstance(child, NodePlace):
         return child.node
     if isinstance(child, Name):
         return child.text
@@ -198,7 +198,7 @@ class Definition:
     """An attribute that an ad defines."""
 
     name: Name
-    value: Place
+    value: NodePlace
     piece: Piece
     # Where the name stands: in the old format outside of the piece.
     name_piece: Piece
@@ -210,11 +210,11 @@ class Definition:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Scope:
+class AdScope:
     """An ad, with the one around it. Of duplicates the last one counts."""
 
     definitions: tuple[Definition, ...] = ()
-    above: Scope | None = None
+    above: AdScope | None = None
     last: Mapping[str, Definition] = attrs.field(init=False)
 
     @last.default
@@ -223,7 +223,7 @@ class Scope:
 
     def find(self, folded: str) -> Definition | None:
         """The definition that a bare name stands for here."""
-        scope: Scope | None = self
+        scope: AdScope | None = self
         while scope is not None:
             if folded in scope.last:
                 return scope.last[folded]
@@ -232,14 +232,14 @@ class Scope:
 
     def names(self) -> Iterator[str]:
         """All names that can be seen from here."""
-        scope: Scope | None = self
+        scope: AdScope | None = self
         while scope is not None:
             yield from (definition.name.text for definition in scope.last.values())
             scope = scope.above
 
 
 @attrs.frozen(slots=True, eq=False)
-class Site:
+class LintSite:
     """A node at its place.
 
     Attributes:
@@ -251,15 +251,15 @@ class Site:
         elsewhere: whether it is evaluated in other ads than the one around it.
     """
 
-    place: Place
+    place: NodePlace
     piece: Piece
-    above: Site | None
-    scope: Scope
+    above: LintSite | None
+    scope: AdScope
     guards: set[str]
     elsewhere: bool = False
 
     def report(
-        self, message: str, fix: str = "", severity: str = "", at: Place | Name | None = None
+        self, message: str, fix: str = "", severity: str = "", at: NodePlace | Name | None = None
     ) -> Report:
         """A report about the whole of it, or about a part."""
         span = at or self.place
@@ -270,11 +270,11 @@ class Site:
 class Unit:
     """Expressions that are checked together: an ad, or one expression."""
 
-    sites: tuple[Site, ...]
-    scopes: tuple[Scope, ...]
+    sites: tuple[LintSite, ...]
+    scopes: tuple[AdScope, ...]
 
 
-def role_of(site: Site) -> str:
+def role_of(site: LintSite) -> str:
     """The role of a name: ``bare``, ``my`` or ``target``, or empty for other names.
 
     An attribute that is itself called ``target`` hides the word.
@@ -291,7 +291,7 @@ def role_of(site: Site) -> str:
 
 
 @attrs.frozen(slots=True)
-class Rule:
+class LintRule:
     """A rule: its stable code, severity, subject, and check.
 
     A rule of the syntax has no function: its findings come from the parser.
@@ -308,12 +308,12 @@ class Rule:
 _HOLDERS: Final = (AdExpr, ListExpr, Call)
 
 
-def text_of(site: Site, place: Place) -> str:
+def text_of(site: LintSite, place: NodePlace) -> str:
     """The text of a place with the parentheses around it."""
     return site.piece.text[place.outer_start : place.outer_end]
 
 
-def with_operator(site: Site, operator: str) -> str:
+def with_operator(site: LintSite, operator: str) -> str:
     """The text of a binary operation with another operator."""
     place = site.place
     if place.operator is None:
@@ -327,7 +327,7 @@ def with_operator(site: Site, operator: str) -> str:
     return before + operator + after
 
 
-def with_doubled(site: Site) -> str:
+def with_doubled(site: LintSite) -> str:
     """The text of a chain ``a & b & c`` or ``a | b | c`` with each operator doubled."""
     place, text = site.place, site.piece.text
     node = place.node
@@ -343,7 +343,7 @@ def with_doubled(site: Site) -> str:
     return "".join(reversed(parts))
 
 
-def whole(site: Site, fix: str) -> str:
+def whole(site: LintSite, fix: str) -> str:
     """A fix for the whole of a site, in parentheses if it would be torn apart without."""
     if site.place.bracketed:
         return fix

@@ -13,11 +13,19 @@ from matchmaker.classad.nodes import MY_SCOPES, AdExpr, Attr, Binary, Call, scop
 from matchmaker.classad.operators import MIRRORED
 from matchmaker.classad.printer import quote, unparse_name
 from matchmaker.classad.walks import SPECIAL
-from matchmaker.linting.kinds import Facts, Known
-from matchmaker.linting.model import Definition, Place, Report, Scope, Site, commented_out, role_of
+from matchmaker.linting.kinds import Facts, KnownNames
+from matchmaker.linting.model import (
+    AdScope,
+    Definition,
+    LintSite,
+    NodePlace,
+    Report,
+    commented_out,
+    role_of,
+)
 
 
-def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def unknown_attribute(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A name that neither the ad nor a target nor the schema has."""
     node = site.place.node
     role = role_of(site)
@@ -53,7 +61,7 @@ def unknown_attribute(site: Site, facts: Facts, known: Known) -> Iterator[Report
     yield site.report(message, fix, severity, site.place.names[0])
 
 
-def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def foreign_word(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A name that nothing known has, and that is text or a constant in other languages."""
     node = site.place.node
     if not isinstance(node, Attr) or role_of(site) != "bare":
@@ -80,7 +88,7 @@ def foreign_word(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 _NOTHING: Final = frozenset({"null", "none", "nil"})
 
 
-def _missing(role: str, known: Known) -> str:
+def _missing(role: str, known: KnownNames) -> str:
     if role == "my" or not (known.has_targets or known.schema):
         return "this ad has no attribute {}"
     if role == "target":
@@ -89,14 +97,14 @@ def _missing(role: str, known: Known) -> str:
     return f"neither this ad nor {other} has an attribute {{}}"
 
 
-def _scope_words(site: Site) -> Iterable[str]:
+def _scope_words(site: LintSite) -> Iterable[str]:
     """The words that may be meant by a name from which something is selected."""
     above = site.above
     selected = above is not None and isinstance(above.place.node, Attr)
     return SPECIAL.values() if selected else ()
 
 
-def _host_name(site: Site) -> str:
+def _host_name(site: LintSite) -> str:
     """The text ``a.b.c`` of a host name, if a bare name begins one."""
     names = [site.place.names[0].text]
     at = site.above
@@ -106,14 +114,14 @@ def _host_name(site: Site) -> str:
     return ".".join(names) if len(names) > 2 else ""
 
 
-def _top(site: Site) -> Site:
+def _top(site: LintSite) -> LintSite:
     at = site
     while at.above is not None and isinstance(at.above.place.node, Attr):
         at = at.above
     return at
 
 
-def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def unknown_function(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A call of an unknown function: always an error."""
     node = site.place.node
     if not isinstance(node, Call) or node.function.lower() in FUNCTIONS:
@@ -122,7 +130,7 @@ def unknown_function(site: Site, facts: Facts, known: Known) -> Iterator[Report]
     yield site.report(unknown(called), instead(called[:60]), at=name)
 
 
-def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
+def wrong_arity(site: LintSite, facts: Facts, known: KnownNames) -> Iterator[Report]:
     """A call with too many or too few arguments: always an error."""
     node = site.place.node
     if isinstance(node, Call):
@@ -136,7 +144,7 @@ def wrong_arity(site: Site, facts: Facts, known: Known) -> Iterator[Report]:
 # --- of an ad as a whole --------------------------------------------------------------------------
 
 
-def shadowed(scope: Scope) -> Iterator[Report]:
+def shadowed(scope: AdScope) -> Iterator[Report]:
     """An attribute that is set again further down: only the last one counts.
 
     Ads of jobs that the scheduler has written repeat attributes, and nobody mends that.
@@ -157,9 +165,9 @@ def shadowed(scope: Scope) -> Iterator[Report]:
 _OF_A_JOB: Final = frozenset({"clusterid", "procid"})
 
 
-def circular(scope: Scope) -> Iterator[Report]:
+def circular(scope: AdScope) -> Iterator[Report]:
     """An attribute that leads back to itself, which makes it undefined."""
-    graph: dict[str, dict[str, Place]] = {}
+    graph: dict[str, dict[str, NodePlace]] = {}
     for folded, definition in scope.last.items():
         uses = _uses(definition, scope.last)
         own = uses.pop(folded, None)
@@ -187,12 +195,12 @@ def circular(scope: Scope) -> Iterator[Report]:
             return
 
 
-def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, Place]:
+def _uses(definition: Definition, names: Mapping[str, Definition]) -> dict[str, NodePlace]:
     """The attributes of the same ad that a definition evaluates, with the first place of each.
 
     An ad within is not evaluated with the one around it.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, NodePlace] = {}
     stack = [definition.value]
     while stack:
         place = stack.pop()

@@ -14,7 +14,7 @@ import attrs
 from matchmaker._limits import LINT_LIMITS as LIMITS
 from matchmaker.classad.errors import ParseError, shorten, wording
 from matchmaker.classad.formats import new, stream
-from matchmaker.classad.formats.assignments import ad_in
+from matchmaker.classad.formats.new import ad_in
 from matchmaker.classad.formats.old import BANNER, LINE, rewritten
 from matchmaker.classad.formats.stream import beginning, in_brackets, without_comments
 from matchmaker.classad.functions import FUNCTIONS, Trait, traits_of
@@ -22,13 +22,13 @@ from matchmaker.classad.nodes import AdExpr, Attr, Binary, Call, Expr, ListExpr,
 from matchmaker.classad.parser import assignments_in, inside_of, parse_ad_expr, parse_expr, parsed
 from matchmaker.classad.printer import unescape
 from matchmaker.linting.model import (
+    AdScope,
     Definition,
+    LintSite,
     Name,
+    NodePlace,
     Piece,
-    Place,
     Report,
-    Scope,
-    Site,
     Unit,
     place_ad,
     place_expr,
@@ -219,14 +219,14 @@ def _group_end(text: str, start: int) -> int:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Whole:
+class ParsedText:
     """An ad or an expression that could be read: its places, and the scope that it makes."""
 
-    scope: Scope
-    roots: tuple[tuple[Piece, Place], ...]
+    scope: AdScope
+    roots: tuple[tuple[Piece, NodePlace], ...]
 
 
-Read: TypeAlias = "Whole | Problem"
+Read: TypeAlias = "ParsedText | Problem"
 
 _ASSIGNMENT: Final = re.compile(r"""[ \t]*(?:'(?:[^'\\\n]|\\.)+'|[^\s='"]+)[ \t]*=(?![=?!])""")
 _LIST: Final = re.compile(
@@ -276,10 +276,12 @@ def read(text: str, format: str) -> Iterator[Read]:  # noqa: A002 - the word for
 def _expression(text: str) -> Iterator[Read]:
     if text.strip():
         for found in _mended(Piece(text, 0), place_expr):
-            yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
+            yield found if isinstance(found, Problem) else ParsedText(AdScope(), (found,))
 
 
-def _mended(piece: Piece, place: Callable[[str], Place]) -> Iterator[Problem | tuple[Piece, Place]]:
+def _mended(
+    piece: Piece, place: Callable[[str], NodePlace]
+) -> Iterator[Problem | tuple[Piece, NodePlace]]:
     """A piece that could be read, and before it the errors that could be mended."""
     for _ in range(LIMITS.mended):
         try:
@@ -326,7 +328,7 @@ def _ad(piece: Piece) -> Iterator[Read]:
         or not all(map(_is_constant, flat._held.values()))
     ):
         for found in _mended(piece, place_ad):
-            yield found if isinstance(found, Problem) else Whole(Scope(), (found,))
+            yield found if isinstance(found, Problem) else ParsedText(AdScope(), (found,))
 
 
 def _is_constant(held: object) -> bool:
@@ -360,9 +362,9 @@ def _lines(text: str) -> Iterator[Read]:
 """How the line begins that ends a job in a history file."""
 
 
-def _old_ad(definitions: list[Definition]) -> Whole:
-    return Whole(
-        Scope(tuple(definitions)),
+def _old_ad(definitions: list[Definition]) -> ParsedText:
+    return ParsedText(
+        AdScope(tuple(definitions)),
         tuple((definition.piece, definition.value) for definition in definitions),
     )
 
@@ -400,11 +402,13 @@ def _rewritten(text: str, start: int) -> Piece:
     )
 
 
-def unit_of(whole: Whole) -> Unit:
+def unit_of(whole: ParsedText) -> Unit:
     """Every node of an ad or expression, each before its parts, without recursion."""
-    sites: list[Site] = []
+    sites: list[LintSite] = []
     scopes = [whole.scope]
-    stack = [Site(place, piece, None, whole.scope, set()) for piece, place in reversed(whole.roots)]
+    stack = [
+        LintSite(place, piece, None, whole.scope, set()) for piece, place in reversed(whole.roots)
+    ]
     while stack:
         site = stack.pop()
         sites.append(site)
@@ -412,9 +416,9 @@ def unit_of(whole: Whole) -> Unit:
         site.guards.update(_guarded(node))
         if isinstance(node, Literal):
             continue
-        parts: list[Site] = []
+        parts: list[LintSite] = []
         if isinstance(node, AdExpr):
-            scope = Scope(
+            scope = AdScope(
                 tuple(
                     Definition(name, part, site.piece, site.piece)
                     for name, part in zip(place.names, place.parts, strict=True)
@@ -423,13 +427,13 @@ def unit_of(whole: Whole) -> Unit:
             )
             scopes.append(scope)
             for part in place.parts:
-                parts.append(Site(part, site.piece, site, scope, set(), site.elsewhere))  # noqa: PERF401
+                parts.append(LintSite(part, site.piece, site, scope, set(), site.elsewhere))  # noqa: PERF401
         else:
             function = FUNCTIONS.get(node.function.lower()) if isinstance(node, Call) else None
             elsewhere = function.elsewhere if function is not None else -1
             for index, part in enumerate(place.parts):
                 parts.append(
-                    Site(part, site.piece, site, site.scope, site.guards,
+                    LintSite(part, site.piece, site, site.scope, site.guards,
                          site.elsewhere or index == elsewhere)
                 )  # fmt: skip
         stack.extend(reversed(parts))

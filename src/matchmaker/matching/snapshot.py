@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, T
 import attrs
 import numpy as np
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, an_ad, an_expression, some_ads
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.errors import printable, shorten
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import Value

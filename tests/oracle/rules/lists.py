@@ -29,7 +29,7 @@ from matchmaker.classad.nodes import (
     Unary,
 )
 from matchmaker.classad.printer import _LEVEL, _level, unparse_name, unparse_value
-from matchmaker.classad.state import OutOfBoundsError, Scope, State
+from matchmaker.classad.state import CallScope, EvaluationState, OutOfBoundsError
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from matchmaker.classad.walks import postorder
 from tests.oracle.answers import REFUSED
@@ -49,7 +49,7 @@ class Listed(list[Any]):
     """
 
     def __init__(
-        self, node: ListExpr, state: State, ad: ClassAd | None, place: ClassAd | None
+        self, node: ListExpr, state: EvaluationState, ad: ClassAd | None, place: ClassAd | None
     ) -> None:
         super().__init__([None] * len(node.items))
         self.node = node
@@ -107,7 +107,7 @@ def _nested(inner: Wrapper, node: AdExpr, state: Any, ad: ClassAd | None) -> Val
     return value
 
 
-def _in_contexts(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _in_contexts(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     """evalInEachContext(x, L): lists and ads that are written in x stay where x is."""
     state: Any = scope.budget
     before = getattr(state, "homes", {})
@@ -125,7 +125,7 @@ def _seen_from(value: Any, place: ClassAd | None) -> Any:
     return value.called_from(place) if isinstance(value, Listed) else value
 
 
-def _called(inner: Wrapper, node: Call, state: State, ad: ClassAd | None) -> Value:
+def _called(inner: Wrapper, node: Call, state: EvaluationState, ad: ClassAd | None) -> Value:
     """A call with lists as they look from where it stands, if they are Listed."""
     function = FUNCTIONS.get(node.function.lower())
     if function is None or function.lazy or not function.accepts(len(node.arguments)):
@@ -139,7 +139,7 @@ def _called(inner: Wrapper, node: Call, state: State, ad: ClassAd | None) -> Val
 def _picked(copied: Callable[[Any], Any]) -> Wrapper:
     """What a projection picks out of each ad of a list; HTCondor's are copies."""
 
-    def wrapper(inner: Wrapper, node: Attr, state: State, ad: ClassAd | None) -> Value:
+    def wrapper(inner: Wrapper, node: Attr, state: EvaluationState, ad: ClassAd | None) -> Value:
         base = state.table[type(node.base)](node.base, state, ad) if node.base is not None else None
         if not isinstance(base, list):
             value: Value = inner(node, state, ad)
@@ -170,7 +170,7 @@ _LISTS: Final[dict[type, Wrapper]] = {
 _CONTEXTS: Final = dict.fromkeys(("evalineachcontext", "countmatches"), _in_contexts)
 
 
-def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: Scope) -> Any:
+def _ads_from_here(inner: Wrapper, node: Expr, ads: Any, scope: CallScope) -> Any:
     return inner(
         node, ads.called_from(scope.ad).settled() if isinstance(ads, Listed) else ads, scope
     )
@@ -186,7 +186,7 @@ _CONTROL: Final[dict[str, Wrapper]] = {
 LISTS: Final = Rules(nodes=_LISTS, functions=_CONTEXTS, places=_CONTROL)
 
 
-def _values(inner: Wrapper, node: ListExpr, state: State, ad: ClassAd | None) -> Value:
+def _values(inner: Wrapper, node: ListExpr, state: EvaluationState, ad: ClassAd | None) -> Value:
     return [state.table[type(item)](item, state, ad) for item in node.items]
 
 
@@ -335,7 +335,7 @@ def _element(inner: Wrapper, value: Any) -> str:
 
 
 def _unparsed(write: Callable[[Expr], str]) -> Wrapper:
-    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
         name = arguments[0]
         if not isinstance(name, Attr) or name.base is not None or name.absolute:
             return inner(arguments, scope)

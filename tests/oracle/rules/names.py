@@ -5,10 +5,10 @@ from __future__ import annotations
 from matchmaker import ClassAd, Expr
 from matchmaker.classad import reference as evaluation
 from matchmaker.classad.nodes import Attr
-from matchmaker.classad.state import Scope, State
+from matchmaker.classad.state import CallScope, EvaluationState
 
 
-class Match(State):
+class Match(EvaluationState):
     """An evaluation of two ads with one around both: what one of them lacks, the other may have."""
 
     def other(self, ad: ClassAd | None) -> ClassAd | None:
@@ -18,7 +18,7 @@ class Match(State):
         return self.left if ad is self.right else None
 
 
-def meant(name: Attr, scope: Scope) -> tuple[Expr, ClassAd] | None:
+def meant(name: Attr, scope: CallScope) -> tuple[Expr, ClassAd] | None:
     """The expression that a name stands for, and the ad that it stands in."""
     ad = scope.ad
     if name.base is not None:

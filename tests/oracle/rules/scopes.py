@@ -10,7 +10,7 @@ from matchmaker.classad import reference as evaluation
 from matchmaker.classad.functions import control, patterns
 from matchmaker.classad.nodes import AdExpr, Attr, ListExpr
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.state import Scope
+from matchmaker.classad.state import CallScope
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value
 from matchmaker.classad.walks import children
 from tests.oracle.answers import REFUSED
@@ -85,7 +85,7 @@ class _Unknown(Exception):  # noqa: N818 - ends a search
     """The search for names has come upon something that it does not know."""
 
 
-def _unresolved(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _unresolved(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     start = arguments[0]
     if not isinstance(start, Attr):
         return inner(arguments, scope)
@@ -114,7 +114,7 @@ def _unresolved(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> An
 UNRESOLVED: Final = Rules(functions={"unresolved": _unresolved})
 
 
-def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> None:
+def _collect(node: Expr, scope: CallScope, names: dict[str, str], depth: int) -> None:
     if not depth:
         raise _Unknown
     if not isinstance(node, Attr):
@@ -144,7 +144,7 @@ def _collect(node: Expr, scope: Scope, names: dict[str, str], depth: int) -> Non
             _collect(value.expression(), scope.within(value), names, depth - 1)
 
 
-def _unresolved_in_ad(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _unresolved_in_ad(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     """What we do: the names that the attribute of an ad leads to within the ad, and not further."""
     name = arguments[0]
     if not isinstance(name, Attr):
@@ -224,7 +224,7 @@ def _placed(inner: Wrapper, node: Attr, state: Any, ad: ClassAd | None) -> Value
     return value
 
 
-def _moved(name: Expr, scope: Scope) -> tuple[Expr, Any]:
+def _moved(name: Expr, scope: CallScope) -> tuple[Expr, Any]:
     """What a name as an argument stands for, and the place where it is, or one without names."""
     if not isinstance(name, Attr) or scope.ad is None:
         return name, _HERE
@@ -238,7 +238,7 @@ def _moved(name: Expr, scope: Scope) -> tuple[Expr, Any]:
     return name, ClassAd() if surrounded else start
 
 
-def _in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _in_each(arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     """evalInEachContext(x, L): L is evaluated in the ad where the name x is found, or in none."""
     state: Any = scope.budget
     before = getattr(state, "place", _HERE)
@@ -261,7 +261,7 @@ def _in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
     return value
 
 
-def _here_in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _here_in_each(arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     """What we do: L is evaluated where the call stands, and x where it is found."""
     items = arguments[1].items if isinstance(arguments[1], ListExpr) else None
     ads = scope.eval(arguments[1]) if items is None else list(map(scope.eval, items))
@@ -271,7 +271,7 @@ def _here_in_each(arguments: tuple[Expr, ...], scope: Scope) -> Any:
     return [control._in_context(node, ad, scope) for ad in ads]
 
 
-def _stands_for(node: Expr, scope: Scope) -> Expr:
+def _stands_for(node: Expr, scope: CallScope) -> Expr:
     """The expression that a name stands for: of the ad it is a name of, or of those around it."""
     if not isinstance(node, Attr):
         return node
@@ -288,14 +288,14 @@ def _stands_for(node: Expr, scope: Scope) -> Expr:
     return holder.expr(node.name) if holder is not None else node
 
 
-def _each(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:
+def _each(values: Callable[[tuple[Expr, ...], CallScope], Any]) -> Wrapper:
     return lambda inner, arguments, scope: values(arguments, scope)
 
 
-def _count(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:
+def _count(values: Callable[[tuple[Expr, ...], CallScope], Any]) -> Wrapper:
     """countMatches(x, L) by the values of x in each ad of L."""
 
-    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+    def wrapper(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
         found = values(arguments, scope)
         if not isinstance(found, list):
             return 0 if found is UNDEFINED else found
@@ -304,7 +304,7 @@ def _count(values: Callable[[tuple[Expr, ...], Scope], Any]) -> Wrapper:
     return wrapper
 
 
-def _looked_up(inner: Wrapper, arguments: tuple[Expr, ...], scope: Scope) -> Any:
+def _looked_up(inner: Wrapper, arguments: tuple[Expr, ...], scope: CallScope) -> Any:
     value = inner(arguments, scope)
     state: Any = scope.budget
     place = _moved(arguments[0], scope)[1]

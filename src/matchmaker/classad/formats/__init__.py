@@ -21,7 +21,7 @@ from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, an_ad, some_ads
 from matchmaker.classad.errors import ParseError, shorten
 from matchmaker.classad.formats import json, new, old, xml
-from matchmaker.classad.formats.assignments import ad_in
+from matchmaker.classad.formats.new import ad_in
 from matchmaker.classad.formats.stream import (
     BARE,
     CHUNK,
@@ -221,7 +221,7 @@ def reporter(errors: str, report: Callable[[ParseError], object] | None) -> Repo
 
 
 @attrs.frozen(slots=True)
-class Stream:
+class AdStream:
     """The pieces of a file, its format, and the treatment of errors."""
 
     format: str
@@ -230,7 +230,7 @@ class Stream:
 
 
 @contextmanager
-def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[Stream]:
+def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[AdStream]:
     """A file to be read in pieces of `chunk` bytes. A ParseError that is raised names the file."""
     pieces, name = _pieces(source, chunk)
     with _located(pieces, format, name, report) as found:
@@ -238,7 +238,7 @@ def opened(source: Source, format: str, report: Report, chunk: int) -> Iterator[
 
 
 @contextmanager
-def _located(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[Stream]:
+def _located(pieces: Iterator[str], name: str, source: str, report: Report) -> Iterator[AdStream]:
     placed = report
     if source and report is not strict:
 
@@ -250,12 +250,12 @@ def _located(pieces: Iterator[str], name: str, source: str, report: Report) -> I
         if name in ("auto", "new"):
             found, pieces = detect(pieces)
             name = found if name == "auto" or found == BARE else name
-        yield Stream(name, pieces, placed)
+        yield AdStream(name, pieces, placed)
     except ParseError as error:
         raise (error.at(source) if source and report is strict else error) from None
 
 
-def ads_in(found: Stream) -> Iterator[ClassAd]:
+def ads_in(found: AdStream) -> Iterator[ClassAd]:
     """The ads of a stream, one by one."""
     read = new.read_bare if found.format == BARE else _format(found.format).read
     return read(found.pieces, found.report)

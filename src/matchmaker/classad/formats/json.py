@@ -17,9 +17,9 @@ from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, literal
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.formats.stream import (
-    Part,
+    AdText,
+    BracketSyntax,
     Report,
-    Syntax,
     ads_of,
     check_depth,
     check_text,
@@ -51,7 +51,7 @@ def _decode(text: str, start: int) -> tuple[Any, int] | None:
     return found
 
 
-SYNTAX: Final = Syntax(
+SYNTAX: Final = BracketSyntax(
     around="{}",
     lists="[]",
     nesting="{}[]",
@@ -126,7 +126,7 @@ def read(pieces: Iterator[str], report: Report = strict) -> Iterator[ClassAd]:
     return read_parts(cut(pieces, SYNTAX, report), report)
 
 
-def read_parts(parts: Iterator[Part], report: Report = strict) -> Iterator[ClassAd]:
+def read_parts(parts: Iterator[AdText], report: Report = strict) -> Iterator[ClassAd]:
     """The ads of texts that are already cut."""
     return ads_of(parts, report, _ad)
 
@@ -134,12 +134,12 @@ def read_parts(parts: Iterator[Part], report: Report = strict) -> Iterator[Class
 def ad_in(text: str) -> ClassAd | None:
     """The ad of a text that is one object and nothing else; None for another text."""
     try:
-        return _ad(Part(text, 1, 0)) if len(text) <= LIMITS.text else None
+        return _ad(AdText(text, 1, 0)) if len(text) <= LIMITS.text else None
     except ParseError:
         return None
 
 
-def _ad(part: Part) -> ClassAd:
+def _ad(part: AdText) -> ClassAd:
     try:
         content = part.decoded
         if content is None:

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats.assignments import AssignmentTable, ad_of
+from matchmaker.classad.formats.new import AssignmentTable, ad_of
 from matchmaker.classad.formats.stream import Report, check_text, strict, text_of
 from matchmaker.classad.parser import MissError, parse_value
 from matchmaker.classad.printer import unescape, unparse_held, unparse_name

@@ -14,9 +14,9 @@ from typing import IO, Any, Final, TypeAlias
 
 import attrs
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.errors import ParseError, under
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.printer import unparse
@@ -252,7 +252,7 @@ _NESTED: Final = 3
 """As deep as brackets nest in nearly every ad; deeper ones are counted one by one."""
 
 
-class Syntax:
+class BracketSyntax:
     """Patterns of the brackets of a format.
 
     ``around`` are the brackets of an ad, ``lists`` those of a list of ads, ``nesting`` all that
@@ -297,7 +297,7 @@ class Syntax:
 
 
 @attrs.frozen(slots=True)
-class Part:
+class AdText:
     """The text of an ad, or text between ads, and its place: a line from 1, a column from 0.
 
     ``decoded`` is its content, if the cutter has decoded it.
@@ -310,7 +310,7 @@ class Part:
 
 
 def ads_of(
-    parts: Iterator[Part], report: Report, read: Callable[[Part], ClassAd]
+    parts: Iterator[AdText], report: Report, read: Callable[[AdText], ClassAd]
 ) -> Iterator[ClassAd]:
     """The ads of texts that are already cut, as `read` gives each; its errors are reported."""
     for part in parts:
@@ -367,14 +367,14 @@ class _Window:
             self.column += end - self.start
         self.start = end
 
-    def part(self, end: int, decoded: Any = None) -> Part:
+    def part(self, end: int, decoded: Any = None) -> AdText:
         """The text before a position."""
         if self.ended and end == len(self.text):
             end -= 1
-        return Part(self.text[self.start : end], self.line, self.column, decoded)
+        return AdText(self.text[self.start : end], self.line, self.column, decoded)
 
 
-def cut(pieces: Iterator[str], syntax: Syntax, report: Report) -> Iterator[Part]:
+def cut(pieces: Iterator[str], syntax: BracketSyntax, report: Report) -> Iterator[AdText]:
     """The text of each ad of a stream.
 
     Text that is not an ad is given too: its parser words the error best. If `report`
@@ -418,7 +418,7 @@ def cut(pieces: Iterator[str], syntax: Syntax, report: Report) -> Iterator[Part]
         report(ParseError("the list of ads is not closed", line=window.opened))
 
 
-def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
+def _pass_between(window: _Window, syntax: BracketSyntax, report: Report) -> None:
     """Goes on to the next ad, over the brackets of lists."""
     match = syntax.between.match(window.text, window.start)
     if match is None or match.end() == window.start:
@@ -442,7 +442,7 @@ def _pass_between(window: _Window, syntax: Syntax, report: Report) -> None:
             report(ParseError(f"a list is closed that was not opened: {closing}", line=line))
 
 
-def _end(window: _Window, syntax: Syntax, doubtful: int) -> int | None:
+def _end(window: _Window, syntax: BracketSyntax, doubtful: int) -> int | None:
     """End offset of the ad, or of text between ads; None if more input is needed."""
     text, start = window.text, window.start
     if text[start] != syntax.opening:
@@ -463,7 +463,7 @@ def _end(window: _Window, syntax: Syntax, doubtful: int) -> int | None:
     return None
 
 
-def _restart(window: _Window, syntax: Syntax, count: int) -> int:
+def _restart(window: _Window, syntax: BracketSyntax, count: int) -> int:
     """The position of the bracket that begins the next line but `count`, as far left as here."""
     position = window.start
     while count:

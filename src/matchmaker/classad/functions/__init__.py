@@ -141,7 +141,7 @@ def function(
 ) -> Callable[[_F], _F]:
     """Enters a function of `least` to `most` arguments (None: any number; else `least`).
 
-    A lazy one receives its arguments unevaluated, and their ``Scope``.
+    A lazy one receives its arguments unevaluated, and their ``CallScope``.
     """
 
     def enter(call: _F) -> _F:

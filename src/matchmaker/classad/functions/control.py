@@ -17,7 +17,7 @@ from matchmaker.classad.functions.conversions import to_text
 from matchmaker.classad.functions.patterns import search
 from matchmaker.classad.nodes import TARGET_SCOPES, Attr, Expr
 from matchmaker.classad.operators import ascii_fold, truth
-from matchmaker.classad.state import FOUR, Budget, OutOfBoundsError, Scope
+from matchmaker.classad.state import FOUR, Budget, CallScope, OutOfBoundsError
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,
@@ -40,7 +40,7 @@ FQAN: Final = re.compile(
 
 
 @function("ifThenElse", 3, lazy=True)
-def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def if_then_else(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """ifThenElse(c, a, b): a if c is true (or a number other than 0), b if it is false.
 
     Undefined and error pass through c; a string as c is an error. Only the branch taken is
@@ -57,7 +57,7 @@ def if_then_else(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 @function("eval", 1, traits={Trait.REFLECTIVE, Trait.CODE, Trait.ASKING}, lazy=True)
-def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def eval_(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """eval(x): x as text, read as an expression and evaluated in place of the call.
 
     Undefined, and any other text, are an error. (HTCondor manual.)
@@ -88,7 +88,7 @@ def eval_(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 @function("debug", 1, traits={Trait.VOLATILE, Trait.ASKING}, lazy=True)
-def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def debug(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """debug(x): x, of any type; undefined and error stay.
 
     HTCondor writes the evaluation of x to a log as well. (HTCondor manual.)
@@ -101,7 +101,7 @@ def debug(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 @function("unparse", 1, traits={Trait.REFLECTIVE, Trait.ASKING}, lazy=True)
-def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def unparse(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """unparse(attr): the expression of an attribute of the ad as text, empty if it is missing.
 
     The attribute is not evaluated, so that it may be undefined. Anything but a name as the argument
@@ -122,7 +122,7 @@ def unparse(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 @function("unresolved", 1, 2, traits={Trait.REFLECTIVE, Trait.ASKING}, lazy=True)
-def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def unresolved(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """unresolved(attr[, pattern]): the names that an attribute needs from outside its ad.
 
     The result is a list in text. With a pattern (see regexp(), without regard to case), whether one
@@ -155,7 +155,7 @@ def unresolved(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return False
 
 
-def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
+def _external_names(root: Expr, ad: ClassAd, scope: CallScope) -> list[str]:
     """The names that an expression leads to and the ad does not define, in order."""
     found: dict[str, str] = {}
     pending, seen = [root], {root}
@@ -182,7 +182,7 @@ def _external_names(root: Expr, ad: ClassAd, scope: Scope) -> list[str]:
 
 
 @function("evalInEachContext", 2, traits={Trait.REFLECTIVE}, lazy=True, elsewhere=0)
-def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def eval_in_each_context(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """evalInEachContext(x, L): the list of the values of x in each ad of the list L.
 
     x that is the name of an attribute stands for its expression. Bare names in x that an ad lacks
@@ -200,7 +200,7 @@ def eval_in_each_context(arguments: tuple[Expr, ...], scope: Scope) -> Value:
 
 
 @function("countMatches", 2, traits={Trait.REFLECTIVE}, result=NUMBER, lazy=True, elsewhere=0)
-def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def count_matches(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """countMatches(x, L): in how many ads of the list L x is true (or a number other than 0).
 
     0 if L is undefined; error if L is not a list. (HTCondor manual.)
@@ -217,13 +217,13 @@ def count_matches(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return sum(truth(value) is True for value in _in_each(arguments[0], ads, scope))
 
 
-def _in_each(node: Expr, ads: list[Value], scope: Scope) -> list[Value]:
+def _in_each(node: Expr, ads: list[Value], scope: CallScope) -> list[Value]:
     node = _named(node, scope)
     scope.spend(len(ads) * weight(node))
     return [_in_context(node, ad, scope) for ad in ads]
 
 
-def _named(node: Expr, scope: Scope) -> Expr:
+def _named(node: Expr, scope: CallScope) -> Expr:
     """The expression that an attribute's name stands for; anything else stands for itself."""
     if not isinstance(node, Attr):
         return node
@@ -242,7 +242,7 @@ def _named(node: Expr, scope: Scope) -> Expr:
     return ad.expr(node.name) if ad is not None and node.name in ad else node
 
 
-def _in_context(node: Expr, ad: Value, scope: Scope) -> Value:
+def _in_context(node: Expr, ad: Value, scope: CallScope) -> Value:
     if isinstance(ad, ClassAd):
         return scope.in_context(ad, node)
     return UNDEFINED if ad is UNDEFINED else wrong("evalInEachContext", "a list of ads", ad)
@@ -252,7 +252,7 @@ def _quantified(name: str, which: str, *, decides: bool) -> Callable[..., Value]
     """Enter ``||`` or ``&&`` of the condition's values; `decides` is the value that ends it."""
 
     @function(name, 2, traits={Trait.GANG}, result=BOOLEAN, lazy=True, elsewhere=1)
-    def quantified(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+    def quantified(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
         ads = _ads(name, arguments, scope)
         if not isinstance(ads, list):
             return ads
@@ -283,7 +283,7 @@ all_match = _quantified("allMatch", "every", decides=False)
 
 
 @function("whichMatch", 2, traits={Trait.GANG}, lazy=True, elsewhere=1)
-def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def which_match(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """whichMatch(L, x): the list of the ads of the list L that x is true of; undefined if none is.
 
     Undefined and error as in anyMatch(), but for an undefined x, which counts as false. (gLite
@@ -306,14 +306,16 @@ def which_match(arguments: tuple[Expr, ...], scope: Scope) -> Value:
     return found or UNDEFINED
 
 
-def _ads(name: str, arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def _ads(name: str, arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     ads = scope.eval(arguments[0])
     if isinstance(ads, list) or is_exceptional(ads):
         return ads
     return wrong(name, "a list of ads", ads)
 
 
-def _met(name: str, ads: list[Value], node: Expr, scope: Scope) -> Iterator[tuple[Value, Value]]:
+def _met(
+    name: str, ads: list[Value], node: Expr, scope: CallScope
+) -> Iterator[tuple[Value, Value]]:
     """Each ad with the condition's value for it."""
     steps = weight(node)
     for ad in ads:

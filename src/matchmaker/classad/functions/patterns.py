@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.functions import BOOLEAN, Trait, function, joined, wrong
 from matchmaker.classad.state import TOO_MANY_SECONDS, Budget
 from matchmaker.classad.values import UNDEFINED, ErrorType, Value, is_error, is_exceptional

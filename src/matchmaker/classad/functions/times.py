@@ -23,7 +23,7 @@ from matchmaker.classad.functions.conversions import (
     whole_seconds,
 )
 from matchmaker.classad.nodes import Attr, Expr
-from matchmaker.classad.state import Budget, Scope
+from matchmaker.classad.state import Budget, CallScope
 from matchmaker.classad.values import (
     UNDEFINED,
     ErrorType,
@@ -220,7 +220,7 @@ def _split_relative(span: timedelta) -> Value:
 
 
 @function("formatTime", 0, 2, traits={Trait.NOW, Trait.ZONE}, lazy=True)
-def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
+def format_time(arguments: tuple[Expr, ...], scope: CallScope) -> Value:
     """formatTime([t[, format]]): a time as text, by strftime's format, by default "%c".
 
     t is an absolute time, a number of seconds since 1970, or an ad such as splitTime gives; by
@@ -250,7 +250,7 @@ def format_time(arguments: tuple[Expr, ...], scope: Scope) -> Value:
         return ErrorType("formatTime() cannot write such a time")
 
 
-def _parts_of(ad: ClassAd, scope: Scope) -> list[int]:
+def _parts_of(ad: ClassAd, scope: CallScope) -> list[int]:
     """The parts that an ad gives, as integers of C; day 0 of January 1900 for missing ones."""
     inside = scope.within(ad)
 

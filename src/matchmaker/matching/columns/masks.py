@@ -18,10 +18,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from matchmaker._cache import BoundedCache
 from matchmaker._limits import POOL_LIMITS as LIMITS
 from matchmaker._limits import PoolLimits
 from matchmaker.classad.ad import ClassAd
-from matchmaker.classad.cache import BoundedCache
 from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED

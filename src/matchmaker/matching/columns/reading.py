@@ -34,10 +34,10 @@ import numpy.typing as npt
 from matchmaker._limits import CLASSAD_LIMITS as LIMITS
 from matchmaker.classad.ad import ClassAd, spelling_of
 from matchmaker.classad.errors import ParseError
-from matchmaker.classad.formats import Stream, ads_in, new, old, opened
-from matchmaker.classad.formats.assignments import BRACKETED, AssignmentTable
+from matchmaker.classad.formats import AdStream, ads_in, new, old, opened
+from matchmaker.classad.formats.new import BRACKETED, AssignmentTable
 from matchmaker.classad.formats.stream import (
-    Part,
+    AdText,
     Report,
     cut,
     pieces_of,
@@ -378,7 +378,7 @@ def _assignments(inside: str) -> list[str]:
 
 
 def _batches(
-    ads: Callable[[Iterator[str], Report], Found], stream: Stream, names: NumberedNames
+    ads: Callable[[Iterator[str], Report], Found], stream: AdStream, names: NumberedNames
 ) -> Iterator[Batch]:
     """The ads of a stream, and between them its errors, which are reported in their turn."""
     batch = Batch(_Heads(names))
@@ -399,7 +399,7 @@ def _batches(
 
 
 def blocks_of(
-    stream: Stream, names: NumberedNames, key: str, key_of: Callable[[ClassAd], str]
+    stream: AdStream, names: NumberedNames, key: str, key_of: Callable[[ClassAd], str]
 ) -> Iterator[RowBlock]:
     """Read the ads of a stream as blocks of a store with these names; `key` is folded.
 
@@ -411,7 +411,7 @@ def blocks_of(
     def read(source: Any) -> Iterator[ClassAd]:
         if isinstance(source, ParseError):
             report(source)
-        elif isinstance(source, Part):
+        elif isinstance(source, AdText):
             yield from new.read_parts(iter([source]), report)
         else:
             text, number = source
@@ -560,7 +560,7 @@ def _main(path: str, *argv: str) -> None:
     folded = ascii_fold(key)
     store = Store(folded)
     pieces = _pieces(path, part)
-    stream = Stream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
+    stream = AdStream(format_, without_mark(pieces) if part.begin == 0 else pieces, strict)
     store.absorb(blocks_of(stream, store.names, folded, lambda ad: _plain_key(ad, folded)))
     with Path(output).open("wb") as file:
         saved.save(store.parts(), key, file)

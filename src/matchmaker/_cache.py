@@ -1,4 +1,4 @@
-"""A dictionary bounded in the sizes of its entries, and ``forget``, which empties all of them.
+"""A dictionary bounded in the sizes of its entries, and the list of all such caches.
 
 Texts and names come from strangers, so a number of entries alone bounds nothing: an entry counts
 with the length of its text. docs/safety.md lists every cache with its bound, and a test compares.
@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from matchmaker._locks import Lock
-from matchmaker.classad.nodes import tidy
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -66,20 +65,6 @@ class BoundedCache(dict[_K, _V]):
         """Drop all entries."""
         self.clear()
         self.size = 0
-
-
-def forget() -> None:
-    """Empties every cache of the library, those of all pools too. Answers stay the same.
-
-    Useful if memory counts more than time, as in a long-lived service between two bursts. What
-    the caller's own ads, expressions and pools hold stays.
-
-    >>> import matchmaker as mm
-    >>> mm.forget()
-    """
-    for cache in caches():
-        cache.forget()
-    tidy()
 
 
 def caches() -> Iterable[BoundedCache[Any, Any]]:
