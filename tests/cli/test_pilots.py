@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from matchmaker.pilots.policy.snapshot import Decision
-from matchmaker.pilots.simulation import simulation
-from matchmaker.pilots.simulation.rules import PilotRule
+from matchmaker.pilots.simulation import PEERS, simulation
+from matchmaker.pilots.simulation.rules import NAMES, PilotRule
 from tests.cli.conftest import Run
 
 LOAD = ("--load", "jobs=60,hours=2")
@@ -20,6 +20,10 @@ LOAD = ("--load", "jobs=60,hours=2")
 
 def trace_line(submit: int, run: int = 60) -> str:
     return f"1 {submit} -1 {run} 1 -1 -1 -1 300 -1 1 5 2 -1 -1 3 -1 -1\n"
+
+
+def test_the_help_names_the_rules_of_other_systems() -> None:
+    assert PEERS == NAMES
 
 
 def test_a_table_of_policies(classad: Run) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Screen(io.TextIOWrapper):
     """A terminal that shows text and obeys none of it: whatever is printed may come from an ad.
 
-    ``obedient`` is the stream for escape sequences of our own, such as Rich's.
+    ``terminal`` is the stream for escape sequences of our own, such as Rich's.
     """
 
     def __init__(self, terminal: TextIO) -> None:
@@ -27,7 +27,7 @@ class Screen(io.TextIOWrapper):
             terminal.buffer, terminal.encoding, terminal.errors, write_through=True,
             line_buffering=True,
         )  # fmt: skip
-        self.obedient = terminal
+        self.terminal = terminal
 
     def write(self, text: str) -> int:
         """Write text; control characters and marks of direction, which show nothing, as ``?``."""

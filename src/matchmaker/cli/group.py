@@ -57,11 +57,9 @@ MODULES = {
     "completion": "completion",
     **dict.fromkeys(("reduce", "policy", "blah-local-submit-attributes"), "commands.flags"),
     **dict.fromkeys(("reconcile", "renew", "resume", "cancel", "acknowledge"), "commands.jobs"),
-    "assign": "commands.match",
-    "publish": "commands.nodes",
-    "submit": "commands.broker",
+    "assign": "commands.match", "publish": "commands.nodes", "submit": "commands.broker",
     "store": "commands.pilot",
-}
+}  # fmt: skip
 """The modules of subcommands that share one; any other is in the module of its name."""
 
 GUIDE = """\

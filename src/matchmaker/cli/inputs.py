@@ -19,7 +19,7 @@ import click
 import matchmaker as mm
 from matchmaker import ClassAd
 from matchmaker.classad.errors import ParseError
-from matchmaker.cli.output import beside, complaint, warn
+from matchmaker.cli.output import complaint, error_console, warn
 
 if TYPE_CHECKING:
     from matchmaker import Pool
@@ -51,7 +51,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         from rich.progress import open as open_with_progress
 
         with open_with_progress(
-            path, "rb", description=Path(path).name, console=beside(),
+            path, "rb", description=Path(path).name, console=error_console(),
             transient=True,
         ) as file:  # fmt: skip
             yield file
@@ -63,7 +63,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 def ads(path: str, key: str | None = None) -> list[ClassAd]:
     """Read all ads of a file: any format of ads, a saved pool, or Parquet."""
     with opened(path) as file:
-        return list(held(path, file, key))
+        return list(ads_in(path, file, key))
 
 
 def jobs(path: str) -> list[ClassAd]:
@@ -71,13 +71,13 @@ def jobs(path: str) -> list[ClassAd]:
     with opened(path) as file:
         # A description ends in its first lines; the broker is imported only for one.
         if _SUBMIT.search(beginning(file)) is None:
-            return list(held(path, file))
+            return list(ads_in(path, file))
         from matchmaker.broker.submit_file import is_submit_file, read_submit_file
 
         data = file.read()
         text = data.decode("utf-8-sig", "replace")
         if not is_submit_file(text):
-            return list(held(path, NamedBytes(data, path)))
+            return list(ads_in(path, NamedBytes(data, path)))
         try:
             return [read_submit_file(text)]
         except ParseError as error:
@@ -109,7 +109,7 @@ def _parquet(path: str, file: IO[bytes], key: str | None, expressions: Sequence[
     return pool
 
 
-def held(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
+def ads_in(path: str, file: IO[bytes], key: str | None = None) -> Iterable[ClassAd]:
     """The ads of a file, or its pool, as the first bytes say; `key` is the key for Parquet."""
     first = beginning(file)
     if first.startswith((*_SAVED, _PARQUET)):
@@ -172,6 +172,7 @@ _LDIF: Final = re.compile(
 # Arrow's files, and the archives that pools were saved in before.
 _SAVED: Final = (b"ARROW1\0\0", b"PK\x03\x04")
 _PARQUET: Final = b"PAR1"
+# Enough for comments before the first word; a pipe may give no more at once.
 _FIRST: Final = 4096
 _SUBMIT: Final = re.compile(rb"^[ \t]*queue\b", re.IGNORECASE | re.MULTILINE)
 

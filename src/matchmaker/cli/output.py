@@ -30,17 +30,17 @@ def in_colour() -> bool:
     return not os.environ.get("NO_COLOR")
 
 
-def obedient(stream: Any) -> IO[str]:
+def raw_stream(stream: Any) -> IO[str]:
     """The stream that passes escape sequences on, for those of our own: see ``cli.Screen``."""
-    found: IO[str] = getattr(stream, "obedient", stream)
+    found: IO[str] = getattr(stream, "terminal", stream)
     return found
 
 
-def beside() -> Console:
+def error_console() -> Console:
     """Standard error, for progress."""
     from rich.console import Console
 
-    return Console(file=obedient(sys.stderr), color_system="auto" if in_colour() else None)
+    return Console(file=raw_stream(sys.stderr), color_system="auto" if in_colour() else None)
 
 
 def console() -> Console:
@@ -54,7 +54,7 @@ def console() -> Console:
 
     wide = None if sys.stdout.isatty() else 100_000
     return _OutputConsole(
-        file=obedient(sys.stdout), markup=False, highlight=False, emoji=False, width=wide,
+        file=raw_stream(sys.stdout), markup=False, highlight=False, emoji=False, width=wide,
         color_system="auto" if in_colour() else None,
     )  # fmt: skip
 
@@ -227,7 +227,7 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
         return
     from rich.text import Text
 
-    with beside().status(Text(printable(what))) as status:
+    with error_console().status(Text(printable(what))) as status:
         yield lambda words: status.update(Text(printable(words)))
 
 

@@ -221,11 +221,11 @@ def read(paths: tuple[str, ...], key: str | None, wanted: Expr | None = None) ->
     Without a key it is Name, or the key of the pool that the only file is. Raises ValueError, with
     files and places, if two ads have the same key.
     """
-    found = held(paths, key, wanted)
-    return found if isinstance(found, mm.Pool) else made(found, key)
+    found = pool_or_ads(paths, key, wanted)
+    return found if isinstance(found, mm.Pool) else pool_from(found, key)
 
 
-def held(
+def pool_or_ads(
     paths: tuple[str, ...], key: str | None, wanted: Expr | None = None
 ) -> mm.Pool | list[tuple[str, list[ClassAd]]]:
     """The ads of each file, or the pool of a single file if it has the wanted key.
@@ -235,20 +235,20 @@ def held(
     if len(paths) != 1:
         several = [(path, inputs.ads(path, key)) for path in paths]
         inputs.check_expressions()
-        return constrained(several, wanted)
+        return filtered(several, wanted)
     with inputs.opened(paths[0]) as file:
         filled = _filled(paths[0], file, key) if wanted is None else None
         if filled is not None:
             inputs.check_expressions()
             return filled
-        found = inputs.held(paths[0], file, key)
+        found = inputs.ads_in(paths[0], file, key)
         inputs.check_expressions()
         whole = isinstance(found, mm.Pool) and key in (None, found.key)
         if isinstance(found, mm.Pool) and whole:
             if wanted is None:
                 return found
             return mm.Pool(satisfying(found, wanted), found.key)
-        return constrained([(paths[0], list(found))], wanted)
+        return filtered([(paths[0], list(found))], wanted)
 
 
 def _filled(path: str, file: IO[bytes], key: str | None) -> mm.Pool | None:
@@ -267,7 +267,7 @@ def _filled(path: str, file: IO[bytes], key: str | None) -> mm.Pool | None:
         return None
 
 
-def constrained(
+def filtered(
     files: list[tuple[str, list[ClassAd]]], wanted: Expr | None
 ) -> list[tuple[str, list[ClassAd]]]:
     """The ads for which a constraint is true, by file."""
@@ -278,7 +278,7 @@ def constrained(
     return [(path, [ad for ad in ads if id(ad) in kept]) for path, ads in files]
 
 
-def made(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> mm.Pool:
+def pool_from(files: Iterable[tuple[str, list[ClassAd]]], key: str | None) -> mm.Pool:
     """The pool of the ads of some files. Raises ValueError as ``read`` does."""
     files = list(files)
     key = key or "Name"

@@ -15,7 +15,7 @@ import attrs
 import click
 
 from matchmaker import ClassAd
-from matchmaker.cli.inputs import NamedBytes, beginning, held, opened
+from matchmaker.cli.inputs import NamedBytes, ads_in, beginning, opened
 from matchmaker.cli.options import gathered, together
 from matchmaker.cli.output import waiting, warn
 
@@ -246,7 +246,7 @@ def _ads_or_system(
 
     form = systems.form_of(beginning(file))
     if form in ("ads", "other"):
-        return list(held(path, file))
+        return list(ads_in(path, file))
     data = file.read()
     try:
         document = systems.parse(data, form)
@@ -259,7 +259,7 @@ def _ads_or_system(
             return glue.read(BytesIO(data), rules=rules, at=places.at, max_size=places.max_size)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return list(held(path, NamedBytes(data, path)))
+    return list(ads_in(path, NamedBytes(data, path)))
 
 
 def _holds_ads(document: object, form: str, data: bytes) -> bool:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from matchmaker.delegation import Deadlines, Delegator, Ledger, Reconciliation, Record
     from matchmaker.delegation.contact import Spool
 
+# A look costs the batch system a command; a job settles in 10 seconds at least.
 _LOOK_SECONDS: Final = 2.0
+# With key, state and exit status before it, a reason fits on a line of a wide terminal.
 _SHORT: Final = 90
 EARLY: Final = frozenset({"intent", "unknown", "prepared"})
 """The states of a job that may not start yet."""

@@ -70,11 +70,9 @@ metadata: Final = MetaData()
 
 # What the ledger says of itself: its version and its epoch.
 facts: Final = Table(
-    "delegation_facts",
-    metadata,
-    Column("name", Text, primary_key=True),
+    "delegation_facts", metadata, Column("name", Text, primary_key=True),
     Column("value", BigInteger, nullable=False),
-)
+)  # fmt: skip
 
 transfers: Final = Table(
     "transfers", metadata, *columns(Record, key="key"), Column("live", Boolean, nullable=False)
@@ -94,11 +92,9 @@ Index("transfers_state", transfers.c.state, transfers.c.created)
 
 # Thousands of jobs have one script and one environment: each is stored once, by its digest.
 contents: Final = Table(
-    "contents",
-    metadata,
-    Column("digest", Text, primary_key=True),
+    "contents", metadata, Column("digest", Text, primary_key=True),
     Column("content", LargeBinary, nullable=False),
-)
+)  # fmt: skip
 
 jobs: Final = Table(
     "jobs",
@@ -223,7 +219,9 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+# A writer holds the file for milliseconds: who waits longer meets a program that hangs.
 _WAIT_SECONDS: Final = 10.0
+# SQLite takes 999 parameters in a statement of any version.
 _AT_ONCE: Final = 500
 
 Change = tuple[Record, Record]

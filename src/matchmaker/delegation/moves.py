@@ -240,16 +240,14 @@ def _at(record: Record, now: float, deadlines: Deadlines) -> Record:
         return record
     back = max(record.since, record.absent_since or now, record.seen or now) - now
     return attrs.evolve(
-        record,
-        since=min(record.since, now),
+        record, since=min(record.since, now),
         seen=None if record.seen is None else min(record.seen, now),
         absent_since=None if record.absent_since is None else min(record.absent_since, now),
-        hold_until=record.hold_until - back,
-        retry_at=record.retry_at - back,
+        hold_until=record.hold_until - back, retry_at=record.retry_at - back,
         deadline=None if record.deadline is None else record.deadline - back,
         started=None if record.started is None else min(record.started, now),
         lease_until=min(record.lease_until, record.until(now, deadlines, record.lease)),
-    )
+    )  # fmt: skip
 
 
 _Changes = Mapping[str, Any]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
+# Clocks and time zones differ: accounting is asked from a day before the oldest job.
 _DAY: Final = 86_400.0
 _OVER: Final = frozenset({Phase.ENDED, Phase.CANCELLED})
 

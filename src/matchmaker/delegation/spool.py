@@ -84,6 +84,7 @@ def render(room: Path, invocation: Invocation | None = None, *, grace: int = 10)
 
 
 _MARKER: Final = ".matchmaker-spool"
+# A record is a line; a longer file is none of ours, and is not read to its end.
 _RECORD: Final = 4096
 _FIRST: Final = f"{_MARKER}.ledger"
 _ORIGIN: Final = "origin"
@@ -100,7 +101,7 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(path).absolute()
 
 
-def _or_silence(work: Callable[_P, _T]) -> Callable[_P, _T | NoAnswer]:
+def _or_no_answer(work: Callable[_P, _T]) -> Callable[_P, _T | NoAnswer]:
     """Some work on files that gives NoAnswer for an error of the system."""
 
     @functools.wraps(work)
@@ -130,13 +131,13 @@ class SharedSpool:
         """The path of the directory."""
         return str(self.root)
 
-    @_or_silence
+    @_or_no_answer
     def ready(self) -> Path:
         """Make the spool, if there is none; return its directory."""
         _mark(self.root)
         return self.root
 
-    @_or_silence
+    @_or_no_answer
     def prepare(
         self, key: str, attempt: int, payload: Payload, job: str = "", cluster: str = ""
     ) -> Path:
@@ -162,7 +163,7 @@ class SharedSpool:
         _write(room / "start.sh", text.encode("utf-8", "surrogateescape"), mode=0o700)
         return room / "start.sh"
 
-    @_or_silence
+    @_or_no_answer
     def sign(self, key: str, attempt: int, origin: Origin) -> None:
         """Write down whose attempt it is, and whose spool, if that is not on record."""
         text = f"{json.dumps(attrs.asdict(origin))}\n"
@@ -170,27 +171,27 @@ class SharedSpool:
             _link(self.root / _FIRST, text)
         _write(self._there(key, attempt) / _ORIGIN, text.encode())
 
-    @_or_silence
+    @_or_no_answer
     def origins(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Origin]:
         """Whose attempts (key, attempt) they are, of those that say so."""
         self._check()
         found = {name: _origin(self._room(*name) / _ORIGIN) for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
 
-    @_or_silence
+    @_or_no_answer
     def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload]:
         """What attempts (key, attempt) were made of, by key, of those that say so."""
         self._check()
         found = {name[0]: _described(self._room(*name)) for name in names}
         return {key: payload for key, payload in found.items() if payload is not None}
 
-    @_or_silence
+    @_or_no_answer
     def first(self) -> Origin | None:
         """Whose spool it is: the ledger that signed first; None if none did."""
         self._check()
         return _origin(self.root / _FIRST)
 
-    @_or_silence
+    @_or_no_answer
     def commit(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
         """Let the payload start, with a lease of ``seconds`` from now; again: no change.
 
@@ -204,7 +205,7 @@ class SharedSpool:
             with contextlib.suppress(FileExistsError):
                 _lease(room, seconds, os.link, length)
 
-    @_or_silence
+    @_or_no_answer
     def renew(self, key: str, attempt: int, seconds: float, length: float | None = None) -> None:
         """Make the lease end ``seconds`` from now; at 0 or less at once. None without a commit.
 
@@ -217,12 +218,12 @@ class SharedSpool:
                 seconds, length = length, None
             _lease(room, seconds, os.replace, length)
 
-    @_or_silence
+    @_or_no_answer
     def forbid(self, key: str, attempt: int) -> None:
         """Take the record of the start if it is free, so that no payload can start."""
         _link(self._there(key, attempt) / "start", "forbidden by its owner\n")
 
-    @_or_silence
+    @_or_no_answer
     def marks(
         self, names: Iterable[tuple[str, int]]
     ) -> Mapping[tuple[str, int], SpoolMarks | NoAnswer]:
@@ -230,12 +231,12 @@ class SharedSpool:
         self._check()
         return {name: _marks(self._room(*name)) for name in names}
 
-    @_or_silence
+    @_or_no_answer
     def attempts(self) -> Mapping[tuple[str, int], str]:
         """Every attempt (key, attempt) that there is a directory for, and its batch system."""
         return dict(self._attempts())
 
-    @_or_silence
+    @_or_no_answer
     def forget(self, key: str, job: str = "") -> None:
         """Remove the directory of a key, unless it has an attempt of another job."""
         self._check()

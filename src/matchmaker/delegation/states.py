@@ -212,11 +212,9 @@ def step(
     for move in MOVES:
         if record.state in move.sources and move.holds(before):
             moved = attrs.evolve(
-                record,
-                state=move.target,
-                since=now,
+                record, state=move.target, since=now,
                 **{"reason": "", "code": None, **move.changes(before)},
-            )
+            )  # fmt: skip
             moved = attrs.evolve(
                 moved,
                 deadline=_deadline(moved, now, deadlines),

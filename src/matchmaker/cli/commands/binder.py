@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 PORT: Final = 9675
+# A token that leaks is good for a day at most, unless its maker asks for more.
 _HOURS: Final = 24.0
+# Pieces of 64 KiB that a typed text may be ahead of the network: more would only take memory.
 _PIECES = 4
 _BRIEF = ("ExitCode", "ExitSignal", "Reason")
 _T = TypeVar("_T")
@@ -256,11 +258,9 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
 @binder_command.command("submit")
 @click.argument("file", required=False)
 @click.option(
-    "--jobs",
-    "jobs_file",
-    metavar="FILE",
+    "--jobs", "jobs_file", metavar="FILE",
     help="Many jobs in one file, - for standard input; FILE then has what all have.",
-)
+)  # fmt: skip
 @click.option(
     "--commands",
     is_flag=True,

@@ -35,11 +35,9 @@ ATTRIBUTES = (
 )
 @queues.access_option
 @click.option(
-    "--attrs",
-    default=ATTRIBUTES,
-    metavar="A,B,…",
+    "--attrs", default=ATTRIBUTES, metavar="A,B,…",
     help="The attributes to show, by full or short names.",
-)
+)  # fmt: skip
 @click.option("--list-attrs", is_flag=True, help="Show the short names, what they mean, and units.")
 @click.option("--check", is_flag=True, help="Show what was mended or doubted in the data instead.")
 @click.option("--nagios", is_flag=True, help="With --check: one line and a status for Nagios.")

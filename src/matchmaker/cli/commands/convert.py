@@ -69,8 +69,8 @@ def convert_command(
     if to in POOLS:
         held = [(path, list(_ads(path, from_, heed, key))) for path in files]
         inputs.check_expressions()
-        held = pools.constrained(held, constraint)
-        POOLS[to](pools.made(held, key), output)
+        held = pools.filtered(held, constraint)
+        POOLS[to](pools.pool_from(held, key), output)
         return 1 if left_out else 0
     ads = pools.satisfying(_all(files, from_, heed), constraint)
     if output != "-":
@@ -100,7 +100,7 @@ def _ads(
         inputs.refuse_ldif(path, file)
         if format_ in ("auto", "new"):
             inputs.remark(path, file)
-        found = inputs.held(path, file, key) if format_ == "auto" else None
+        found = inputs.ads_in(path, file, key) if format_ == "auto" else None
         if found is not None and not isinstance(found, Iterator):  # A pool.
             yield from found
             return

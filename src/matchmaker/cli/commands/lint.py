@@ -15,7 +15,7 @@ from matchmaker import ClassAd, ParseError, __version__
 from matchmaker._diagnostics import Diagnostic
 from matchmaker.classad.errors import shorten
 from matchmaker.cli import inputs
-from matchmaker.cli.output import count, in_colour, obedient, print_json, printable
+from matchmaker.cli.output import count, in_colour, print_json, printable, raw_stream
 from matchmaker.glue.schema import attributes
 from matchmaker.linting import FORMATS, RULES, lint
 
@@ -70,7 +70,7 @@ def lint_command(
             same.setdefault(key, []).append((finding, text))
         for (finding, text), *others in same.values():
             parts = [*_lines(finding, text, paint), *_also([other.line for other, _ in others])]
-            print("\n".join(parts), file=obedient(sys.stdout))
+            print("\n".join(parts), file=raw_stream(sys.stdout))
         print(_summary(findings))
     return 1 if any(finding.severity != "note" for finding in findings) else 0
 
@@ -90,6 +90,7 @@ def _text(path: str) -> str:
 
 # --- for people -----------------------------------------------------------------------------------
 
+# Where the output has no terminal, a line of code review still fits.
 _WIDTH = 100
 
 
@@ -121,6 +122,7 @@ def _lines(finding: Diagnostic, text: str, paint: Callable[..., str]) -> Iterabl
         yield f"    {paint('fix', fg='green')}: {fix}"
 
 
+# A mistake in each of a million ads is one line, not a million.
 _MOST_LINES: Final = 10
 
 
@@ -186,11 +188,9 @@ def sarif(findings: Iterable[Diagnostic]) -> dict[str, Any]:
 def _result(finding: Diagnostic, rule: int) -> dict[str, Any]:
     artifact = {"uri": _uri(finding.source)}
     region: dict[str, Any] = {
-        "startLine": finding.line,
-        "startColumn": finding.column,
-        "endLine": finding.end_line,
+        "startLine": finding.line, "startColumn": finding.column, "endLine": finding.end_line,
         "endColumn": finding.end_column,
-    }
+    }  # fmt: skip
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rule,

@@ -61,13 +61,13 @@ def match_command(
     if pools.sharded(shards, scheduler):
         with pools.in_shards(pool_files, key, constraint, shards, scheduler) as apart:
             return _in_shards(job, apart, top, names, as_json)
-    held = pools.held(pool_files, key, constraint)
+    held = pools.pool_or_ads(pool_files, key, constraint)
     files = [("", list(held))] if isinstance(held, Pool) and len(held) <= MANY else held
     if isinstance(files, Pool) or sum(len(ads) for _, ads in files) > MANY:
-        pool = files if isinstance(files, Pool) else pools.made(files, key)
+        pool = files if isinstance(files, Pool) else pools.pool_from(files, key)
         return _among_many(job, pool, top, names, as_json)
     ads = [ad for _, some in files for ad in some]
-    keys = None if key is None else pools.made(files, key).keys()
+    keys = None if key is None else pools.pool_from(files, key).keys()
     found = select(
         job, nodes.named(ads) if keys is None else zip(keys, ads, strict=True), default_rank=0.0
     )

@@ -82,11 +82,9 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 @click.option("--idle", metavar="SECONDS", type=click.FloatRange(0.1), help="End after so long"
               " without a job.")  # fmt: skip
 @click.option(
-    "--wall",
-    metavar="SECONDS",
-    type=click.FloatRange(1),
+    "--wall", metavar="SECONDS", type=click.FloatRange(1),
     help="End after so long; or earlier, where the batch system says so.",
-)
+)  # fmt: skip
 @click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
               help="Take no job when less is left till then.")  # fmt: skip
 @click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
