@@ -11,12 +11,11 @@ from matchmaker.glue.clean import (
     ALL_RULES,
     ALWAYS,
     DEFAULT_RULES,
-    UNLIMITED,
     check_rules,
     clean_text,
     values,
 )
-from matchmaker.glue.clean.rules import AT_MOST, SUMS
+from matchmaker.glue.clean.rules import AT_MOST, SUMS, UNLIMITED
 from matchmaker.glue.issues import Issue
 from matchmaker.glue.readers.ldif import Attributes, Entry
 from matchmaker.glue.schema import attribute, attributes

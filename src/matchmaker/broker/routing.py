@@ -100,7 +100,7 @@ class Hosts:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Route:
-    """The way of a job to its hosts: the answers to the four questions, each None if there is none.
+    """The way of a job to its hosts: the answers to the four questions, each None if it is missing.
 
     Attributes:
         selection: the queues that may run the job, best first, and why each other may not; None if
@@ -108,7 +108,7 @@ class Route:
         reduction: the job's requirement without the facts of the queue.
         nodes: the worker nodes that may run the job, and why each other may not.
         submission: the flags that ask the batch system for such hosts.
-        failure: why there is no reduction, or why there are no flags.
+        failure: the error in place of a reduction or of flags.
         passed_over: better queues, by name, none of whose nodes will do, each with the reason.
     """
 

@@ -55,7 +55,7 @@ _UNITS: Final[Mapping[str, int]] = {"request_memory": 1 << 20, "request_disk": 1
 
 
 def is_submit_file(text: str) -> bool:
-    r"""Tell whether a text is a submit description: a line says ``queue``, and it is no ad.
+    r"""Tell whether a text is a submit description: a line says ``queue``, and it is not an ad.
 
     >>> is_submit_file("executable = a\nqueue 3\n"), is_submit_file("[ queue = 3 ]")
     (True, False)

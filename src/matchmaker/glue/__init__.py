@@ -19,7 +19,8 @@ import attrs
 
 from matchmaker._files import replacing
 from matchmaker.classad import ClassAd
-from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, UNLIMITED, VALIDATORS
+from matchmaker.glue.clean import ALL_RULES, DEFAULT_RULES, VALIDATORS
+from matchmaker.glue.clean.rules import UNLIMITED
 from matchmaker.glue.flatten import (
     SubClusterChoice,
     ads,

@@ -128,7 +128,7 @@ def _ldif_line(name: str, value: str) -> str:
     if _SAFE.match(value) and name_within(value) is None:
         text = f"{name}: {value}"
     else:
-        encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
+        encoded = base64.b64encode(_utf8(value)).decode("ascii")
         text = f"{name}:: {encoded}"
     return "\n ".join([text[:76], *(text[i : i + 75] for i in range(76, len(text), 75))])
 
@@ -168,12 +168,9 @@ class CleanEntry:
 
 @attrs.define(slots=True)
 class Quota:
-    """A bound on the items that a source may make; the rest is left out, and reported once.
+    """A bound on the items (`what`, in the plural) that a source may make.
 
-    Attributes:
-        what: the name of the items, in the plural.
-        report: called with the `Issue` ``link.too-many``.
-        cut: whether anything was left out.
+    The rest is left out, and reported once by the `Issue` ``link.too-many``; `cut` tells so.
     """
 
     most: int
@@ -233,20 +230,6 @@ def rdns(dn: str) -> dict[str, str]:
     return parts
 
 
-def site_of(dn: str) -> str:
-    """Return the site, in lower case, that a name is of or under; empty for a name above the sites.
-
-    >>> site_of("Mds-Vo-name=RAL,Mds-Vo-name=local,o=grid"), site_of("GLUE2DomainID=RAL,o=glue")
-    ('ral', 'ral')
-    >>> site_of("Mds-Vo-name=resource,o=grid"), site_of("o=glue")
-    ('', '')
-    """
-    parts = rdns(dn)
-    old = parts.get("mds-vo-name", "").lower()
-    new = parts.get("glue2domainid", "").lower()
-    return new or (old if old not in ("local", "resource") else "")
-
-
 def cut(dn: str) -> tuple[str, str]:
     r"""Split off the first part of a name, and return both.
 
@@ -268,7 +251,7 @@ def rdn(name: str, value: str) -> str:
     """
     text = _SPECIAL.sub(r"\\\1", value)
     # In hexadecimal what is not printable ASCII, so that a file of entries has plain names.
-    text = _CODED.sub(_in_hexadecimal, text)
+    text = _CODED.sub(lambda m: "".join(f"\\{byte:02x}" for byte in _utf8(m[0])), text)
     if text[:1] in (" ", "#"):
         text = f"\\{text}"
     if text.endswith(" ") and len(text) > 1:
@@ -276,8 +259,8 @@ def rdn(name: str, value: str) -> str:
     return f"{name}={text}"
 
 
-def _in_hexadecimal(found: re.Match[str]) -> str:
-    return "".join(f"\\{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def normal_name(dn: str) -> str:
@@ -294,9 +277,8 @@ def key_values(values: Values, attribute: str, target: str) -> list[str]:
     """Return the values of keys such as ``GlueClusterUniqueID=…`` to a kind of target."""
     prefix = f"{target.lower()}="
     keys = (key.strip() for key in texts(values.get(attribute)))
-    return list(
-        dict.fromkeys(key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
-    )
+    named = (key[len(prefix) :].strip() for key in keys if key.lower().startswith(prefix))
+    return list(dict.fromkeys(named))
 
 
 def home(record: CleanEntry) -> str:

@@ -76,14 +76,11 @@ def link_glue1(kinds: Mapping[str, list[CleanEntry]], report: Report) -> GlueRec
     """Link records of the classes of `GLUE1_IDS`, and report keys that fail."""
     sites = {r.id.lower(): GlueSite(r.id, r.values) for r in unique(kinds["gluesite"], report)}
     areas = under(kinds["gluesa"], "GlueSEUniqueID")
-    ses = {
-        r.id.lower(): StorageElement(
-            r.id,
-            r.values,
-            tuple(StorageArea(a.id, a.values) for a in unique(areas.get(r.id.lower(), ()), report)),
-        )
-        for r in unique(kinds["gluese"], report)
-    }
+    ses: dict[str, StorageElement] = {}
+    for r in unique(kinds["gluese"], report):
+        its = unique(areas.get(r.id.lower(), ()), report)
+        stored = tuple(StorageArea(area.id, area.values) for area in its)
+        ses[r.id.lower()] = StorageElement(r.id, r.values, stored)
     clusters = _clusters(kinds, sites, report)
     ces = tuple(_computing_elements(kinds, clusters, ses, report))
     return GlueRecords(tuple(sites.values()), tuple(clusters.values()), ces, tuple(ses.values()))
@@ -104,9 +101,8 @@ def _clusters(
         if not subs:
             said = "no SubCluster, so nothing is known of its hosts"
             report(finding(record, "link.no-subcluster", said))
-        clusters[record.id.lower()] = GlueCluster(
-            record.id, record.values, site_id, sites.get(site_id.lower()), subs
-        )
+        site = sites.get(site_id.lower())
+        clusters[record.id.lower()] = GlueCluster(record.id, record.values, site_id, site, subs)
     for key, orphans in subclusters.items():
         for record in orphans:
             report(dangling(record, f"GlueClusterUniqueID={key}"))
@@ -138,14 +134,10 @@ def _computing_elements(
             report(finding(record, "link.ce-id", said, record.id))
         group = groups.pop(key, None)
         bound = group.texts("GlueCESEBindGroupSEUniqueID") if group else ()
-        element = ComputingElement(
-            record.id,
-            published(record.values),
-            _cluster_of(record, clusters, report),
-            tuple(VOView(r.id, published(r.values)) for r in its),
-            tuple(_bind(r, ses, report) for r in by_id(unique(binds.pop(key, ()), report))),
-            bound,
-        )
+        cluster = _cluster_of(record, clusters, report)
+        seen = tuple(VOView(r.id, published(r.values)) for r in its)
+        near = tuple(_bind(r, ses, report) for r in by_id(unique(binds.pop(key, ()), report)))
+        element = ComputingElement(record.id, published(record.values), cluster, seen, near, bound)
         if unknown(element):
             report(without_rules(record))
         yield element
@@ -183,8 +175,7 @@ def _cluster_of(
 
 
 def _bind(record: CleanEntry, ses: Mapping[str, StorageElement], report: Report) -> Bind:
-    se = ses.get(record.id.lower())
-    if se is None:
+    if (se := ses.get(record.id.lower())) is None:
         report(dangling(record, f"GlueSEUniqueID={record.id}", ses))
     return Bind(record.id, record.text("GlueCESEBindCEAccesspoint"), record.values, se)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -36,7 +36,7 @@ _OTHERS: Final = frozenset({"glue2", *map(str.lower, SHORT.values())})
 """Names that queues have and the schema of GLUE 1.3 has not, in small letters."""
 
 _CONDITION = re.compile(r'\s*([\w.]+)\s*(>=|<=|!=|==|=|>|<)\s*("[^"]*"|[^,"]*?)\s*(?:,|\Z)')
-_ORDER: Mapping[str, Callable[[float, float], bool]] = {
+_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
     ">": operator.gt,
@@ -165,10 +165,7 @@ def _compare(value: Value, sign: str, text: str) -> bool:
         return False
     if sign in ("=", "=="):
         return fnmatchcase(value.lower(), text.lower().replace("[", "[[]"))
-    mine, theirs = value.lower(), text.lower()
-    return {">=": mine >= theirs, "<=": mine <= theirs, ">": mine > theirs, "<": mine < theirs}[
-        sign
-    ]
+    return _ORDER[sign](value.lower(), text.lower())
 
 
 def parse_query(text: str) -> tuple[Condition, ...]:

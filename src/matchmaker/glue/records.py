@@ -105,13 +105,10 @@ OUTAGE: Final = "OUTAGE"
 
 @attrs.frozen(slots=True)
 class Downtime:
-    """A downtime of a computing element.
+    """A downtime of a computing element; one of another severity than ``OUTAGE`` does not close it.
 
-    Attributes:
-        ce: the host, ``host:port``, the id of a queue, or the name of the resource in OSG topology;
-            in either case.
-        service: the type of the service as published, such as ``ARC-CE``.
-        severity: ``OUTAGE`` if the service is down; anything else does not close it.
+    `ce` is its host, ``host:port``, the id of a queue, or the name of the resource in OSG topology,
+    in either case. `service` is the type of the service as published, such as ``ARC-CE``.
     """
 
     ce: str

@@ -30,11 +30,6 @@ from matchmaker.glue.entries import Attributes, Entry
 from matchmaker.glue.issues import Issue, Report, issue
 from matchmaker.glue.schema import Attribute, attribute
 
-__all__ = [
-    "ALL_RULES", "ALWAYS", "DEFAULT_RULES", "UNLIMITED", "VALIDATORS", "Cleaner", "Facts",
-    "check_rules", "clean_text", "doubts", "typed", "values", "whole",
-]  # fmt: skip
-
 ALL_RULES: Final = frozenset([*(r.id for r in TEXT_RULES), *(r.id for r in ENTRY_RULES)])
 ALWAYS: Final = frozenset({"clean.access-rule"})
 """Rules that cannot be switched off: no rule of access fails open."""
@@ -179,12 +174,9 @@ _LONG: Final = 200
 class _Column:
     """An attribute by one spelling: its rules, and the values of texts met so far.
 
-    Attributes:
-        known: the attribute of the schema, if it has one of that name.
-        name: in the schema's spelling.
-        on_entries: the rules on entries that have it, as bits by their place in `ENTRY_RULES`.
-        plain: the value of each text in which no rule found anything.
-        doubted: the value of each other text, and the findings of the rules.
+    `on_entries` are the rules on entries that have it, as bits by their place in `ENTRY_RULES`.
+    `plain` has the value of each text in which no rule found anything, `doubted` that of each other
+    text with the findings.
     """
 
     known: Attribute | None
@@ -200,10 +192,7 @@ class _Column:
 class Cleaner:
     """Cleans the entries of one source; it remembers the values of texts that come again.
 
-    Args:
-        report: called for each finding.
-        rules: ids of the cleaning rules that are on.
-        now: the time by which entries are fresh or stale.
+    Entries are fresh or stale by the time `now`.
     """
 
     report: Report

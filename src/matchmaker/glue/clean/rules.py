@@ -34,11 +34,8 @@ So a limit has three states: a number, UNDEFINED (not known), and this (none).""
 class TextRule:
     """A rule on one text.
 
-    Attributes:
-        message: the finding, for people.
-        apply: maps an attribute's name and a text to the text that is meant: the same one, another,
-            or None for "not known".
-        about: whether it can find anything in an attribute of a name.
+    `apply` maps an attribute's name and a text to the text that is meant: the same one, another, or
+    None for "not known". `about` tells whether it can find anything in an attribute of a name.
     """
 
     id: str
@@ -262,13 +259,7 @@ HS06: Final = 250
 
 @attrs.frozen(slots=True)
 class EntryRule:
-    """A rule on an entry.
-
-    Attributes:
-        message: the finding, for people.
-        apply: judges a `CheckedEntry`.
-        about: the attributes of which an entry has at least one if the rule can find anything.
-    """
+    """A rule on an entry, which needs at least one of the attributes that it is `about`."""
 
     id: str
     message: str
@@ -278,15 +269,7 @@ class EntryRule:
 
 @attrs.define(slots=True)
 class CheckedEntry:
-    """An entry for a rule to judge.
-
-    Attributes:
-        values: of the entry, typed and cleaned one by one.
-        raw: the published texts.
-        now: the time by which entries are fresh or stale.
-        report: called for each finding.
-        rule: the rule that is applied.
-    """
+    """An entry for a rule to judge: its typed and cleaned values, and the published texts."""
 
     values: MutableMapping[str, Value]
     raw: Mapping[str, tuple[str, ...]]
@@ -514,22 +497,23 @@ def mail(case: CheckedEntry) -> None:
 
 _CPU_LIMITS: Final = frozenset(name for names in _CPU_TIMES for name in names)
 _ROWS: tuple[tuple[str, str, Callable[[CheckedEntry], None], Iterable[str]], ...] = (
-    ("no-dynamic-information", "the provider had no figures, taken as undefined",
+    ("clean.no-dynamic-information", "the provider had no figures, taken as undefined",
      no_dynamic_information, TABLES["figures"]),
-    ("unit", "a number of the next larger unit, converted", small_unit, _CPU_LIMITS),
-    ("cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time, _CPU_LIMITS),
-    ("no-limit", "0 jobs, taken as no limit", no_limit, _NAMES["total_jobs"]),
-    ("slots-per-job", "no number of slots, taken as undefined", slots_per_job, _NAMES["slots"]),
-    ("memory-size", "suspicious: more than 4 TB or less than 100 MB", memory_size,
+    ("clean.unit", "a number of the next larger unit, converted", small_unit, _CPU_LIMITS),
+    ("clean.cpu-time", "taken as 0.8 of the wall time", cpu_time_from_wall_time, _CPU_LIMITS),
+    ("clean.no-limit", "0 jobs, taken as no limit", no_limit, _NAMES["total_jobs"]),
+    ("clean.slots-per-job", "no number of slots, taken as undefined", slots_per_job,
+     _NAMES["slots"]),
+    ("clean.memory-size", "suspicious: more than 4 TB or less than 100 MB", memory_size,
      _NAMES["memory"]),
-    ("benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark, (OTHER,)),
-    ("stale", "not a current entry", stale, (_CREATED,)),
-    ("order", "doubtful", order, (name for pair in AT_MOST for name in pair[:2])),
-    ("sum", "doubtful total", sums, (total for total, _, _ in SUMS)),
-    ("speed", "doubtful", speeds, (SI00,)),
-    ("mail", "no address of mail", mail, MAIL),
+    ("clean.benchmark", f"SI00 taken as {HS06} times HEP-SPEC06", benchmark, (OTHER,)),
+    ("clean.stale", "not a current entry", stale, (_CREATED,)),
+    ("clean.order", "doubtful", order, (name for pair in AT_MOST for name in pair[:2])),
+    ("clean.sum", "doubtful total", sums, (total for total, _, _ in SUMS)),
+    ("clean.speed", "doubtful", speeds, (SI00,)),
+    ("clean.mail", "no address of mail", mail, MAIL),
 )  # fmt: skip
 ENTRY_RULES: Final = tuple(
-    EntryRule(f"clean.{name}", said, apply, frozenset(about)) for name, said, apply, about in _ROWS
+    EntryRule(name, said, apply, frozenset(about)) for name, said, apply, about in _ROWS
 )
 """Those that change values, and then the cross-checks."""

@@ -106,7 +106,8 @@ class EntryWriter:
                 pairs[name] = list(dict.fromkeys([*pairs.get(name, ()), *texts]))
         self._complete(kind, pairs)
         named = object_classes(kind, pairs)
-        room = {n.lower() for known in named for n in _room(known)}
+        allowed = (classes()[each.lower()] for each in named)
+        room = {n.lower() for known in allowed for n in (*known.must, *known.may)}
         kept = {name: texts for name, texts in pairs.items() if name.lower() in room}
         for name in pairs.keys() - kept.keys():
             said = f"an entry of class {kind} has no room for it, left out"
@@ -151,11 +152,6 @@ class EntryWriter:
                     texts[CLOSED] = CLOSED
         found = list(texts.values())
         return found if known is not None and known.multi else found[:1]
-
-
-def _room(name: str) -> tuple[str, ...]:
-    known = classes()[name.lower()]
-    return (*known.must, *known.may)
 
 
 NOWHERE: Final = "resource"
@@ -356,11 +352,9 @@ class _Check:
 
     def homeless(self, kind: str, ident: str) -> None:
         """Report a record that belongs to no site."""
-        said = (
-            f"this {kind} has no site; name one with --site or in its ad. It is published"
-            f" outside all sites, under {NOWHERE!r}"
-        )
-        self.report(issue("publish.no-site", said, raw=ident))
+        said = f"this {kind} has no site; name one with --site or in its ad. It is published"
+        where = f"outside all sites, under {NOWHERE!r}"
+        self.report(issue("publish.no-site", f"{said} {where}", raw=ident))
 
     def clusters(self, snapshot: GlueRecords) -> dict[tuple[str, ...], GlueCluster]:
         """Return the clusters by what queues see of them, also those that only a queue knows.

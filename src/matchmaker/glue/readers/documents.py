@@ -217,7 +217,7 @@ def _objects(
             said = f"no object, where one of class {kind} was expected, skipped"
             raw = "" if isinstance(one, list) else str(one)
             into.report(issue("document.no-object", said, raw=raw))
-            if _decides_access(kind):
+            if kind.lower() in HOLDERS:
                 into.found.append(DocumentObject(kind, 0, inside, damaged=True))
 
 
@@ -316,10 +316,6 @@ def _add(
     elif not linked:
         rule = name.lower() == _RULE and inside.kind.endswith("Policy")
         inside.fields += [(name, text) for text in texts if text or rule]
-
-
-def _decides_access(kind: str) -> bool:
-    return kind.lower() in HOLDERS
 
 
 def _too_many() -> Issue:

@@ -67,16 +67,9 @@ def _positive(_: object, field: attrs.Attribute[float], value: float) -> None:
 
 @attrs.frozen(slots=True)
 class LdapBounds:
-    """The time that a search may take and the data that it may bring.
+    """The time in seconds, and the entries and bytes, that a search at one server may take.
 
-    Attributes:
-        timeout: seconds to connect, and to wait for each piece of an answer.
-        total: seconds for all of one server.
-        page_size: entries asked for at a time.
-        entries: most entries of one server.
-        value: most bytes of a value.
-        message: most bytes of an entry.
-        answer: most bytes of one server.
+    `timeout` is for each piece of an answer, `page_size` the number of entries asked for at a time.
     """
 
     timeout: float = attrs.field(default=LIMITS.timeout, validator=_positive)
@@ -590,11 +583,7 @@ _OTHER_HOST: Final = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADD
 class LdapConnection:
     """A connected socket that is read message by message.
 
-    Attributes:
-        timeout: seconds to wait for each piece.
-        deadline: the time by `time.monotonic` at which reading ends.
-        message_limit: most bytes of one message.
-        left: bytes that all messages together may still have.
+    Reading ends at `deadline` by `time.monotonic`; `left` bytes may still come in all.
     """
 
     _socket: socket.socket

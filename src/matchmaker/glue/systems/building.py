@@ -68,12 +68,7 @@ _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 
 @attrs.frozen(slots=True)
 class Endpoint:
-    """The address of a computing element, and its software.
-
-    Attributes:
-        flavour: its software in lower case: ``arc-ce``, ``htcondor-ce``, ``cream-ce`` or another.
-        path: the path of its URL, or empty.
-    """
+    """The address of a computing element, and its software in lower case (`flavour`)."""
 
     flavour: str
     host: str

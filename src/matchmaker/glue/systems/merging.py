@@ -74,12 +74,10 @@ QueueAddress: TypeAlias = tuple[str, int, str]
 
 @attrs.frozen(slots=True)
 class MergedAd:
-    """The outcome of a merge for one ad.
+    """The outcome of a merge for one ad, which is None if it went into others.
 
-    Attributes:
-        ad: the ad with the values of others; None if it went into others.
-        view: the place, in the list, of the ad of the same queue that this one is a view of.
-        refused: the VOs that this one names, and a more trusted one does not.
+    `view` is the place of the ad of the same queue that this one is a view of, `refused` the VOs
+    that this one names, and a more trusted one does not.
     """
 
     ad: ClassAd | None
