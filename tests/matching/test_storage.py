@@ -69,7 +69,7 @@ def test_a_saved_pool_is_loaded_as_it_was(pool: Pool, tmp_path: Path) -> None:
 def test_a_large_pool_is_loaded_as_it_was() -> None:
     pool = large()
     forms = {type(column).__name__ for column in pool._store._columns.values()}
-    assert forms == {"Coded", "Numeric", "Texts", "Loose", "Sparse"}
+    assert forms == {"Coded", "Numeric", "Texts", "ObjectColumn", "Sparse"}
     for number in range(0, 6000, 3):
         pool.remove(f"wn{number:05}é")
     pool.update(ClassAd({"Name": "new", "Disk": "none", "Cpus": parse_expr("1 + x")}))

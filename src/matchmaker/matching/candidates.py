@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 Amounts: TypeAlias = "dict[str, int | float]"
 
 PARTITIONABLE: Final = "partitionableslot"
+# From here on not every integer is a real.
 _WHOLE: Final = 2.0**53
 _NOBODY: Final = ClassAd()
 
@@ -227,12 +228,15 @@ def _own(view: View, folded: str) -> Vector:
     return own_values(view, Attr(None, folded, False))
 
 
+# A job rarely looks further than some slots; `partition` finds those in one pass, and more are
+# # put in order, four times as many each time, when they are used up.
 FIRST, EACH = 256, 4
 """How many of the best slots are put in order at first: a number, and more for each job."""
 
 Place: TypeAlias = "tuple[float, int, int]"
 """What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
 
+# An order sorts all free slots, which pays from some kinds on; each takes 16 bytes a slot.
 ALIKE, MOST = 8, 8
 """How many kinds must rank slots alike before they share an order; how many orders there may be."""
 

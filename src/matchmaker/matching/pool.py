@@ -90,176 +90,6 @@ def _check_expressions(doubtful: Iterable[str], named: Collection[str]) -> None:
         raise TypeError(f"names of columns were expected, not one string: [{named!r}]")
 
 
-class Convertible:
-    """Ads by key that become files and tables, and come from them."""
-
-    __slots__ = ("_store", "key")
-
-    key: str
-    _store: Store
-
-    @classmethod
-    def _around(cls, store: Store, key: str) -> Self:
-        raise NotImplementedError
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Self:
-        """Reads the pool that ``save`` wrote to a file, given by its path or open for bytes.
-
-        The file may come from a stranger: nothing in it is executed. Raises ValueError if it is
-        not a saved pool, or is damaged; OSError if it cannot be read; ImportError without pyarrow.
-        """
-        from matchmaker.matching.columns import saved
-
-        if isinstance(path, (str, os.PathLike)):
-            with Path(path).open("rb") as file:
-                key, store = saved.load(file, os.fspath(path))
-        else:
-            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
-        return cls._around(store, key)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
-
-        The file replaces an older one when it is complete. Raises OSError if it cannot be written,
-        ValueError for an expression that was made by hand and that no text stands for, and
-        ImportError without pyarrow. The format is described in docs/pools.md.
-
-        >>> from matchmaker import ClassAd, Pool
-        >>> import tempfile
-        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     pool.save(f"{folder}/pool.arrow")
-        ...     print(Pool.load(f"{folder}/pool.arrow")["a"])
-        [ Name = "a"; Cpus = 4 ]
-        """
-        from matchmaker.matching.columns import saved
-
-        with replacing_bytes(path) as file:
-            saved.save(self._store.parts(), self.key, file)
-
-    @classmethod
-    def from_arrow(
-        cls, table: Any, key: str | None = None, expressions: Collection[str] = ()
-    ) -> Self:
-        """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
-
-        A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
-        table, or else Name. Text is a string; in the columns that `expressions` names it is read as
-        an expression. Raises ValueError, naming the column, for values that no ad can hold, for
-        text that cannot be parsed, and for rows without the key or with the same one; TypeError for
-        other objects than tables; ImportError without pyarrow. Which type becomes which is listed
-        in docs/pools.md.
-
-        >>> from matchmaker import Pool
-        >>> import pyarrow as pa
-        >>> table = pa.table({"Name": ["a"], "Requirements": ["TARGET.Cpus < 8"]})
-        >>> print(*Pool.from_arrow(table, expressions=["Requirements"]))
-        [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
-        """
-        from matchmaker.matching.columns import arrow
-
-        table = arrow.table_from(table)
-        _check_expressions(arrow.unmarked(table.schema, expressions), expressions)
-        key = arrow.key_noted(table.schema, key)
-        with distinct(key):
-            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
-        return cls._around(store, key)
-
-    def to_arrow(self) -> Any:
-        """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
-
-        Strings that repeat are dictionaries; contents without a type in Arrow are texts of
-        expressions, which the field's metadata says. Raises ValueError for a string with half of a
-        surrogate pair; ImportError without pyarrow.
-        """
-        from matchmaker.matching.columns import arrow
-
-        return arrow.table_of(self._store.parts(), self.key)
-
-    @classmethod
-    def from_pandas(
-        cls, frame: Any, key: str | None = None, expressions: Collection[str] = ()
-    ) -> Self:
-        """The pool of the rows of a pandas ``DataFrame``; see ``from_arrow``.
-
-        Which columns hold expressions, and which the key, is in the frame's ``attrs`` if
-        ``to_pandas`` made it; pandas keeps these for parts of a frame, and not for all else.
-        """
-        from matchmaker.matching.columns import arrow
-
-        said = frame.attrs.get(_ATTRS, {})
-        present = [name for name in said.get("expressions", ()) if name in frame.columns]
-        table = arrow.frame_table(frame, said.get("key"))
-        return cls.from_arrow(table, key, [*expressions, *present])
-
-    def to_pandas(self) -> Any:
-        """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.
-
-        Expressions are text, and their columns are named in the frame's ``attrs``. Raises
-        ImportError without pandas or pyarrow.
-        """
-        from matchmaker.matching.columns import arrow
-
-        table = self.to_arrow()
-        frame = data_frame(table)
-        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table.schema)}
-        return frame
-
-    @classmethod
-    def read_parquet(
-        cls,
-        path: str | os.PathLike[str] | IO[bytes],
-        key: str | None = None,
-        expressions: Collection[str] = (),
-    ) -> Self:
-        """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
-
-        Raises ValueError if it is not Parquet, or no longer a whole one, and OSError if it cannot
-        be read.
-        """
-        from matchmaker.matching.columns import arrow
-
-        return cls.from_arrow(arrow.parquet_table(path), key, expressions)
-
-    @classmethod
-    def open_parquet(
-        cls,
-        path: str | os.PathLike[str],
-        key: str | None = None,
-        expressions: Collection[str] = (),
-    ) -> Self:
-        """The pool of a Parquet file that may be larger than memory; see ``from_arrow``.
-
-        Keys and expressions are read at once, and every other column when a job needs it; it stays
-        in memory until ``forget``. A change of the pool reads all columns. Raises ValueError and
-        OSError as ``read_parquet`` does, for damage in the values of a column when that is read.
-
-        >>> from matchmaker import ClassAd, Pool
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Pool([ClassAd(Name="a", Cpus=4)]).write_parquet(f"{folder}/slots")
-        ...     Pool.open_parquet(f"{folder}/slots").match(ClassAd()).keys
-        ('a',)
-        """
-        from matchmaker.matching.columns import arrow
-
-        file = arrow.opened(path)
-        _check_expressions(arrow.unmarked(file.schema_arrow, expressions), expressions)
-        key = arrow.key_noted(file.schema_arrow, key)
-        with distinct(key):
-            parts = arrow.stored_parts(file, path, key, expressions)
-            return cls._around(Store.restored(ascii_fold(key), parts), key)
-
-    def write_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
-        table = self.to_arrow()
-        from pyarrow import parquet
-
-        with replacing_bytes(path) as file:
-            parquet.write_table(table, file, write_page_checksum=True)
-
-
 Naming: TypeAlias = Callable[[ClassAd], tuple[str | None, ClassAd]]
 """Gives the key of an ad, None if it has none, and the ad to enter under it."""
 
@@ -277,7 +107,7 @@ class PoolChanges:
         return bool(self.added or self.changed or self.vanished)
 
 
-class Pool(Convertible):
+class Pool:
     """Ads under the value of one of their attributes, a string or an integer.
 
     Any thread may read or change it; a running match goes on with the pool as it was. The ad that
@@ -291,7 +121,7 @@ class Pool(Convertible):
     (('a', 'b'), ('b',))
     """
 
-    __slots__ = ("_cache", "_folded", "_naming")
+    __slots__ = ("_cache", "_folded", "_naming", "_store", "key")
 
     def __init__(
         self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: PoolLimits = LIMITS
@@ -527,9 +357,8 @@ class Pool(Convertible):
         """Evaluates an expression of a job on all ads, and names the strategy used for each part.
 
         ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
-        there are distinct contents; ``by table`` is as if each distinct content of a column were an
-        ad; ``by lookup`` finds strings in an index of a column; ``by column`` works on whole
-        columns; ``by row`` applies the scalar form to each ad.
+        there are distinct contents; ``by lookup`` finds strings in an index of a column; ``by
+        column`` works on whole columns; ``by row`` applies the scalar form to each ad.
 
         >>> from matchmaker import parse_ads
         >>> pool = Pool(parse_ads("".join(f"[ Name = {n}; Cpus = {n % 2} ]" for n in range(99))))
@@ -558,3 +387,162 @@ class Pool(Convertible):
         Raises KeyError if no ad has the key.
         """
         return explain_pair(key, an_ad(job), self[key], names)
+
+    # --- as files and tables ----------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Self:
+        """Reads the pool that ``save`` wrote to a file, given by its path or open for bytes.
+
+        The file may come from a stranger: nothing in it is executed. Raises ValueError if it is
+        not a saved pool, or is damaged; OSError if it cannot be read; ImportError without pyarrow.
+        """
+        from matchmaker.matching.columns import saved
+
+        if isinstance(path, (str, os.PathLike)):
+            with Path(path).open("rb") as file:
+                key, store = saved.load(file, os.fspath(path))
+        else:
+            key, store = saved.load(path, str(getattr(path, "name", "saved pool")))
+        return cls._around(store, key)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
+
+        The file replaces an older one when it is complete. Raises OSError if it cannot be written,
+        ValueError for an expression that was made by hand and that no text stands for, and
+        ImportError without pyarrow. The format is described in docs/pools.md.
+
+        >>> from matchmaker import ClassAd, Pool
+        >>> import tempfile
+        >>> pool = Pool([ClassAd(Name="a", Cpus=4)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pool.save(f"{folder}/pool.arrow")
+        ...     print(Pool.load(f"{folder}/pool.arrow")["a"])
+        [ Name = "a"; Cpus = 4 ]
+        """
+        from matchmaker.matching.columns import saved
+
+        with replacing_bytes(path) as file:
+            saved.save(self._store.parts(), self.key, file)
+
+    @classmethod
+    def from_arrow(
+        cls, table: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Self:
+        """The pool of the rows of a ``pyarrow.Table``: a column an attribute, null for none.
+
+        A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
+        table, or else Name. Text is a string; in the columns that `expressions` names it is read as
+        an expression. Raises ValueError, naming the column, for values that no ad can hold, for
+        text that cannot be parsed, and for rows without the key or with the same one; TypeError for
+        other objects than tables; ImportError without pyarrow. Which type becomes which is listed
+        in docs/pools.md.
+
+        >>> from matchmaker import Pool
+        >>> import pyarrow as pa
+        >>> table = pa.table({"Name": ["a"], "Requirements": ["TARGET.Cpus < 8"]})
+        >>> print(*Pool.from_arrow(table, expressions=["Requirements"]))
+        [ Name = "a"; Requirements = TARGET.Cpus < 8 ]
+        """
+        from matchmaker.matching.columns import arrow
+
+        table = arrow.table_from(table)
+        _check_expressions(arrow.unmarked(table.schema, expressions), expressions)
+        key = arrow.key_noted(table.schema, key)
+        with distinct(key):
+            store = Store.restored(ascii_fold(key), arrow.parts_of(table, key, expressions))
+        return cls._around(store, key)
+
+    def to_arrow(self) -> Any:
+        """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
+
+        Strings that repeat are dictionaries; contents without a type in Arrow are texts of
+        expressions, which the field's metadata says. Raises ValueError for a string with half of a
+        surrogate pair; ImportError without pyarrow.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return arrow.table_of(self._store.parts(), self.key)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: Any, key: str | None = None, expressions: Collection[str] = ()
+    ) -> Self:
+        """The pool of the rows of a pandas ``DataFrame``; see ``from_arrow``.
+
+        Which columns hold expressions, and which the key, is in the frame's ``attrs`` if
+        ``to_pandas`` made it; pandas keeps these for parts of a frame, and not for all else.
+        """
+        from matchmaker.matching.columns import arrow
+
+        said = frame.attrs.get(_ATTRS, {})
+        present = [name for name in said.get("expressions", ()) if name in frame.columns]
+        table = arrow.frame_table(frame, said.get("key"))
+        return cls.from_arrow(table, key, [*expressions, *present])
+
+    def to_pandas(self) -> Any:
+        """The ads as a pandas ``DataFrame``, from which ``from_pandas`` makes them.
+
+        Expressions are text, and their columns are named in the frame's ``attrs``. Raises
+        ImportError without pandas or pyarrow.
+        """
+        from matchmaker.matching.columns import arrow
+
+        table = self.to_arrow()
+        frame = data_frame(table)
+        frame.attrs[_ATTRS] = {"key": self.key, "expressions": arrow.marked(table.schema)}
+        return frame
+
+    @classmethod
+    def read_parquet(
+        cls,
+        path: str | os.PathLike[str] | IO[bytes],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Self:
+        """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
+
+        Raises ValueError if it is not Parquet, or no longer a whole one, and OSError if it cannot
+        be read.
+        """
+        from matchmaker.matching.columns import arrow
+
+        return cls.from_arrow(arrow.parquet_table(path), key, expressions)
+
+    @classmethod
+    def open_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        key: str | None = None,
+        expressions: Collection[str] = (),
+    ) -> Self:
+        """The pool of a Parquet file that may be larger than memory; see ``from_arrow``.
+
+        Keys and expressions are read at once, and every other column when a job needs it; it stays
+        in memory until ``forget``. A change of the pool reads all columns. Raises ValueError and
+        OSError as ``read_parquet`` does, for damage in the values of a column when that is read.
+
+        >>> from matchmaker import ClassAd, Pool
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Pool([ClassAd(Name="a", Cpus=4)]).write_parquet(f"{folder}/slots")
+        ...     Pool.open_parquet(f"{folder}/slots").match(ClassAd()).keys
+        ('a',)
+        """
+        from matchmaker.matching.columns import arrow
+
+        file = arrow.opened(path)
+        _check_expressions(arrow.unmarked(file.schema_arrow, expressions), expressions)
+        key = arrow.key_noted(file.schema_arrow, key)
+        with distinct(key):
+            parts = arrow.stored_parts(file, path, key, expressions)
+            return cls._around(Store.restored(ascii_fold(key), parts), key)
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
+        table = self.to_arrow()
+        from pyarrow import parquet
+
+        with replacing_bytes(path) as file:
+            parquet.write_table(table, file, write_page_checksum=True)

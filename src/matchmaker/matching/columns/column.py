@@ -139,6 +139,7 @@ _KINDS: Final[dict[Any, int]] = {
 Codes: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
+# Smaller arrays would waste most of their last page; the allocator reuses them well.
 _LARGE: Final = 1 << 16
 _stamps = count(1)
 

@@ -16,7 +16,6 @@ more than that always has its value, and one that takes more is ERROR at worst.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -50,12 +49,11 @@ from matchmaker.matching.columns.column import (
     Numeric,
     Rows,
     encoded,
-    narrowest,
     used_codes,
     zeros,
 )
 from matchmaker.matching.columns.dependencies import Reach, Reaches, Search, Side, members, searched
-from matchmaker.matching.columns.store import LOWER, Entries, RowKeys, View, entries_of, rows_of
+from matchmaker.matching.columns.store import LOWER, Entries, View, entries_of, rows_of
 from matchmaker.matching.columns.vectors import (
     BINARY_KERNELS,
     UNARY_KERNELS,
@@ -74,7 +72,6 @@ from matchmaker.matching.columns.vectors import (
     pairs,
     part,
     scalars,
-    table_of,
     tabled,
     truths,
     uniform,
@@ -160,10 +157,9 @@ def stopped(size: int, limits: PoolLimits) -> str:
 class PlanStep:
     """One part of an expression, and the way in which it was evaluated.
 
-    ``way`` is ``once``, ``by value``, ``by combination``, ``by table`` (the contents of a column,
-    as if they were rows), ``by lookup`` (of a string in a column), ``by column`` or ``by row``.
-    ``count`` is the number of evaluations by the scalar form; ``side`` is the ad, of the job or of
-    the row, that holds the part.
+    ``way`` is ``once``, ``by value``, ``by combination``, ``by lookup`` (of a string in a column),
+    ``by column`` or ``by row``. ``count`` is the number of evaluations by the scalar form; ``side``
+    is the ad, of the job or of the row, that holds the part.
     """
 
     depth: int
@@ -180,6 +176,7 @@ class PlanStep:
         return f"{'  ' * self.depth}{self.text}: {self.way}{of} ({self.rows} rows{times})"
 
 
+# One pass over the codes for each expression: beyond some tens, sorting them once is cheaper.
 MOST_EXPRESSIONS: Final = 32
 SHARED: Final = 64
 """More distinct expressions than that are grouped only if 64 rows share each of them."""
@@ -250,6 +247,7 @@ def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> ScalarVector:
     return ScalarVector(kinds[codes], bits[codes])
 
 
+# A part of the rows at a time: Python's strings for all of a large column would fill the memory.
 _AT_ONCE: Final = 1 << 16
 
 
@@ -322,25 +320,36 @@ MADE: Final = 3
 """The shift that makes the steps of making an ad of its attributes."""
 
 
-class Scalar:
-    """One attribute of a job or of the rows' ads, matched with each other, by content."""
+# A NumPy call costs as much as some compiled evaluations.
+FEW_ROWS: Final = 16
+_CONNECTIVES: Final = ("&&", "||")
+_LAZY: Final = (*_CONNECTIVES, "?:")
+
+
+class Evaluator:
+    """Evaluates parts of one attribute of a job or of the rows' ads, matched with each other."""
 
     def __init__(
         self,
         view: View,
         job: ClassAd,
         root: tuple[Side, str],
-        work: WorkBudget | None,
-        shares: Callable[[], Any] | None,
+        work: WorkBudget | None = None,
+        *,
+        steps: list[PlanStep] | None = None,
     ) -> None:
-        """`shares` gives how many rows of a pool each row stands for; without it, one."""
+        """`root` is the attribute, by side and folded name; `steps` collects the plan.
+
+        `work` is the budget of this and other evaluations together.
+        """
         self.view = view
         self.job = job
         self.reaches = Reaches(job, view.columns, view.size, root)
         self._root = root
         self.work = work if work is not None else WorkBudget(len(view))
-        self._shares = shares
         self._ads: dict[int, ClassAd] = {}
+        self._steps = steps
+        self._depth = 0
         self.begin()
 
     def begin(self) -> None:
@@ -433,9 +442,6 @@ class Scalar:
 
     def _sharing(self, rows: Rows | None, codes: Any = None, code: int = 0) -> int:
         """How many rows of the pool some rows stand for: all, or those with a code."""
-        if self._shares is not None:
-            shares = self._shares() if rows is None else self._shares()[rows]
-            return int(shares.sum() if codes is None else shares[codes == code].sum())
         if codes is not None:
             return int(np.count_nonzero(codes == code))
         return self.view.size if rows is None else len(rows)
@@ -573,33 +579,6 @@ class Scalar:
     def _codes(self, column: Coded, rows: Rows | None) -> Any:
         return column.codes[: self.view.size] if rows is None else column.codes[rows]
 
-
-FEW_ROWS: Final = 16
-_CONNECTIVES: Final = ("&&", "||")
-_LAZY: Final = (*_CONNECTIVES, "?:")
-
-
-class Evaluator(Scalar):
-    """Evaluates parts of one attribute of a job or of the rows' ads, matched with each other."""
-
-    def __init__(
-        self,
-        view: View,
-        job: ClassAd,
-        root: tuple[Side, str],
-        work: WorkBudget | None = None,
-        *,
-        steps: list[PlanStep] | None = None,
-        shares: Callable[[], Any] | None = None,
-    ) -> None:
-        """`root` is the attribute, by side and folded name; `steps` collects what is done.
-
-        `work` is the budget of this and other evaluations together.
-        """
-        super().__init__(view, job, root, work, shares)
-        self._steps = steps
-        self._depth = 0
-
     def vector(self, node: Expr, side: Side, rows: Rows | None = None) -> Vector:
         """The values of an expression that stands on a side, on some rows or on all.
 
@@ -688,11 +667,8 @@ class Evaluator(Scalar):
         for column in coded:
             combinations *= len(column.table)
         cheap = all_coded and combinations <= FEW
-        if len(names) == 1 and coded:
-            if cheap:
-                return self._by_value(node, side, rows, size, names[0])
-            if size > 2 * combinations:
-                return self._by_table(node, side, rows, names[0])
+        if len(names) == 1 and cheap:
+            return self._by_value(node, side, rows, size, names[0])
         connective = isinstance(node, Binary) and node.operator in _CONNECTIVES
         if cheap and not connective:
             return self._by_combination(node, side, rows, names, combinations)
@@ -709,33 +685,6 @@ class Evaluator(Scalar):
         if all_coded and combinations < 1 << 62:
             return self._by_combination(node, side, rows, names, combinations)
         return "by row", size, self._by_row(node, side, rows, names)
-
-    def _by_table(
-        self, node: Expr, side: Side, rows: Rows | None, name: str
-    ) -> tuple[str, int, Vector]:
-        """By the column's table, as if its entries were rows: each distinct content once."""
-        column = self._coded(name)
-        codes = self._codes(column, rows)
-        length = len(column.table)
-        used = column.used(self.view.size) if rows is None else used_codes(codes, length)
-        size = len(used)
-        entries = Coded(used.astype(narrowest(length)), column.table)
-        view = View(size, {name: entries}, RowKeys(), None, [], np.zeros(0, np.uint8))
-        shares = partial(np.bincount, codes, None, length)
-        inner = Evaluator(
-            view, self.job, self._root, self.work, steps=self._steps, shares=lambda: shares()[used]
-        )
-        inner._depth = self._depth
-        vector = inner._part(node, side, None)
-        self.problem = inner.problem or self.problem
-        places = np.zeros(length, np.intp)
-        places[used] = np.arange(size)
-        if inner.exhausted is not None:
-            self.exhaust(rows, inner.exhausted[places[codes]])
-        if isinstance(vector, ConstantVector):
-            return "by table", 0, vector
-        held = vector if size == length else part(vector, places)
-        return "by table", 0, CodedVector(codes, table_of(held, length))
 
     # --- by column --------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ behind."""
 CHUNK: Final = 1 << 20
 """Bytes of a file that are read at once."""
 
+# Numbered in portions that stay in the processor's cache.
 _MANY: Final = 2000
 _END: Final = ""
 """Stands behind the assignments of an ad."""
@@ -432,6 +433,7 @@ LEAST: Final = 1 << 26
 """The least number of bytes for which a process is worth its start."""
 
 _MODULE: Final = "matchmaker.matching.columns.reading"
+# The bytes in which the format is recognised, and in which the end of an ad is sought.
 _HEAD: Final = 1 << 16
 _FAR: Final = 1 << 24
 _BETWEEN: Final = {

@@ -52,7 +52,9 @@ from matchmaker.matching.columns.forms import (
     uncoded,
 )
 
+# A part of the rows at a time: Python's strings for all of a large pool would fill the memory.
 _AT_ONCE: Final = 1 << 16
+# Merging sorts all entries, so it waits until an eighth of them, or this many, are new.
 _RECENT: Final = 4096
 
 Entries: TypeAlias = "npt.NDArray[np.uint64]"
@@ -255,6 +257,7 @@ def rows_of(entries: Entries) -> Rows:
     return (entries & np.uint64(LOWER)).astype(np.intp)
 
 
+# Enough ads that NumPy's calls are spread, few enough that their contents stay in the cache.
 _BATCH: Final = 2048
 
 

@@ -185,6 +185,7 @@ def is_true(vector: Vector, size: int) -> Mask:
     return np.broadcast_to(truths(vector) == TRUE, (size,))
 
 
+# Comparing the codes with six values takes as long as one look-up of each code.
 _FEW: Final = 6
 
 
