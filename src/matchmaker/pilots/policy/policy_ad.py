@@ -74,7 +74,7 @@ _LIST: Final = (
                "nobody knows which queue starts first"),
     PolicyTerm("Copies", Of.KIND, "queues", "max({1, 0.25 * TARGET.Queues})",
                "queues at which each further job asks, in shares",
-               "a quarter made jobs wait no longer than all"),
+               "at a quarter jobs wait hardly longer than at all"),
     PolicyTerm("Ready", Of.KIND, "pilots", "200 * TARGET.Arrivals",
                "idle pilots that are kept for jobs to come; none is submitted for them",
                "one that is used within three minutes saves a wait of that order"),
