@@ -47,19 +47,11 @@ def run(
     cwd: Path | None = None,
     umask: int = -1,
 ) -> ProgramResult:
-    """Run a program to its end.
+    """Run a program to its end, for some seconds at most.
 
-    Args:
-        argv: the program and its words.
-        seconds: the longest time that it may take.
-        most: the most bytes that it may print, standard output and error together.
-        env: its environment; by default that of this process.
-        cwd: its working folder; by default that of this process.
-        umask: the bits that its new files do not get; by default those of this process.
-
-    Raises:
-        NoProgramError: the program does not exist.
-        ProgramError: it cannot be started, takes too long or prints too much.
+    ``most`` bounds the bytes of standard output and error together. Environment, working folder and
+    umask are by default those of this process. Raises NoProgramError if the program does not exist,
+    and ProgramError if it cannot be started, takes too long or prints too much.
 
     >>> run(["printf", "%s", "$(id)"], seconds=10, most=100)
     ProgramResult(status=0, output=b'$(id)', complaint=b'')

@@ -53,16 +53,11 @@ COMMANDS: Final = (
     ("qconf", "-sq", "*"),
 )
 
-_VERSIONS: Final = ("8.1.9",)
-FORMATS: Final = (
-    OutputFormat("qhost -xml", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qhost -F -q -xml", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qstat -f -xml", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qstat -F -xml", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qstat -g c -xml", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qconf -sc", _VERSIONS, running=_VERSIONS),
-    OutputFormat("qconf -sq", _VERSIONS, running=_VERSIONS),
-)
+FORMATS: Final = tuple(
+    OutputFormat(command, ("8.1.9",), running=("8.1.9",))
+    for command in ("qhost -xml", "qhost -F -q -xml", "qstat -f -xml", "qstat -F -xml",
+                    "qstat -g c -xml", "qconf -sc", "qconf -sq")
+)  # fmt: skip
 
 _CLOSING: Final = frozenset("adDEosSuC")
 """Letters of a queue instance's state that keep jobs from it: alarm, disabled, error, unknown, …"""

@@ -28,12 +28,11 @@ _OF_CE: Final = (
 )
 
 FORMATS: Final = (
-    OutputFormat("condor_status -json", ("23.9",), running=("23.9",)),
-    OutputFormat("condor_status -long", ("23.9",), running=("23.9",)),
-    OutputFormat("condor_status -schedd -json", ("23.9",), running=("23.9",)),
-    OutputFormat("condor_status -schedd -long", ("23.9",), running=("23.9",)),
+    *(OutputFormat(command, ("23.9",), running=("23.9",))
+      for command in ("condor_status -json", "condor_status -long",
+                      "condor_status -schedd -json", "condor_status -schedd -long")),
     OutputFormat("condor_ce_job_router_info -config", ("8.8", "23.9"), running=("23.9",)),
-)
+)  # fmt: skip
 
 # Expressions, not values: they follow the other attributes of the slot.
 _OF_HOSTS: Final = {

@@ -652,8 +652,8 @@ def contradictions(script: str, submission: Submission, table: Table) -> list[st
     >>> contradictions("#!/bin/sh\n#SBATCH -p short\n", made, load_mapping("slurm"))
     ['line 2 has -p short, and the flags --partition=long']
     """
-    ours = {name: text for name, _, text in _script_options(submission.argv, table.letters)}
-    values = {name: value for name, value, _ in _script_options(submission.argv, table.letters)}
+    options = _script_options(submission.argv, table.letters)
+    ours = {name: (value, text) for name, value, text in options}
     prefix = table.directive.replace("{flag}", "")
     found: list[str] = []
     lines = script[: LIMITS.script].splitlines()
@@ -665,8 +665,9 @@ def contradictions(script: str, submission: Submission, table: Table) -> list[st
         except ValueError:
             continue
         for name, value, text in _script_options(words, table.letters):
-            if values.get(name, value) != value and name not in REPEATED:
-                found.append(f"line {number} has {text}, and the flags {ours[name]}")
+            own, words_of_flags = ours.get(name, (value, ""))
+            if own != value and name not in REPEATED:
+                found.append(f"line {number} has {text}, and the flags {words_of_flags}")
     return [*found, *lacking(script, submission)]
 
 
