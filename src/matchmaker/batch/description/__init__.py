@@ -59,10 +59,10 @@ def commands(lrms: str) -> tuple[tuple[str, ...], ...]:
     return _system(lrms).commands
 
 
-def spoken(lrms: str) -> str:
+def shell_line(lrms: str) -> str:
     """Join the commands that describe a batch system to a line for a shell.
 
-    >>> spoken("torque")
+    >>> shell_line("torque")
     'pbsnodes -x; qstat -Q -f'
     """
     return "; ".join(map(shlex.join, commands(lrms)))
@@ -141,23 +141,23 @@ def read_description(lrms: str, outputs: Iterable[tuple[str, str]]) -> Descripti
     texts = [Output(content, source) for source, content in outputs]
     for text in texts:
         if len(text.content) > LIMITS.describe_output:
-            raise text.wrong(f"it has more than {LIMITS.describe_output >> 20} million characters")
+            raise text.error(f"it has more than {LIMITS.describe_output >> 20} million characters")
     system = _system(lrms)
     if texts and not any(text.content.strip() for text in texts):
         sources = ", ".join(text.source for text in texts)
         raise DescriptionError(
-            f"{sources}: the output is empty; expected is the output of: {spoken(lrms)}"
+            f"{sources}: the output is empty; expected is the output of: {shell_line(lrms)}"
         )
     nodes, queues = system.read(texts)
     if texts and not (nodes or queues):
         for text in texts:
             told = [issue.message for issue in text.skipped if issue.rule != LINE]
             if told:
-                raise text.wrong(told[0])
+                raise text.error(told[0])
             if text.skipped:
-                raise text.wrong(
-                    f"no line is an output of {lrms}; expected is the output of: {spoken(lrms)};"
-                    f" {text.skipped[0].message}"
+                raise text.error(
+                    f"no line is an output of {lrms}; expected is the output of:"
+                    f" {shell_line(lrms)}; {text.skipped[0].message}"
                 )
     known = {queue.name: queue for queue in queues}
     ads = [node.ad(known) if isinstance(node, NodeRecord) else node for node in nodes]
@@ -255,5 +255,5 @@ __all__ = [
     "describe",
     "formats",
     "read_description",
-    "spoken",
+    "shell_line",
 ]

@@ -109,7 +109,9 @@ class _HostLimits:
         for host, value in parts.items():
             read[host] = limit(value)
             if read[host] is None and value != "NONE":
-                queue.text.odd(queue.place, name, value, "a time such as 24:00:00, or INFINITY")
+                queue.text.note_value(
+                    queue.place, name, value, "a time such as 24:00:00, or INFINITY"
+                )
         groups = [read.pop(host) for host in list(read) if host.startswith("@")]
         return cls(read, _least([read.pop(""), *groups]))
 
@@ -175,7 +177,7 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
 
 def _take(root: Element, said: _Outputs, text: Output) -> None:
     if root.tag not in ("qhost", "job_info"):
-        raise text.wrong(f"<qhost> or <job_info> was expected, not <{root.tag}>")
+        raise text.error(f"<qhost> or <job_info> was expected, not <{root.tag}>")
     for host in root.iter("host"):
         name = host.get("name", "")
         if name == "global":

@@ -102,7 +102,7 @@ def _ads(text: Output) -> Iterator[ClassAd]:
 
         data = as_json(attrs.evolve(text, content=settled(content)), undefined)
         if not isinstance(data, list):
-            raise text.wrong("a JSON list of ads was expected")
+            raise text.error("a JSON list of ads was expected")
         blocks = (("json", marked(json.dumps([entry]))) for entry in data)
     else:
         # Without ads the commands print nothing at all.

@@ -96,7 +96,7 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
         command = str(data.get("COMMAND"))
         if command not in by_command:
             known = ", ".join(by_command)
-            raise text.wrong(f'"COMMAND" should be one of {known}, not {command!r}')
+            raise text.error(f'"COMMAND" should be one of {known}, not {command!r}')
         records = [_facts(record) for record in listed(text, data, "RECORDS")]
         for failed in [record for record in (_facts(data), *records) if "error" in record]:
             place = " ".join([command, *(failed[name] for name in _NAMES if name in failed)])
@@ -164,7 +164,7 @@ def _check_names(records: Iterable[Facts], text: Output) -> None:
     known: dict[str, Facts] = {}
     for record in records:
         if known.setdefault(_host(record), record) != record:
-            raise text.wrong(
+            raise text.error(
                 f"two hosts are named {_host(record)[:80]!r}; a width in -o, as in host_name:20, "
                 "cuts names: ask without one"
             )

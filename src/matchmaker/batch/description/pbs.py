@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from matchmaker._diagnostics import NOTE
 from matchmaker.batch.description.records import (
     EVERYBODY,
     NOBODY,
@@ -105,7 +106,7 @@ def read(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRecord]]:
         if text.content.lstrip()[:1] in ("{", "["):
             data = as_object(attrs.evolve(text, content=_quoted(text.content)))
             if "nodes" not in data and "Queue" not in data:
-                raise text.wrong('neither "nodes" nor "Queue" is in it')
+                raise text.error('neither "nodes" nor "Queue" is in it')
             told = {
                 name: facts
                 for name, facts in _named(text, data, "nodes").items()
@@ -197,7 +198,7 @@ def _is_cut(block: FactBlock) -> bool:
 def _named(text: Output, data: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
     entries = data.get(key, {})
     if not isinstance(entries, dict):
-        raise text.wrong(f"{key} should be an object")
+        raise text.error(f"{key} should be an object")
     found = {}
     for name, entry in entries.items():
         if isinstance(entry, dict):
@@ -307,9 +308,10 @@ class PbsQueues:
                 feeding = tuple(each for each, reached in ends.items() if name in reached)
                 inner.setdefault(feeding, []).append(name)
         for feeding, names in inner.items():
-            self.texts[names[0]].inform(
+            self.texts[names[0]].note(
                 f"jobs come to {', '.join(names)} from routing queues alone (from_route_only):"
-                f" submit to {' or '.join(feeding) or 'one of those, which are not described'}"
+                f" submit to {' or '.join(feeding) or 'one of those, which are not described'}",
+                NOTE,
             )
 
     def _ends(self, name: str, onward: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
@@ -483,7 +485,7 @@ def read_torque(texts: Iterable[Output]) -> tuple[list[NodeRecord], list[QueueRe
         if text.content.lstrip().startswith("<"):
             root = as_xml(text)
             if root.tag != "Data":
-                raise text.wrong(f"<Data> was expected, not <{root.tag}>")
+                raise text.error(f"<Data> was expected, not <{root.tag}>")
             nodes += (
                 _torque_node({part.tag: (part.text or "").strip() for part in entry}, text)
                 for entry in root.iter("Node")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from matchmaker._diagnostics import NOTE
 from matchmaker.batch.description.records import (
     ALLOWED,
     CLOSED,
@@ -128,7 +129,7 @@ def _of_json(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
         return
     known = [name for name in _LISTS if name in data] if isinstance(data, dict) else []
     if not known:
-        raise text.wrong(f"none of {', '.join(_LISTS)} is in it")
+        raise text.error(f"none of {', '.join(_LISTS)} is in it")
     for name in known:
         if name == "jobs":
             yield "job", {}
@@ -138,7 +139,7 @@ def _of_json(text: Output) -> Iterator[tuple[str, dict[str, str]]]:
         for entry in listed(text, data, name):
             yield from _entry(_LISTS[name], entry, text)
     for error in listed(text, data, "errors"):
-        raise text.wrong(f"Slurm reports an error: {str(error.get('error') or error)[:200]}")
+        raise text.error(f"Slurm reports an error: {str(error.get('error') or error)[:200]}")
 
 
 def _kind(entry: Any) -> str | None:
@@ -458,9 +459,10 @@ def _note_sinfo(nodes: _Records) -> None:
                 " show nodes --json"
             )
         if any("specialized_memory" not in facts for facts in mine):
-            text.inform(
+            text.note(
                 "sinfo does not say what nodes keep for the system (MemSpecLimit, CoreSpecCount);"
-                " scontrol show nodes --json does"
+                " scontrol show nodes --json does",
+                NOTE,
             )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from matchmaker._diagnostics import NOTE, WARNING, Diagnostic
+from matchmaker._diagnostics import WARNING, Diagnostic
 from matchmaker._limits import BATCH_LIMITS as LIMITS
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class OutputFormat:
 
 
 @attrs.frozen(slots=True)
-class _Oddity:
+class _UnreadValues:
     """Values of one name that cannot be read: their finding, and the records that have them."""
 
     index: int
@@ -275,7 +275,7 @@ class Output:
     content: str
     source: str
     skipped: list[Diagnostic] = attrs.Factory(list)
-    _odd: dict[str, _Oddity] = attrs.Factory(dict)
+    _unread: dict[str, _UnreadValues] = attrs.Factory(dict)
 
     def skip(self, line: str, expected: str) -> None:
         """Note a line that is left out."""
@@ -283,23 +283,19 @@ class Output:
         self.skipped.append(Diagnostic(LINE, message, source=self.source))
 
     def note(self, message: str, severity: str = WARNING) -> None:
-        """Note a fault of the output for an administrator."""
+        """Note a fault of the output for an administrator, or a surprising fact (NOTE)."""
         found = Diagnostic("describe.output", message, source=self.source, severity=severity)
         self.skipped.append(found)
 
-    def inform(self, message: str) -> None:
-        """Note a surprising fact that needs no repair."""
-        self.note(message, NOTE)
-
-    def odd(self, place: str, name: str, value: str, expected: str) -> None:
+    def note_value(self, place: str, name: str, value: str, expected: str) -> None:
         """Note a value that cannot be read: the first of a name, and the number of others."""
-        if name not in self._odd:
+        if name not in self._unread:
             said = f"{place}: {name}={value[:80]!r}: expected {expected}; it counts as unknown"
-            self._odd[name] = _Oddity(len(self.skipped), said, {place})
+            self._unread[name] = _UnreadValues(len(self.skipped), said, {place})
             found = Diagnostic("describe.value", said, source=self.source)
             self.skipped.append(attrs.evolve(found, attribute=name, raw=value[:80]))
             return
-        known = self._odd[name]
+        known = self._unread[name]
         known.places.add(place)  # a value may be read twice
         many = len(known.places)
         said = known.message if many == 1 else f"{known.message}; such values: {many}"
@@ -320,7 +316,7 @@ class Output:
         if lost is not None:
             self.note(f"the output ends within {place}: {lost} was expected, as the others have it")
 
-    def wrong(self, why: str) -> DescriptionError:
+    def error(self, why: str) -> DescriptionError:
         """Make the error for an output that cannot be read."""
         return DescriptionError(f"{self.source}: {why}")
 
@@ -347,7 +343,7 @@ class FactReader:
         said = self.facts[name]
         found = read(said)
         if found is None and said.strip().lower() not in _UNSET and said not in unset:
-            self.text.odd(self.place, name, said, expected)
+            self.text.note_value(self.place, name, said, expected)
         return found
 
     def number(self, *names: str, unset: Collection[str] = ()) -> int | None:
@@ -430,7 +426,7 @@ def as_object(text: Output) -> dict[str, Any]:
     """
     data = as_json(text)
     if not isinstance(data, dict):
-        raise text.wrong("a JSON object was expected")
+        raise text.error("a JSON object was expected")
     return data
 
 
@@ -453,7 +449,7 @@ def as_json(text: Output, constant: Callable[[str], Any] = str) -> Any:
         found: dict[str, Any] = {}
         for name, value in pairs:
             if found.setdefault(name, value) != value:
-                raise text.wrong(f"{name[:80]!r} has two values in one object")
+                raise text.error(f"{name[:80]!r} has two values in one object")
         return found
 
     try:
@@ -463,9 +459,9 @@ def as_json(text: Output, constant: Callable[[str], Any] = str) -> Any:
     except ValueError as error:
         content = text.content.rstrip()
         cut = getattr(error, "pos", 0) >= len(content) or not content.endswith(("}", "]"))
-        raise text.wrong(f"not JSON: {error}{_CUT if cut else ''}") from None
+        raise text.error(f"not JSON: {error}{_CUT if cut else ''}") from None
     except RecursionError:
-        raise text.wrong("the JSON nests too deep") from None
+        raise text.error("the JSON nests too deep") from None
 
 
 def listed(text: Output, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
@@ -474,7 +470,7 @@ def listed(text: Output, data: Mapping[str, Any], name: str) -> Iterator[Mapping
     if isinstance(found, dict):
         found = found.get(name, [])
     if not isinstance(found, list):
-        raise text.wrong(f"{name} should be a list")
+        raise text.error(f"{name} should be a list")
     for entry in found:
         if isinstance(entry, dict):
             yield entry
@@ -543,11 +539,11 @@ def as_xml(text: Output) -> Element:
     from xml.etree.ElementTree import ParseError, fromstring
 
     if "<!DOCTYPE" in text.content:
-        raise text.wrong("a document type is not read")
+        raise text.error("a document type is not read")
     try:
         # Without a document type there are no entities.
         return fromstring(text.content)  # noqa: S314
     except ParseError as error:
-        raise text.wrong(f"not XML: {error}{_CUT if error.code in _EARLY_ENDS else ''}") from None
+        raise text.error(f"not XML: {error}{_CUT if error.code in _EARLY_ENDS else ''}") from None
     except UnicodeEncodeError as error:
-        raise text.wrong(f"not XML: {error}") from None
+        raise text.error(f"not XML: {error}") from None

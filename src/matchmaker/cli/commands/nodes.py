@@ -19,7 +19,7 @@ from matchmaker import ClassAd, Expr, Value, batch, broker, glue, nodes, write_a
 from matchmaker._diagnostics import NOTE
 from matchmaker.batch import Description, DescriptionError, describe, load_mapping, read_description
 from matchmaker.batch.check import with_attributes
-from matchmaker.batch.description import Change, changes, formats, spoken
+from matchmaker.batch.description import Change, changes, formats, shell_line
 from matchmaker.broker import Queues
 from matchmaker.broker.choosing import policy_refusal
 from matchmaker.broker.routing import local_name
@@ -99,7 +99,7 @@ def report_closed(queues: Iterable[ClassAd]) -> None:
 
 def nothing(lrms: str, what: str = "queues") -> str:
     """The message for a batch system that described no nodes or queues."""
-    return f"{lrms} described no {what}; it was asked with {spoken(lrms)}"
+    return f"{lrms} described no {what}; it was asked with {shell_line(lrms)}"
 
 
 def _text_of(path: str) -> str:
