@@ -266,3 +266,4 @@ def test_events_of_a_factory_are_logged_by_option(classad: Run, file: Path) -> N
         "service started", "queue held", "cycle", "service ended",
     ]  # fmt: skip
     assert (events[1]["queue"], events[2]["waiting"]) == ("main", 0)
+    assert {event["level"] for event in events} == {"info"}

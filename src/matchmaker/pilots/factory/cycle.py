@@ -61,6 +61,9 @@ week, and two of them are seen."""
 _TIDY: Final = 500
 """Cycles between two times that old pilots are forgotten: some hours, and a cost that is not
 seen."""
+_NOT_SERVED: Final = "this service does not submit there"
+_USUAL: Final = (_NOT_SERVED, "a limit is reached")
+"""How the reasons begin for which a queue is held as it should be: nobody need be warned."""
 _TOKEN_SECONDS: Final = 7 * 86_400.0
 """Seconds that a pilot may wait in its queue until it registers: batch systems end jobs that have
 waited for a week."""
@@ -213,7 +216,8 @@ def _log_changes(state: FactoryState, facts: Mapping[str, Any]) -> None:
         if key not in before and key.startswith("\n"):
             _LOG.warning("source silent", extra={"service": name, "reason": reason})
         elif key not in before:
-            _LOG.warning("queue held", extra={"service": name, "queue": key, "reason": reason})
+            level = logging.INFO if reason.startswith(_USUAL) else logging.WARNING
+            _LOG.log(level, "queue held", extra={"service": name, "queue": key, "reason": reason})
     for key, reason in before.items():
         if key not in after and key.startswith("\n"):
             _LOG.info("source answers", extra={"service": name, "reason": reason})
@@ -398,7 +402,7 @@ def _queues(
     for target in state.targets.values():
         queue, closed = target.queue, target.queue.closed
         if not closed and not context.serves(target):
-            closed = "this service does not submit there"
+            closed = _NOT_SERVED
         if not closed and target.system in silence:
             closed = f"its batch system does not answer: {silence[target.system]}"
         closed = closed or refused.get(queue.key, "")
