@@ -192,7 +192,7 @@ TABLES = {
     "classad/nodes.py:METHODS": "what methods of expressions do",
     "_stack.py:_guests": "evaluations that have room at this moment",
     "cli/transfers.py:_said": "the ledgers and folders of this process",
-    "delegation/together.py:_all": "weak",
+    "delegation/group_commit.py:_all": "weak",
     "glue/publish/__init__.py:_NONE": "constant",
     "pilots/node/isolation.py:KEEPERS": "the tasks that run at this moment",
     "pilots/node/isolation.py:STARTING": "the tasks that start at this moment",
