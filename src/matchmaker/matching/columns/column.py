@@ -354,11 +354,9 @@ class Tabled(Column):
     table: ContentTable
 
     def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
         return self.table.expressions()
 
     def dynamic(self) -> list[Expr]:
-        """The distinct expressions other than constants."""
         return self.table.dynamic()
 
 
@@ -385,16 +383,13 @@ class Coded(Tabled):
         return cls(np.array(codes, narrowest(len(table))), table)
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         return self.table[self.codes[row]]
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
-        """The contents of rows."""
         codes = self.codes[numbers(rows)]
         return list(map(self.table.__getitem__, codes.tolist()))
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
         code = self.table.code(content)
         codes = self.codes
         if codes.item(row) == code:
@@ -405,7 +400,6 @@ class Coded(Tabled):
         self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows."""
         codes = self.table.codes(contents)
         if len(self.table) - 1 >> (self.codes.itemsize << 3):
             self.codes = self.codes.astype(narrowest(len(self.table)))
@@ -413,15 +407,12 @@ class Coded(Tabled):
         self.version = stamp()
 
     def take(self, rows: Rows) -> Coded:
-        """A column of some of the rows."""
         return Coded(self.codes[rows], self.table)
 
     def copy(self, size: int, room: int) -> Coded:
-        """A column of the first `size` rows with room for more."""
         return Coded(roomy(self.codes, size, room), self.table)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
         return np.equal(self.codes[:size], 0)
 
     def content(self, name: str, code: int) -> dict[str, Any]:
@@ -467,7 +458,6 @@ class Numeric(Tabled):
         return len(self.kinds)
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         kind = self.kinds[row]
         if kind == INTEGER:
             return int(self.bits[row])
@@ -476,7 +466,6 @@ class Numeric(Tabled):
         return MISSING if kind == ABSENT else self.table[self.bits[row]]
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
-        """The contents of rows."""
         places = numbers(rows)
         kinds, bits = self.kinds[places], self.bits[places]
         found: list[Any] = bits.tolist()
@@ -488,7 +477,6 @@ class Numeric(Tabled):
         return found
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
         if content.__class__ is int:
             kind, bits = INTEGER, content
         elif content.__class__ is float:
@@ -502,7 +490,6 @@ class Numeric(Tabled):
             self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows."""
         kinds, bits = encoded(contents)
         for place in np.flatnonzero((kinds != INTEGER) & (kinds != REAL)).tolist():
             missing = contents[place] is MISSING
@@ -512,17 +499,14 @@ class Numeric(Tabled):
         self.version = stamp()
 
     def take(self, rows: Rows) -> Numeric:
-        """A column of some of the rows."""
         return Numeric(self.kinds[rows], self.bits[rows], self.table)
 
     def copy(self, size: int, room: int) -> Numeric:
-        """A column of the first `size` rows with room for more."""
         kinds, bits = roomy(self.kinds, size, room), roomy(self.bits, size, room)
         kinds[size:] = ABSENT
         return Numeric(kinds, bits, self.table)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
         return np.equal(self.kinds[:size], ABSENT)
 
 
@@ -539,37 +523,30 @@ class ObjectColumn(Column):
         return len(self.rows)
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         return self.rows[row]
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
         if not same(self.get(row), content):
             self.rows[row] = content
             self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows."""
         places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row, content in zip(places, contents, strict=True):
             self.rows[row] = content
         self.version = stamp()
 
     def take(self, rows: Rows) -> ObjectColumn:
-        """A column of some of the rows."""
         return ObjectColumn([self.rows[row] for row in rows.tolist()])
 
     def copy(self, size: int, room: int) -> ObjectColumn:
-        """A column of the first `size` rows with room for more."""
         return ObjectColumn(self.rows[:size] + [MISSING] * (room - size))
 
     def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
         held = self.contents(range(len(self.rows)))
         return list(dict.fromkeys(content for content in held if isinstance(content, Expr)))
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
         return np.fromiter((c is MISSING for c in self.rows[:size]), np.bool_, size)
 
 
@@ -602,15 +579,12 @@ class StoredColumn(Column):
         return self._size
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         return self.column().get(row)
 
     def take(self, rows: Rows) -> Column:
-        """A column of some of the rows, in memory."""
         return self.column().take(rows)
 
     def copy(self, size: int, room: int) -> Column:
-        """A column in memory, with room for more rows."""
         return self.column().copy(size, room)
 
 

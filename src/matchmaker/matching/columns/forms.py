@@ -97,14 +97,12 @@ class Texts(Tabled):
         return len(self.starts)
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         start, length = self.starts.item(row), self.lengths.item(row)
         if length == greatest(self.lengths):
             return self.table[start]
         return str(self.heap.data[start : start + length].data, "utf-8", "surrogatepass")
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
         if content.__class__ is not str:
             start, length = self.table.code(content), greatest(self.lengths)
             if self.starts[row] == start and self.lengths[row] == length:
@@ -124,7 +122,6 @@ class Texts(Tabled):
         self.version = stamp()
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows."""
         if set(map(type, contents)) != {str}:
             super().fill(rows, contents)
             return
@@ -139,17 +136,14 @@ class Texts(Tabled):
         self.version = stamp()
 
     def take(self, rows: Rows) -> Texts:
-        """A column of some of the rows."""
         return Texts(self.starts[rows], self.lengths[rows], self.heap, self.table, self.waste)
 
     def copy(self, size: int, room: int) -> Texts:
-        """A column of the first `size` rows with room for more."""
         starts, lengths = roomy(self.starts, size, room), roomy(self.lengths, size, room)
         lengths[size:] = greatest(lengths)
         return Texts(starts, lengths, self.heap, self.table, self.waste)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
         return self.other(size) & np.equal(self.starts[:size], 0)
 
     def other(self, size: int) -> npt.NDArray[np.bool_]:
@@ -157,7 +151,6 @@ class Texts(Tabled):
         return np.equal(self.lengths[:size], greatest(self.lengths))
 
     def contents(self, rows: Iterable[int]) -> list[Any]:
-        """The contents of rows."""
         places = _sliced(rows) if isinstance(rows, range) else numbers(rows)
         starts, lengths = self.starts[places].astype(np.int64), self.lengths[places]
         ends = starts + lengths
@@ -261,11 +254,9 @@ class Sparse(Column):
         return self._room
 
     def get(self, row: int) -> Any:
-        """The content of a row."""
         return self.held.get(row, MISSING)
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row."""
         if same(self.held.get(row, MISSING), content):
             return
         if content is MISSING:
@@ -275,7 +266,6 @@ class Sparse(Column):
         self.version = stamp()
 
     def take(self, rows: Rows) -> Sparse:
-        """A column of some of the rows, which are in their order."""
         held = np.array(sorted(self.held), np.intp)
         held = held[np.isin(held, rows)]
         places = np.searchsorted(rows, held).tolist()
@@ -283,15 +273,12 @@ class Sparse(Column):
         return Sparse(len(rows), dict(kept))
 
     def copy(self, size: int, room: int) -> Sparse:
-        """A column of the first `size` rows with room for more."""
         return Sparse(room, self.held.copy())
 
     def expressions(self) -> list[Expr]:
-        """The distinct expressions among the contents."""
         return list(dict.fromkeys(c for c in self.held.values() if isinstance(c, Expr)))
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
-        """Which of the first `size` rows lack the attribute."""
         missing = np.ones(size, np.bool_)
         missing[list(self.held)] = False
         return missing
