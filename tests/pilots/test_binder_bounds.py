@@ -219,7 +219,7 @@ def test_owners_that_come_and_go_leave_nothing_behind() -> None:
 
 def test_good_peers_are_paired_while_bad_ads_stand_there(tmp_path: Path) -> None:
     async def case() -> None:
-        async with ready(tmp_path) as (address, pilot):
+        async with ready(tmp_path, lease=300.0) as (address, pilot):
             slot = await pilot.slot('[ Name = "s"; Requirements = TARGET.Application == "echo" ]')
             # As long as an ad may be, each another one, and none that a slot takes.
             clauses = CLAUSES[: MOST_SYNTAX - 300].rpartition(" && ")[0]

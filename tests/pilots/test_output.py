@@ -293,7 +293,7 @@ def test_a_restart_of_the_binder_leaves_the_output_whole(tmp_path: Path) -> None
             assert (job.stage, job.given) == ("ended", 1)
             assert hashed((await whole(binder, job))["out"]) == hashed(noise(8_000_000))
 
-    with grid(tmp_path, lease=30.0) as made:
+    with grid(tmp_path, lease=120.0) as made:
         made.binder()
         made.pilot("p", "--cpus", 1)
         bounded(case(made))
