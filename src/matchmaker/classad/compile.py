@@ -309,7 +309,6 @@ class _Coder:
         return name
 
     def _handler(self, node: Expr) -> tuple[str, str]:
-        """The names of the reference evaluation of a node, and of the node."""
         return self._constant(self._around.reference[type(node)]), self._constant(node)
 
     def _state(self) -> None:

@@ -302,7 +302,6 @@ class _Flattening:
         return _shorter(rebuild(node, tuple(new)))
 
     def _valued(self, node: Expr) -> Expr:
-        """The literal of an expression that the ad decides; itself for a list or an ad."""
         value = evaluate(node, self._ad)
         return node if isinstance(value, (list, ClassAd)) else literal(value)
 

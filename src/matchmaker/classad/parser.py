@@ -373,7 +373,6 @@ def _unusual_level(symbol: str) -> int:
 
 
 def _name_of(symbol: str) -> str:
-    """The operator in a token."""
     return "?:" if symbol[0] == "?" else "-" if symbol[0] == "-" else _NAMED.get(symbol, symbol)
 
 
@@ -538,7 +537,6 @@ def _items(closing: str, tokens: _Tokens) -> tuple[Expr, ...]:
 
 
 def _names(symbol: str) -> Iterable[str]:
-    """The names in a token behind a dot: one, or two with a dot between them."""
     return map(_name, [symbol] if symbol[:1] == "'" else symbol.split("."))
 
 

@@ -183,7 +183,6 @@ def _in_order(part: _Open, missing: str) -> list[Trace]:
 
 
 def _operands(node: Expr) -> list[Expr]:
-    """The parts of a node; for a chain of one operator, all operands."""
     return operands(node) if isinstance(node, Binary) else list(children(node))
 
 

@@ -313,7 +313,6 @@ def _clauses(site: LintSite, operator: str) -> list[NodePlace]:
 
 
 def _bounds(clauses: Iterable[NodePlace]) -> list[Bound]:
-    """The bounds among clauses, in order."""
     return [bound for place in clauses if (bound := bound_of(place)) is not None]
 
 

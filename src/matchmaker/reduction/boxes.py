@@ -421,7 +421,6 @@ class _Walk:
         return kept
 
     def _plain(self, box: Box) -> Box:
-        """Drops the domains that contain every host's attribute."""
         domains = {n: d for n, d in box.domains.items() if not self.universe(n) <= d}
         return attrs.evolve(box, domains=domains)
 

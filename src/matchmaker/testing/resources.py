@@ -343,7 +343,6 @@ def _pairs(
 
 
 def _chance(share: float) -> st.SearchStrategy[bool]:
-    """True in a share of cases, to a hundredth; the simplest is true if it can be."""
     hundredths = round(share * 100)
     return st.integers(1, 100).map(lambda number: number <= hundredths)
 

@@ -175,7 +175,6 @@ _UNREPEATABLE: Final = frozenset({Trait.VOLATILE, Trait.LOCAL})
 
 
 def _arities(function: Function) -> range:
-    """The numbers of arguments to be tried; without a maximum, up to two more."""
     most = function.most if function.most is not None else function.least + 2
     return range(function.least, most + 1)
 
@@ -289,7 +288,6 @@ def _shaped(
     names: tuple[str, ...] = (),
     calls: tuple[tuple[str, int], ...] = (),
 ) -> Expr:
-    """A leaf, or an expression of one of the shapes around smaller ones."""
     shape = draw(shapes)
     return draw(leaves) if shape == "leaf" else _MAKERS[shape](draw, inner, names, calls)
 

@@ -168,7 +168,6 @@ def write(ad: ClassAd) -> str:
 
 
 def _written(held: Any) -> str:
-    """The text of a value or an expression that an ad holds, with its strings in this format."""
     text = unparse_held(held, text_of)
     return old_text(text) if "\\" in text else text
 
@@ -216,7 +215,6 @@ _SUBMIT: Final = (
 
 
 def _other_form(line: str) -> str:
-    """Describe a line of another format; empty if the format is not recognized."""
     return _LDIF if _OF_LDIF.match(line) else _SUBMIT if _OF_SUBMIT.match(line) else ""
 
 
@@ -245,7 +243,6 @@ def _assignment(line: str, number: int) -> tuple[str, Any]:
 
 
 def _new_text(text: str) -> str:
-    """An expression's text with its strings in the new format."""
     return _STRING.sub(_new_string, text).strip() if "\\" in text else text.strip()
 
 
