@@ -208,6 +208,7 @@ def test_only_what_it_takes_is_loaded() -> None:
     assert "matchmaker.matching.explanation.suggestions" in modules
     assert not modules & {
         "ldap3", "matchmaker.glue", "matchmaker.batch", "matchmaker.broker", "asyncio",
+        "matchmaker.matching.page",
     }  # fmt: skip
 
 

@@ -53,7 +53,6 @@ from matchmaker.matching.columns.dependencies import Clusters
 from matchmaker.matching.columns.evaluator import OverworkError
 from matchmaker.matching.columns.masks import MaskCache, Masks
 from matchmaker.matching.columns.store import View
-from matchmaker.matching.page import arrow_table, data_frame, html_table
 from matchmaker.matching.pair import (
     FOLDED_RANK,
     RANK,
@@ -64,6 +63,7 @@ from matchmaker.matching.pair import (
     with_scopes,
 )
 from matchmaker.matching.ranking import rank_number
+from matchmaker.matching.results import arrow_table, data_frame, html_table
 from matchmaker.matching.states import SlotState, state_names
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Write results as HTML and as tables: a page, a fragment for a notebook, Arrow and pandas.
+"""Write a page of HTML: headings, tables, bars.
 
 Texts come from strangers' ads: each is escaped here. Nothing is fetched, and no script runs: the
 page forbids both.
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
 from matchmaker.classad.errors import shorten
 
 if TYPE_CHECKING:
-    from matchmaker.matching.columns.arrow import ArrowTable
+    pass
 
 
 @attrs.frozen(slots=True)
@@ -252,45 +251,3 @@ def _funnel(part: Funnel, title: str) -> str:
         for left, label in part.stages
     )
     return f'<ol class="funnel" aria-label="{_text(title)}">{stages}</ol>'
-
-
-SHOWN: Final = 20
-"""How many rows a notebook shows."""
-
-LONG: Final = 200
-"""The most characters of a cell that it shows."""
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> str:
-    """The first rows of `count` as a table, in which nothing of a row is markup.
-
-    >>> html_table(["key"], [["<a>"]], 1)
-    '<table><tr><th>key</th></tr><tr><td>&lt;a&gt;</td></tr></table>'
-    """
-    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in head)]
-    lines += (
-        "".join(f"<td>{html.escape(_cell_text(each))}</td>" for each in row)
-        for row in islice(rows, SHOWN)
-    )
-    table = f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-    return table if count <= SHOWN else f"{table}<p>and {count - SHOWN:,} more</p>"
-
-
-def _cell_text(value: object) -> str:
-    text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    return shorten(text, LONG)
-
-
-def arrow_table(columns: Mapping[str, Any]) -> ArrowTable:
-    """Make a ``pyarrow.Table`` of columns by name. Raises ImportError without pyarrow."""
-    from matchmaker.matching.columns.arrow import pyarrow
-
-    return pyarrow().table(dict(columns))
-
-
-def data_frame(table: ArrowTable) -> Any:
-    """Convert a table to a pandas ``DataFrame``. Raises ImportError without pandas."""
-    try:
-        return table.to_pandas()
-    except ModuleNotFoundError as error:
-        raise ImportError("to_pandas() needs pandas: pip install pandas") from error

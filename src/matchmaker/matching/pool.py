@@ -29,9 +29,9 @@ from matchmaker.matching.columns.masks import MaskCache
 from matchmaker.matching.columns.reading import CHUNK, blocks_of
 from matchmaker.matching.columns.store import DuplicateKeyError, Store, key_from
 from matchmaker.matching.explanation import Explanation, PairExplanation, explain, explain_pair
-from matchmaker.matching.page import data_frame
 from matchmaker.matching.pair import value_text
 from matchmaker.matching.ranking import rank_number
+from matchmaker.matching.results import data_frame
 from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 
 

@@ -17,7 +17,6 @@ from matchmaker.classad.evaluate import Allowance, charged
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED, is_error, type_name
-from matchmaker.matching.page import arrow_table, data_frame, html_table
 from matchmaker.matching.pair import (
     RANK,
     REQUIREMENTS,
@@ -29,6 +28,7 @@ from matchmaker.matching.pair import (
     with_scopes,
 )
 from matchmaker.matching.ranking import best_first, rank_number
+from matchmaker.matching.results import arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
     import numpy as np

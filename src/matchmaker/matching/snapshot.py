@@ -28,10 +28,10 @@ from matchmaker.matching.columns.evaluator import Evaluator, PlanStep, WorkBudge
 from matchmaker.matching.columns.masks import MaskCache, Masks, MatchDecision, decide
 from matchmaker.matching.columns.store import KeyIndex, Store, View
 from matchmaker.matching.columns.vectors import Mask, values
-from matchmaker.matching.page import SHOWN, arrow_table, data_frame, html_table
 from matchmaker.matching.pair import FOLDED_RANK
 from matchmaker.matching.ranking import best_of_many
 from matchmaker.matching.ranking import fuzzy as drawn
+from matchmaker.matching.results import SHOWN, arrow_table, data_frame, html_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
