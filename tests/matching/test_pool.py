@@ -344,3 +344,13 @@ def test_replace_in_columns_of_every_form() -> None:
     assert (
         pool.match(parse_ad("[ x = 1499 ]")).keys == Pool(new).match(parse_ad("[ x = 1499 ]")).keys
     )
+
+
+def test_the_clauses_of_jobs_count_in_the_cache_of_masks() -> None:
+    """A mask of a few rows is small beside the clause that it is kept for."""
+    pool = Pool([ClassAd(Name=f"slot{number}", Memory=number) for number in range(10)])
+    for number in range(20):
+        text = " || ".join(f"TARGET.Memory == {number * 1000 + each}" for each in range(50))
+        pool.match(ClassAd(Requirements=parse_expr(f"({text})")))
+    # Each clause has 150 nodes, of which each takes some hundred bytes.
+    assert pool._cache._kept.size > 20 * 150 * 400

@@ -128,6 +128,26 @@ def weight(root: Expr) -> int:
     return root.weight
 
 
+def key_size(key: object) -> int:
+    """Bytes of the texts and expressions in a key of a cache; a node has 800 with compiled code.
+
+    >>> from matchmaker import parse_expr
+    >>> key_size(("abc", (parse_expr("a + 1"), 7)))
+    2403
+    """
+    size = 0
+    pending = [key]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Expr):
+            size += 800 * weight(part)
+        elif isinstance(part, str):
+            size += len(part)
+        elif isinstance(part, (tuple, frozenset)):
+            pending += part
+    return size
+
+
 def spine(node: Expr, belongs: Callable[[Binary], bool] | None = None) -> tuple[Expr, list[Binary]]:
     """The first operand of a left chain of operators, and its links from the last to the first.
 

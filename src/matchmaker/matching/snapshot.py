@@ -22,6 +22,7 @@ from matchmaker.classad.ad import ClassAd, an_ad, an_expression, some_ads
 from matchmaker.classad.errors import printable, shorten
 from matchmaker.classad.nodes import Expr
 from matchmaker.classad.values import Value
+from matchmaker.classad.walks import key_size
 from matchmaker.matching.assignment import Assignment, Policy, assign
 from matchmaker.matching.columns.dependencies import Clusters, Side
 from matchmaker.matching.columns.evaluator import Evaluator, PlanStep, WorkBudget
@@ -185,7 +186,7 @@ def _each_once(
         found = known.get(name)
         if found is None:
             found = find(job)
-            known.put(name, found, getsizeof(found))
+            known.put(name, found, getsizeof(found) + key_size(name))
         # What is derived of it later hangs on the copy.
         yield copy(found)
 

@@ -25,7 +25,7 @@ from matchmaker.classad.ad import ClassAd
 from matchmaker.classad.nodes import Attr, Binary, Expr
 from matchmaker.classad.operators import truth
 from matchmaker.classad.values import UNDEFINED
-from matchmaker.classad.walks import conjuncts
+from matchmaker.classad.walks import conjuncts, key_size
 from matchmaker.matching.columns.column import Coded, Column, Rows, identity
 from matchmaker.matching.columns.dependencies import Reach, Side
 from matchmaker.matching.columns.evaluator import Evaluator, OverworkError, WorkBudget
@@ -91,7 +91,8 @@ class MaskCache:
         """Keep a mask or ranks; all go when they take too much."""
         flat, each = self.limits.kept, self.limits.kept_each
         self._kept.most = flat and flat + each * len(kept.array)
-        self._kept.put(key, kept, kept.bytes)
+        # A clause may be a thousand times as large as its mask of a few rows.
+        self._kept.put(key, kept, kept.bytes + key_size(key))
 
     def __len__(self) -> int:
         return len(self._kept)
