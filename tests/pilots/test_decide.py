@@ -42,7 +42,7 @@ def pilots(
     count: int, state: str, at: str = "ce", since: float = 990.0, **more: Any
 ) -> list[Pilot]:
     return [
-        Pilot(key=f"p{next(_numbers)}", queue=at, state=PilotState(state), since=since, **more)
+        Pilot(key=f"p{next(_numbers):05}", queue=at, state=PilotState(state), since=since, **more)
         for _ in range(count)
     ]
 
@@ -169,6 +169,19 @@ def test_jobs_of_a_silent_source_keep_pilots_and_ask_for_none() -> None:
     assert (len(decision.ends), submitted(decision)) == (1, {})
     (wait,) = decision.waits
     assert wait.reason == "their source is silent: nothing is submitted for them"
+
+
+@pytest.mark.parametrize(
+    ("state", "there"), [("queued", 5), ("idle", 5), ("queued", 2), ("queued", 0)]
+)
+def test_jobs_of_other_sources_get_pilots_beside_those_of_a_silent_one(
+    state: str, there: int
+) -> None:
+    demand = [kind("good", waiting=6), kind("gone", waiting=3, silent=3)]
+    decision = decided(demand, [queue()], pilots(there, state, since=990.0), now=1000.0)
+    kept = min(there, 3)
+    assert submitted(decision) == {"ce": 6 + kept - there}
+    assert decision.ends == ()
 
 
 def test_queued_pilots_end_before_idle_ones_and_busy_ones_never() -> None:

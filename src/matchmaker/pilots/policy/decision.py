@@ -515,7 +515,8 @@ def _serve(
 
     # Jobs of a silent source keep the pilots that are there, and ask for none.
     silent = np.array([min(max(kind.silent, 0), kind.waiting) for kind in demand], np.float64)
-    unmet = np.minimum(serve(columns.jobs), columns.jobs - by_class(silent))
+    short = serve(columns.jobs)
+    unmet = np.minimum(short, columns.jobs - by_class(silent))
     ready = values.each("Ready", on, arrivals > 0)
     serve(by_class(ready))
     # Kinds that have no job now may come again; nobody knows what fits them. As many pilots are
@@ -524,8 +525,14 @@ def _serve(
     more = gone * ready.sum() / max(arrivals.sum(), FORGOTTEN)
     upto = left[::-1].cumsum()[::-1]
     left -= np.clip(more - (upto - left), 0.0, left)
+    everywhere, copies = mean("Everywhere"), mean("Copies")
+    asked = _asked(columns, queues, unmet, everywhere, copies)
+    if silent.any():
+        # Pilots that wait for them stay theirs: those of other jobs come beside these.
+        theirs = _asked(columns, queues, short, everywhere, copies) - asked
+        asked = asked + np.clip(columns.counts[QUEUED], 0, np.maximum(theirs, 0.0))
     return _Wanted(
-        unmet=unmet, asked=_asked(columns, queues, unmet, mean("Everywhere"), mean("Copies")),
+        unmet=unmet, asked=asked,
         use=SURPLUS_USE * (arriving @ columns.able + gone), rows=rows, left=left,
     )  # fmt: skip
 
