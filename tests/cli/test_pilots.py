@@ -61,6 +61,20 @@ def test_a_sweep_of_a_term(classad: Run, tmp_path: Path) -> None:
     assert "Everywhere=9" in svg.read_text("utf-8")
 
 
+def test_a_sweep_of_expressions_and_of_several_terms(classad: Run) -> None:
+    sweeps = (
+        "--sweep",
+        "Copies=max({1, 0.25 * TARGET.Queues}),2",
+        "--sweep",
+        "Grace=ifThenElse(true, 9, 1)",
+    )
+    done = classad("pilots", "simulate", *LOAD, *sweeps, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert [each["policy"] for each in json.loads(done.out)["rows"]][:3] == [
+        "Copies=max({1, 0.25 * TARGET.Queues})", "Copies=2", "Grace=ifThenElse(true, 9, 1)",
+    ]  # fmt: skip
+
+
 def test_a_trace_from_a_file_or_standard_input(classad: Run, tmp_path: Path) -> None:
     text = trace_line(0) + "bad\n" + trace_line(60)
     trace = tmp_path / "t.swf.gz"
@@ -109,6 +123,8 @@ def test_drawings(classad: Run, tmp_path: Path) -> None:
         (("--load", "jobs=0"), "'jobs' must be >= 1"),
         (("--load", "jobs=99999999999"), "give NAME=NUMBER"),
         (("--load", "cats=3"), "the names are bag, groups, hours, jobs, run, seed, sites"),
+        (("--load", "jobs=3,jobs=4"), "--load has jobs twice"),
+        ((*LOAD, "--sweep", "Copies="), "give TERM=VALUE,… as in Copies=1,2,4"),
         ((*LOAD, "--policy", "none"), "no policy 'none'; there are matchmaker, dirac"),
         ((*LOAD, "--seeds", "x"), "give numbers as 7 or 1,2,3 or 1-5"),
         ((*LOAD, "--seeds", "5-1"), "give numbers as 7 or 1,2,3 or 1-5"),

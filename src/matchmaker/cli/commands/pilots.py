@@ -15,7 +15,8 @@ import click
 
 from matchmaker._diagnostics import Diagnostic
 from matchmaker._files import replacing
-from matchmaker.classad import ParseError
+from matchmaker.classad import ParseError, parse_expr
+from matchmaker.classad.nodes import ListExpr
 from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
@@ -46,7 +47,8 @@ def pilots_command() -> None:
     help=f"matchmaker (ours), {', '.join(PEERS)}, all, or a file with a policy ad; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--sweep", metavar="TERM=VALUE,…", help="Run our policy with each value of a term.",
+    "--sweep", "sweeps", multiple=True, metavar="TERM=VALUE,…",
+    help="Run our policy with each value of a term; repeatable.",
 )  # fmt: skip
 @click.option(
     "--delays", "delays", multiple=True, type=click.Choice([*ASSUMPTIONS, "all"]),
@@ -63,7 +65,7 @@ def pilots_command() -> None:
 @click.option("--html", "html_file", metavar="FILE", help="Write a page with the drawing.")
 @click.option("--svg", "svg_file", metavar="FILE", help="Write the drawing.")
 def simulate(
-    *, trace: str | None, load: str | None, policies: tuple[str, ...], sweep: str | None,
+    *, trace: str | None, load: str | None, policies: tuple[str, ...], sweeps: tuple[str, ...],
     delays: tuple[str, ...], seeds: str, cycle: float, at_home: bool, as_json: bool,
     html_file: str | None, svg_file: str | None,
 ) -> int:  # fmt: skip
@@ -78,8 +80,8 @@ def simulate(
     from matchmaker.pilots.simulation import simulation
     from matchmaker.pilots.simulation.grid import SimulationSettings
 
-    rules = _swept(sweep) if sweep is not None else {}
-    rules |= _policies(policies or (() if sweep is None else ("dirac", "glideinwms")))
+    rules = {name: rule for sweep in sweeps for name, rule in _swept(sweep).items()}
+    rules |= _policies(policies or (("dirac", "glideinwms") if sweeps else ()))
     chosen = list(SHARED) if "all" in delays else list(dict.fromkeys(delays)) or ["usual"]
     numbers = _seeds(seeds)
     settings = SimulationSettings(cycle=cycle, at_home=at_home)
@@ -151,14 +153,16 @@ def _swept(text: str) -> dict[str, PilotRule]:
 
     name, _, values = text.partition("=")
     found = {}
-    for value in values.split(","):
-        shown = f"{name.strip()}={value.strip()}"
-        try:
-            policy = PolicyAd(f"[ {name} = {value} ]")
-        except ParseError as error:
-            raise click.UsageError(
-                f"--sweep {text[:60]!r}: give TERM=VALUE,… as in Copies=1,2,4"
-            ) from error
+    try:
+        # As a list of expressions, of which each may have commas in parentheses and brackets.
+        listed = parse_expr(f"{{ {values} }}")
+        each = [str(item) for item in listed.items] if isinstance(listed, ListExpr) else []
+        policies = {f"{name.strip()}={value}": PolicyAd(f"[ {name} = {value} ]") for value in each}
+    except ParseError:
+        policies = {}
+    if not policies:
+        raise click.UsageError(f"--sweep {text[:60]!r}: give TERM=VALUE,… as in Copies=1,2,4")
+    for shown, policy in policies.items():
         for problem in policy.problems():
             raise click.UsageError(f"--sweep {shown[:60]!r}: {problem}")
         found[shown] = simulation.ours(policy, shown)
@@ -223,6 +227,8 @@ def _load(text: str) -> Load:
             raise click.UsageError(
                 f"--load {part[:60]!r}: give NAME=NUMBER; the names are {', '.join(sorted(fields))}"
             )
+        if name.strip() in given:
+            raise click.UsageError(f"--load has {name.strip()} twice")
         given[name.strip()] = int(number)
     return Load(**given)
 
