@@ -601,6 +601,40 @@ def test_a_source_that_never_answered_ends_no_pilot(two: Site) -> None:
     assert known.service.facts["ends"]
 
 
+def logged(caplog: pytest.LogCaptureFixture, *events: str) -> list[tuple[str, str, str]]:
+    """The events of these names, each with its source or pilot and its reason."""
+    rows = [(one.getMessage(), vars(one)) for one in caplog.records]
+    return [
+        (event, more.get("source") or more.get("pilot") or "", more.get("reason", ""))
+        for event, more in rows
+        if event in events
+    ]
+
+
+def test_a_silent_source_is_logged_once_by_its_name(
+    two: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its complaint says each time; and it answers only when it does."""
+    caplog.set_level("INFO", "matchmaker")
+    command = "echo $(cat count) >&2; echo x >> count; test -e well && echo '[ JobStatus = 4 ]'"
+    script = two.folder / "portal.sh"
+    script.write_text(f"#!/bin/sh\ncd {two.folder}\n{command}\n")
+    script.chmod(0o755)
+    (two.folder / "count").write_text("0\n")
+    two.file = two.file.replace('file = "eve.ads"', f'command = ["{script}"]')
+    with two.process() as (context, begun):
+        state = begun
+        for _ in range(3):
+            state = cycle.cycle(context, state)
+        (two.folder / "well").touch()
+        state = cycle.cycle(context, state)
+    name = f"[[demand]] 2 {script}"
+    assert logged(caplog, "source silent", "source answers") == [
+        ("source silent", name, "exit status 1: 0"),
+        ("source answers", name, ""),
+    ]
+
+
 # --- what became of a pilot -----------------------------------------------------------------------
 
 

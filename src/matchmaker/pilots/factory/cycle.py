@@ -51,7 +51,7 @@ from matchmaker.pilots.wire import connect
 if TYPE_CHECKING:
     from matchmaker.delegation.delegate import Delegator
     from matchmaker.delegation.ledger import Ledger
-    from matchmaker.pilots.factory.settings import FactorySettings
+    from matchmaker.pilots.factory.settings import DemandSource, FactorySettings, QueueSource
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ class FactoryState:
         targets: the queues of the last cycle.
         submissions: reserved pilots, to be handed over in this order.
         cancels: pilots that wait in their queue and shall not, in this order.
-        troubles: the silent sources and the queues that are held back, with the reasons: a change
-            is logged.
+        troubles: why sources are silent and queues are held back, by ``source`` or ``queue`` and
+            the name: a change is logged.
     """
 
     service: Service
@@ -126,7 +126,28 @@ class FactoryState:
     targets: Mapping[str, PilotTarget] = attrs.Factory(dict)
     submissions: tuple[PilotRow, ...] = ()
     cancels: tuple[PilotRow, ...] = ()
-    troubles: Mapping[str, str] = attrs.Factory(dict)
+    troubles: Mapping[tuple[str, str], str] = attrs.Factory(dict)
+
+
+@attrs.frozen(slots=True)
+class SilentSource:
+    """A source that gave no answer: its place in the file and its name, since when, and why."""
+
+    name: str
+    since: float
+    reason: str
+    said: str
+
+    @classmethod
+    def of(
+        cls, table: str, number: int, source: DemandSource | QueueSource, since: float,
+        error: SilentError,
+    ) -> SilentSource:  # fmt: skip
+        """Make it from a source's table, the number of it and what the reader said."""
+        called, said = sources.called(source), str(error)
+        # Two sources may run the same command.
+        name = f"[[{table}]] {number + 1} {called}"
+        return cls(name, since, said.removeprefix(f"{called}: "), said)
 
 
 def beat(context: FactoryContext, state: FactoryState, **changes: Any) -> FactoryState:
@@ -172,13 +193,19 @@ def cycle(context: FactoryContext, state: FactoryState) -> FactoryState:
     # One row has the number of a cycle and its facts: who looks while pilots are handed over must
     # not find the facts of the cycle before.
     facts = {
-        **metrics.facts(snapshot, decision, state.targets), "silent": silent, "troubles": [],
-        "submitted": 0, "ended": 0, "pending": 0,
+        **metrics.facts(snapshot, decision, state.targets), "silent": [one.said for one in silent],
+        "sources": {
+            "demand": len(context.settings.demand),
+            "silent": [[one.name, one.since] for one in silent],
+        },
+        "troubles": [], "submitted": 0, "ended": 0, "pending": 0,
     }  # fmt: skip
     memory, cycles = dict(decision.memory), state.service.cycles + 1
     state = beat(context, state, memory=memory, cycles=cycles, facts=facts)
-    _log_changes(state, facts)
-    state = attrs.evolve(state, submissions=again, cancels=(), troubles=_reasons(facts))
+    reasons = {("source", one.name): one.reason for one in silent}
+    reasons |= {("queue", q["queue"]): q["held"] for q in facts["queues"] if q["held"]}
+    _log_changes(state, facts, reasons)
+    state = attrs.evolve(state, submissions=again, cancels=(), troubles=reasons)
     state, troubles = _end_decided(context, state, decision, rows, pilots)
     troubles += _lend_decided(context, state.service, decision, rows)
     troubles += _renew(context, rows, records)
@@ -203,26 +230,21 @@ def noted(
     return attrs.evolve(state, service=attrs.evolve(state.service, facts=facts))
 
 
-def _reasons(facts: Mapping[str, Any]) -> dict[str, str]:
-    held = {queue["queue"]: queue["held"] for queue in facts["queues"] if queue["held"]}
-    return held | {f"\n{source}": source for source in facts["silent"]}
-
-
-def _log_changes(state: FactoryState, facts: Mapping[str, Any]) -> None:
+def _log_changes(
+    state: FactoryState, facts: Mapping[str, Any], after: Mapping[tuple[str, str], str]
+) -> None:
     """Log the cycle, and the queues and sources whose state changed with it."""
-    name, before, after = state.service.name, state.troubles, _reasons(facts)
-    for key, reason in after.items():
-        # Reasons count seconds; a queue that stays held is logged once.
-        if key not in before and key.startswith("\n"):
-            _LOG.warning("source silent", extra={"service": name, "reason": reason})
-        elif key not in before:
-            level = logging.INFO if reason.startswith(_USUAL) else logging.WARNING
-            _LOG.log(level, "queue held", extra={"service": name, "queue": key, "reason": reason})
-    for key, reason in before.items():
-        if key not in after and key.startswith("\n"):
-            _LOG.info("source answers", extra={"service": name, "reason": reason})
-        elif key not in after:
-            _LOG.info("queue open", extra={"service": name, "queue": key})
+    name, before = state.service.name, state.troubles
+    for (kind, key), reason in after.items():
+        # Reasons have times and counts in them; what stays as it was is logged once.
+        if (kind, key) not in before:
+            usual = kind == "queue" and reason.startswith(_USUAL)
+            event = "source silent" if kind == "source" else "queue held"
+            _LOG.log(logging.INFO if usual else logging.WARNING, event,
+                     extra={"service": name, kind: key, "reason": reason})  # fmt: skip
+    for kind, key in sorted(before.keys() - after.keys()):
+        event = "source answers" if kind == "source" else "queue open"
+        _LOG.info(event, extra={"service": name, kind: key})
     _LOG.info("cycle", extra={
         "service": name, "cycle": state.service.cycles, "waiting": facts["waiting"],
         **{f"pilots_{kind}": number for kind, number in facts["pilots"].items()},
@@ -322,7 +344,7 @@ def _take_results(context: FactoryContext, over: Sequence[PilotRow]) -> tuple[Pi
 
 def _read_queues(
     context: FactoryContext, state: FactoryState, now: float
-) -> tuple[FactoryState, list[str]]:
+) -> tuple[FactoryState, list[SilentSource]]:
     """Find the queues, of sources that answer or did so lately; return which were silent."""
     settings = context.settings
     found = {queue.name: sources.written(settings, queue) for queue in settings.queue}
@@ -332,7 +354,8 @@ def _read_queues(
         try:
             described[number] = (now, tuple(sources.described(settings, source)))
         except SilentError as error:
-            silent.append(str(error))
+            since, _ = described.get(number, (state.service.started, ()))
+            silent.append(SilentSource.of("source", number, source, since, error))
         at, targets = described.get(number, (now, ()))
         for target in targets:
             queue = target.queue
@@ -346,7 +369,7 @@ def _read_queues(
 def _read_demand(
     context: FactoryContext, state: FactoryState, rows: Iterable[PilotRow],
     pilots: Iterable[ClassAd], now: float,
-) -> tuple[FactoryState, tuple[Demand, ...] | None, list[str], bool]:  # fmt: skip
+) -> tuple[FactoryState, tuple[Demand, ...] | None, list[SilentSource], bool]:  # fmt: skip
     """Return the demand by kind, the silent sources, and whether one has never answered.
 
     The jobs of a silent source count as they were, for ``hold`` seconds; then they fade. They keep
@@ -362,7 +385,8 @@ def _read_demand(
             answers[number] = (now, tuple(sources.jobs(source, context.ledger, ours)))
             jobs += answers[number][1]
         except SilentError as error:
-            silent.append(str(error))
+            since, _ = answers.get(number, (state.service.started, ()))
+            silent.append(SilentSource.of("demand", number, source, since, error))
             unknown = unknown or number not in answers
             at, were = answers.get(number, (now, ()))
             stay = 0.5 ** (max(now - at - context.hold, 0.0) / SILENT_HALF)

@@ -101,7 +101,7 @@ def described(settings: FactorySettings, source: QueueSource) -> list[PilotTarge
     try:
         ads = _ads_of(source)
     except (OSError, ValueError) as error:
-        raise SilentError(f"{_called(source)}: {_said(error)}") from None
+        raise SilentError(f"{called(source)}: {_said(error)}") from None
     return [
         _place(settings, source, name, ad)
         for name, ad in ads
@@ -126,7 +126,8 @@ def _ads_of(source: QueueSource) -> list[tuple[str, ClassAd]]:
     return [(queue.name, queue.ad) for queue in queues.all]
 
 
-def _called(source: QueueSource | DemandSource) -> str:
+def called(source: QueueSource | DemandSource) -> str:
+    """Return what messages call a source: its file, its command or its URL."""
     if isinstance(source, DemandSource):
         if source.command is not None:
             return source.command[0] if source.command else "command"
@@ -220,9 +221,9 @@ def jobs(source: DemandSource, ledger: Ledger, ours: Collection[str]) -> list[De
             if (job := job_of(ad, source.wall, source.group)) is not None
         ]
     except (OSError, ValueError, ProgramError, NoFlagsError) as error:
-        raise SilentError(f"{_called(source)}: {_said(error)}") from None
+        raise SilentError(f"{called(source)}: {_said(error)}") from None
     if len(found) > _MOST_JOBS:
-        raise SilentError(f"{_called(source)}: more than {_MOST_JOBS} jobs")
+        raise SilentError(f"{called(source)}: more than {_MOST_JOBS} jobs")
     return found
 
 
