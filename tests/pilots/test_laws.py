@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from matchmaker.pilots.policy.snapshot import Decision, PilotSnapshot, PilotState, PilotSubmission
 from matchmaker.pilots.simulation import delays, rules
-from matchmaker.pilots.simulation.efficiency import gain, generic, startd
 from matchmaker.pilots.simulation.grid import SimulationSettings
 from matchmaker.pilots.simulation.report import SimulationReport
 from matchmaker.pilots.simulation.rules import PilotRule
 from matchmaker.pilots.simulation.simulation import OURS, named, run, simulate
 from matchmaker.pilots.simulation.workload import Load, TraceJob, survey
+from tests.pilots.efficiency import gain, generic, startd
 
 loads = st.builds(
     Load,

@@ -186,7 +186,7 @@ class Decision:
         held: the queues that are left out.
         notes: mistakes of the policy, the clock or the source of demand, as sentences.
         memory: for the next snapshot; plain values that JSON can hold.
-        mode: ``idle`` or ``active`` (seed 001), for people.
+        mode: ``idle`` (no job waits) or ``active``, for people.
         target: how many pilots the policy aims at, for people.
     """
 

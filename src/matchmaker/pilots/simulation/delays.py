@@ -3,7 +3,7 @@
 A queue has a state that all its pilots share: the level of its waiting time, which drifts over
 hours and jumps when other owners' load comes or goes. One owner's pilots start
 in the order of their submission and behind each other. So two pilots submitted together wait about
-equally long, and many do not start sooner than one. The level at a time hangs on the seed and the
+equally long, and many do not start sooner than one. The level at a time depends on the seed and the
 queue alone, not on the pilots: every policy meets the same world.
 
 ``usual``, ``apart`` and ``bursts`` are such worlds. In the worlds ``independent…`` each pilot draws
@@ -47,14 +47,16 @@ JUMP: Final = 30 * HOUR
 STEP: Final = 600.0
 """Seconds for which a level holds: short against ``DRIFT``."""
 
-# The older assumptions.
 SIGMA: Final = 0.8
+"""Spread of the logarithm of each pilot's own delay, where delays are independent: our choice."""
 APART: Final = (60.0, 5400.0)
+"""Seconds between which the medians of queues lie, evenly by logarithm: our choice."""
 TAIL: Final = 1.5
 """The exponent of the long tail: finite mean, infinite variance."""
 OPEN, SHUT = 24 * HOUR, 3 * HOUR
 """Mean seconds for which a queue starts pilots, and then starts none."""
 LOSING, LOST = 0.1, 1 / 3
+"""The share of queues that lose pilots, and the share of pilots that they lose: our choice."""
 _LEAST: Final = MEDIAN / 2 ** (1 / TAIL)
 """The shortest wait of a long tail with this median."""
 
@@ -64,7 +66,7 @@ class Noise:
     """A random function of time with mean 0, deviation 1 and correlation over `span` seconds.
 
     It is interpolated between independent normal numbers at multiples of `span`, or holds each of
-    them until the next if `steps` is true. A value hangs on the name and the time alone.
+    them until the next if `steps` is true. A value depends on the name and the time alone.
 
     >>> noise = Noise("x", 3600)
     >>> noise.at(100) == Noise("x", 3600).at(100), abs(noise.at(100) - noise.at(101)) < 0.1
