@@ -29,6 +29,7 @@ from matchmaker.delegation.record import ReasonCode, Record, key_of
 from matchmaker.pilots.factory import cycle, running, sources
 from matchmaker.pilots.factory.cycle import FactoryContext, FactoryState
 from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, histories, pilot, settled
+from matchmaker.pilots.factory.metrics import reasons
 from matchmaker.pilots.factory.services import (
     PilotRow,
     QueueCounts,
@@ -633,6 +634,25 @@ def test_a_silent_source_is_logged_once_by_its_name(
         ("source silent", name, "exit status 1: 0"),
         ("source answers", name, ""),
     ]
+
+
+# --- the end of a service -------------------------------------------------------------------------
+
+
+def test_pilots_that_were_ended_with_their_service_are_shown_no_more(site: Site) -> None:
+    site.demand(2)
+    with site.process() as (context, begun):
+        state = cycle.cycle(context, begun)
+        state = cycle.cycle(context, site.pass_time(context, state, 2.0))
+        assert site.alive()
+        assert state.service.facts["pilots"]["queued"] == 2
+        ended = running.end_pilots(context, state.service)
+    assert site.alive() == set()
+    assert [row.key for row in site.rows() if row.live] == []
+    (queue,) = ended.facts["queues"]
+    assert {*ended.facts["pilots"].values(), *queue["pilots"].values()} == {0}
+    (found,) = reasons([ended], {}, lambda _: None, "faulty", site.world.now)
+    assert "no pilots there" in found.sentence
 
 
 # --- what became of a pilot -----------------------------------------------------------------------

@@ -230,6 +230,19 @@ def noted(
     return attrs.evolve(state, service=attrs.evolve(state.service, facts=facts))
 
 
+def last_look(context: FactoryContext, state: FactoryState) -> FactoryState:
+    """Look once more at the pilots: the rows, and the facts of the last cycle, show what is left.
+
+    Raises LedgerError.
+    """
+    _reconcile(context, state)
+    reports = sources.reports(context.settings.pilot.reports)
+    state, rows, records = _settle(context, state, reports)
+    left = [inventory.pilot(row, records.get(row.key), reports, math.inf) for row in rows]
+    facts = metrics.recounted(state.service.facts, left)
+    return attrs.evolve(state, service=attrs.evolve(state.service, facts=facts))
+
+
 def _log_changes(
     state: FactoryState, facts: Mapping[str, Any], after: Mapping[tuple[str, str], str]
 ) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from matchmaker.pilots.factory.services import QueueCounts, SeenJob, Service
 from matchmaker.pilots.factory.sources import PilotTarget
-from matchmaker.pilots.policy.snapshot import Decision, PilotSnapshot, PilotState
+from matchmaker.pilots.policy.snapshot import Decision, Pilot, PilotSnapshot, PilotState
 
 if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -26,10 +26,7 @@ def facts(
     snapshot: PilotSnapshot, decision: Decision, targets: Mapping[str, PilotTarget]
 ) -> dict[str, Any]:
     """Return the numbers and reasons of a cycle, as values that JSON can hold."""
-    counts: dict[str, dict[str, int]] = {}
-    for pilot in snapshot.pilots:
-        of = counts.setdefault(pilot.queue, dict.fromkeys(PilotState, 0))
-        of[pilot.state] += 1
+    counts = _counts(snapshot.pilots)
     held = {one.queue: one.reason for one in decision.held}
     for queue in snapshot.queues:
         if queue.closed:
@@ -41,7 +38,7 @@ def facts(
         "target": decision.target,
         "waiting": None if demand is None else sum(kind.waiting - kind.silent for kind in demand),
         "running": None if demand is None else sum(kind.running for kind in demand),
-        "pilots": {str(state): sum(of[state] for of in counts.values()) for state in PilotState},
+        "pilots": _total(counts),
         "queues": [
             {
                 "queue": queue.key,
@@ -53,9 +50,7 @@ def facts(
                 "rate": queue.rate,
                 "max_pilots": queue.max_pilots,
                 "max_queued": queue.max_queued,
-                "pilots": {
-                    str(state): counts.get(queue.key, {}).get(state, 0) for state in PilotState
-                },
+                "pilots": counts.get(queue.key, _NONE),
             }
             for queue in snapshot.queues[:MOST]
         ],
@@ -65,6 +60,29 @@ def facts(
         "waits": [[one.kind, one.jobs, one.reason] for one in decision.waits[:MOST]],
         "notes": list(decision.notes[:MOST]),
     }
+
+
+def recounted(facts: Mapping[str, Any], pilots: Iterable[Pilot]) -> dict[str, Any]:
+    """Return the facts of a cycle with the pilots that there are now."""
+    if "at" not in facts:
+        return dict(facts)
+    counts = _counts(pilots)
+    queues = [{**queue, "pilots": counts.get(queue["queue"], _NONE)} for queue in facts["queues"]]
+    return {**facts, "pilots": _total(counts), "queues": queues}
+
+
+_NONE: Final[Mapping[str, int]] = {str(state): 0 for state in PilotState}
+
+
+def _counts(pilots: Iterable[Pilot]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for pilot in pilots:
+        found.setdefault(pilot.queue, dict(_NONE))[str(pilot.state)] += 1
+    return found
+
+
+def _total(counts: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {state: sum(of[state] for of in counts.values()) for state in _NONE}
 
 
 # --- why ------------------------------------------------------------------------------------------

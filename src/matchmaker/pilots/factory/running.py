@@ -32,6 +32,7 @@ from matchmaker.pilots.factory.cycle import (
     beat,
     carry_out,
     cycle,
+    last_look,
     noted,
 )
 from matchmaker.pilots.factory.services import Service, ServiceError, Services, TakenOverError
@@ -290,6 +291,8 @@ def _close(context: FactoryContext, state: FactoryState, kind: str, reason: str)
                 context.sleep(due)
                 state = beat(context, state)
         troubles += state.service.facts.get("troubles", ())
+        # Who asks later shall not be shown pilots that are gone.
+        state = last_look(context, state)
         reason = f"{reason}; {len(asked)} of {len(mine)} pilots were asked to end"
         reason = "; ".join((reason, *troubles[:3]))
     service = attrs.evolve(
