@@ -138,7 +138,7 @@ class Policy:
     - ``resources``: by the attribute of a partitionable slot, how much a job takes of it, an
       expression of the job, with the slot as TARGET.
 
-    Raises ParseError for text that cannot be parsed, ValueError for a share or usage below 0 or
+    Raise ParseError for text that cannot be parsed, ValueError for a share or usage below 0 or
     infinite and for a resource that is named twice, and TypeError for other types.
     """
 
@@ -426,7 +426,7 @@ class Supply(Protocol):
         ...
 
     def begin(self, kinds: Sequence[JobKind]) -> None:
-        """Takes note of the jobs that are going to ask."""
+        """Take note of the jobs that are going to ask."""
         ...
 
     def best(self, kind: JobKind) -> CandidateSlot | None:
@@ -520,7 +520,7 @@ class ChangingPool(Protocol):
     def __getitem__(self, name: str, /) -> ClassAd: ...
 
     def set(self, name: str, /, **attributes: Value) -> None:
-        """Sets attributes of an ad."""
+        """Set attributes of an ad."""
 
 
 @attrs.frozen(slots=True)
@@ -565,7 +565,7 @@ class Assignment:
         """Update the slots that serve a job in a pool.
 
         A partitionable slot keeps the rest of its resources, a static one gets the attributes of
-        ``claimed``, by default ``State = "Claimed"``. Raises KeyError, with the pool as it was, if
+        ``claimed``, by default ``State = "Claimed"``. Raise KeyError, with the pool as it was, if
         it has lost one of the slots, and TypeError for another object than a pool.
 
         >>> from matchmaker import Pool, parse_ad, parse_ads
@@ -742,7 +742,7 @@ class NegotiationCycle:
         return _Entry(number, name, before, _positive(share))
 
     def _place(self, entry: _Entry) -> float:
-        """Gives the job whose turn it is its best slot, and says what that costs its group."""
+        """Give the job whose turn it is its best slot; return what that costs its group."""
         number, group, cluster = entry.number, entry.group, self._clusters[entry.number]
         job, kind = self._jobs[number], self._kinds[cluster]
         offer = self._supply.best(kind)

@@ -343,11 +343,11 @@ class UndividedSlots:
             self._more()
 
     def refuse(self) -> None:
-        """Passes over the best of them."""
+        """Pass over the best slot."""
         self._next += 1
 
     def _more(self) -> None:
-        """Puts more of them in order."""
+        """Put more slots in order."""
         ordered = self._order if len(self._matching) else None
         rows, ranked = self._matched() if ordered is None else self._ordered(ordered)
         kept = self._slots.clean[rows]
@@ -443,11 +443,11 @@ class DividedSlots:
         return None
 
     def refuse(self, row: int) -> None:
-        """Leaves a row out until it changes."""
+        """Leave a row out until it changes."""
         self._keep(self._rows != row)
 
     def _ask(self, at: int, least: float | None) -> None:
-        """Asks one of them, and if it does not match all that are ranked so high at least."""
+        """Ask one of them, and if it does not match, all that are ranked so high at least."""
         matches = self._masks.alone(self._rows[at : at + 1])
         if matches[0]:
             self._sure[at] = True
@@ -467,7 +467,7 @@ class DividedSlots:
         self._sure = self._sure[kept]
 
     def _read_log(self) -> None:
-        """Takes up the slots that have given a part since the log was last read."""
+        """Take up the slots that have given a part since the log was last read."""
         slots, seen = self._slots, self._seen
         self._seen = len(slots.log)
         if self._seen == seen:

@@ -36,7 +36,7 @@ from matchmaker.matching.snapshot import Matches, Plan, Snapshot, ads_in
 
 
 def key_of(ad: ClassAd, attribute: str) -> str:
-    """The key of an ad, by the attribute that has it. Raises ValueError for an ad without one."""
+    """The key of an ad, by the attribute that has it. Raise ValueError for an ad without one."""
     folded = ascii_fold(attribute)
     value: Any = ad._held.get(folded)
     if isinstance(value, Expr):
@@ -56,7 +56,7 @@ def key_of(ad: ClassAd, attribute: str) -> str:
 
 @contextmanager
 def distinct(key: str) -> Iterator[None]:
-    """Turns a DuplicateKeyError into a ValueError for people."""
+    """Turn a DuplicateKeyError into a ValueError for people."""
     try:
         yield
     except DuplicateKeyError as duplicate:
@@ -79,7 +79,7 @@ _ATTRS: Final = "classad"
 
 
 def _check_expressions(doubtful: Iterable[str], named: Collection[str]) -> None:
-    """Warns of columns that are text and may be expressions, for the caller's caller."""
+    """Warn of columns that are text and may be expressions, for the caller's caller."""
     for name in doubtful:
         warnings.warn(
             f"{name} is text in this table, and no expression: its field lost the mark that"
@@ -126,7 +126,7 @@ class Pool:
     def __init__(
         self, ads: Iterable[ClassAd] = (), key: str = "Name", *, limits: PoolLimits = LIMITS
     ) -> None:
-        """Raises ValueError for an ad without the key, and for two ads with the same one."""
+        """Raise ValueError for an ad without the key, or for two ads with the same one."""
         self.key = key
         self._cache = MaskCache(limits)
         self._folded = ascii_fold(key)
@@ -145,7 +145,7 @@ class Pool:
         """The pool of ads by names that are given with them, whether or not the ads say them.
 
         ``update`` and ``replace`` go by the ad's own `key`; or by `naming`, which gives the key of
-        an ad, or None, and the ad to enter. Raises ValueError for two ads of one name.
+        an ad, or None, and the ad to enter. Raise ValueError for two ads of one name.
 
         >>> Pool.of_named([("first", ClassAd(Cpus=2))]).keys()
         ['first']
@@ -229,9 +229,9 @@ class Pool:
         return list(self._store)
 
     def update(self, ad: ClassAd) -> None:
-        """Enters an ad, replacing the one with its key.
+        """Enter an ad, replacing the one with its key.
 
-        Raises ValueError for an ad without the key.
+        Raise ValueError for an ad without the key.
         """
         self._store.put(*self._entry(an_ad(ad)))
 
@@ -243,7 +243,7 @@ class Pool:
         and the columns that snapshots share, stay too. Whoever matches meanwhile sees all of the
         change or nothing.
 
-        Raises ValueError for an ad without the key, and for two ads with the same one. The pool is
+        Raise ValueError for an ad without the key, and for two ads with the same one. The pool is
         then as it was.
 
         >>> from matchmaker import parse_ads
@@ -256,9 +256,9 @@ class Pool:
             return PoolChanges(*map(tuple, self._store.replace(entries)))
 
     def set(self, name: str, /, **attributes: Expr | Value) -> None:
-        """Sets attributes of the ad with a key: to values, or to expressions.
+        """Set attributes of the ad with a key: to values, or to expressions.
 
-        Raises KeyError if no ad has the key, ValueError for the key attribute, and TypeError for
+        Raise KeyError if no ad has the key, ValueError for the key attribute, and TypeError for
         what no ad can hold.
 
         >>> from matchmaker import parse_ads
@@ -274,7 +274,7 @@ class Pool:
     def expire(
         self, now: float, expires: Expr | str = "MY.LastHeardFrom + MY.ClassAdLifetime"
     ) -> list[str]:
-        """Removes the ads that are out of date at a time, and gives their keys.
+        """Remove the ads that are out of date at a time, and return their keys.
 
         Args:
             now: seconds since 1970, or on any clock that the ads go by.
@@ -303,7 +303,7 @@ class Pool:
         return [key for key in old if self._store.drop(key, lambda ad: over(ad.eval(expression)))]
 
     def remove(self, name: str) -> None:
-        """Removes the ad with a key. Raises KeyError if no ad has it."""
+        """Remove the ad with a key. Raise KeyError if no ad has it."""
         self._store.remove(name)
 
     def snapshot(self) -> Snapshot:
@@ -332,7 +332,7 @@ class Pool:
         """The best that match, best first; equal ranks by key, or by chance with `tie`.
 
         With ``fuzzy`` all are drawn by lot, the better ones sooner: see ``ranking.fuzzy``, whose
-        factor it is; `tie` is then the source of chance. Raises ValueError for a negative count,
+        factor it is; `tie` is then the source of chance. Raise ValueError for a negative count,
         and TypeError for a count or factor of another type.
         """
         return self.snapshot().top(job, count, tie, fuzzy)
@@ -354,7 +354,7 @@ class Pool:
         return self.snapshot().assign(jobs, policy)
 
     def plan(self, expression: Expr | str, job: ClassAd | None = None) -> Plan:
-        """Evaluates an expression of a job on all ads, and names the strategy used for each part.
+        """Evaluate an expression of a job on all ads, and name the strategy used for each part.
 
         ``once``, ``by value`` and ``by combination`` of columns apply the scalar form as often as
         there are distinct contents; ``by lookup`` finds strings in an index of a column; ``by
@@ -375,7 +375,7 @@ class Pool:
         """Why the job matches as few ads as it does.
 
         `names` are the pool's own names for State, Activity, Available, Draining and Start, which
-        say whether a slot is free. Raises ValueError for a name of anything else.
+        say whether a slot is free. Raise ValueError for a name of anything else.
         """
         return explain(self.snapshot(), an_ad(job), names)
 
@@ -384,7 +384,7 @@ class Pool:
     ) -> PairExplanation:
         """All about the job and the ad with a key; `names` as in ``explain``.
 
-        Raises KeyError if no ad has the key.
+        Raise KeyError if no ad has the key.
         """
         return explain_pair(key, an_ad(job), self[key], names)
 
@@ -392,9 +392,9 @@ class Pool:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[bytes]) -> Self:
-        """Reads the pool that ``save`` wrote to a file, given by its path or open for bytes.
+        """Read the pool that ``save`` wrote to a file, given by its path or open for bytes.
 
-        The file may come from a stranger: nothing in it is executed. Raises ValueError if it is
+        The file may come from a stranger: nothing in it is executed. Raise ValueError if it is
         not a saved pool, or is damaged; OSError if it cannot be read; ImportError without pyarrow.
         """
         from matchmaker.matching.columns import saved
@@ -407,9 +407,9 @@ class Pool:
         return cls._around(store, key)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
+        """Write the pool, as it is now, to a file that ``load`` reads, in Arrow's IPC format.
 
-        The file replaces an older one when it is complete. Raises OSError if it cannot be written,
+        The file replaces an older one when it is complete. Raise OSError if it cannot be written,
         ValueError for an expression that was made by hand and that no text stands for, and
         ImportError without pyarrow. The format is described in docs/pools.md.
 
@@ -434,7 +434,7 @@ class Pool:
 
         A record batch will do as well. Without `key` it is the one that ``to_arrow`` noted in the
         table, or else Name. Text is a string; in the columns that `expressions` names it is read as
-        an expression. Raises ValueError, naming the column, for values that no ad can hold, for
+        an expression. Raise ValueError, naming the column, for values that no ad can hold, for
         text that cannot be parsed, and for rows without the key or with the same one; TypeError for
         other objects than tables; ImportError without pyarrow. Which type becomes which is listed
         in docs/pools.md.
@@ -458,7 +458,7 @@ class Pool:
         """The ads as a ``pyarrow.Table`` in the pool's order, from which ``from_arrow`` makes them.
 
         Strings that repeat are dictionaries; contents without a type in Arrow are texts of
-        expressions, which the field's metadata says. Raises ValueError for a string with half of a
+        expressions, which the field's metadata says. Raise ValueError for a string with half of a
         surrogate pair; ImportError without pyarrow.
         """
         from matchmaker.matching.columns import arrow
@@ -503,7 +503,7 @@ class Pool:
     ) -> Self:
         """The pool of a Parquet file, given by its path or open for bytes; see ``from_arrow``.
 
-        Raises ValueError if it is not Parquet, or no longer a whole one, and OSError if it cannot
+        Raise ValueError if it is not Parquet, or no longer a whole one, and OSError if it cannot
         be read.
         """
         from matchmaker.matching.columns import arrow
@@ -520,7 +520,7 @@ class Pool:
         """The pool of a Parquet file that may be larger than memory; see ``from_arrow``.
 
         Keys and expressions are read at once, and every other column when a job needs it; it stays
-        in memory until ``forget``. A change of the pool reads all columns. Raises ValueError and
+        in memory until ``forget``. A change of the pool reads all columns. Raise ValueError and
         OSError as ``read_parquet`` does, for damage in the values of a column when that is read.
 
         >>> from matchmaker import ClassAd, Pool
@@ -540,7 +540,7 @@ class Pool:
             return cls._around(Store.restored(ascii_fold(key), parts), key)
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
+        """Write the ads as a Parquet file, put in place as a whole; see ``to_arrow``."""
         table = self.to_arrow()
         from pyarrow import parquet
 

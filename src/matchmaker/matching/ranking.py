@@ -34,7 +34,7 @@ def best_first(
     key: Callable[[_T], str],
     tie: random.Random | None = None,
 ) -> list[_T]:
-    """Candidates by falling rank. Equal ranks go by key, or by chance if ``tie`` is given.
+    """Sort candidates by falling rank. Equal ranks go by key, or by chance if ``tie`` is given.
 
     >>> best_first(["b3", "a3", "c9"], rank=lambda c: float(c[1]), key=str)
     ['c9', 'a3', 'b3']

@@ -45,14 +45,14 @@ def _cell_text(value: object) -> str:
 
 
 def arrow_table(columns: Mapping[str, Any]) -> ArrowTable:
-    """Make a ``pyarrow.Table`` of columns by name. Raises ImportError without pyarrow."""
+    """Make a ``pyarrow.Table`` of columns by name. Raise ImportError without pyarrow."""
     from matchmaker.matching.columns.arrow import pyarrow
 
     return pyarrow().table(dict(columns))
 
 
 def data_frame(table: ArrowTable) -> Any:
-    """Convert a table to a pandas ``DataFrame``. Raises ImportError without pandas."""
+    """Convert a table to a pandas ``DataFrame``. Raise ImportError without pandas."""
     try:
         return table.to_pandas()
     except ModuleNotFoundError as error:

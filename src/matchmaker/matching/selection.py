@@ -213,7 +213,7 @@ def select(
     tie: random.Random | None = None,
     conditions: Sequence[Expr] = (),
 ) -> Selection:
-    """Matches a job with named resources, both ways, and puts them in order of rank.
+    """Match a job with named resources, both ways, and put them in order of rank.
 
     ``conditions`` must be true too, with the job as MY, whatever its attributes are called.
     ``default_rank`` stands for a rank that is not a number; without it such a resource is refused.

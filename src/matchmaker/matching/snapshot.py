@@ -177,7 +177,7 @@ def _each_once(
     find: Callable[[ClassAd], _Found],
     rows: int,
 ) -> Iterator[_Found]:
-    """Finds something for each job, in order; for jobs of one cluster once, while it is kept."""
+    """Find something for each job, in order; for jobs of one cluster once, while it is kept."""
     known: BoundedCache[Hashable, _Found] = BoundedCache(
         "matches of alike jobs", LIMITS.kept + LIMITS.kept_each * rows
     )

@@ -104,7 +104,7 @@ _CODES: Final = {state: np.int8(code) for code, state in enumerate(_ORDER)}
 
 
 def state_names(given: Mapping[str, str]) -> Mapping[str, str]:
-    """A pool's own names for some of ``NAMES``. Raises ValueError for another name."""
+    """A pool's own names for some of ``NAMES``. Raise ValueError for another name."""
     for name in given:
         if name not in NAMES:
             raise ValueError(f"{name} is none of {', '.join(NAMES)}, which say whether it is free")
@@ -112,7 +112,7 @@ def state_names(given: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def own_names(given: Mapping[str, str]) -> tuple[str, ...]:
-    """All of ``NAMES``, with a pool's own names for some. Raises ValueError as above."""
+    """All of ``NAMES``, with a pool's own names for some. Raise ValueError as above."""
     given = state_names(given)
     return tuple(given.get(name, name) for name in NAMES)
 
@@ -142,7 +142,7 @@ class SlotStates:
     def of(cls, view: View, names: Mapping[str, str] | None = None) -> SlotStates:
         """Evaluate the states of slots. `names` are the pool's own names for some of ``NAMES``.
 
-        Raises ValueError for another name.
+        Raise ValueError for another name.
         """
         own = own_names(names or {})
         codes = np.full(view.size, _CODES[SlotState.UNSAID])

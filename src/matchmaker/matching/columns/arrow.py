@@ -63,7 +63,7 @@ KEY: Final = b"classad.key"
 
 
 def pyarrow() -> ModuleType:
-    """The module. Raises ImportError, saying what to install."""
+    """The module. Raise ImportError, saying what to install."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -90,9 +90,9 @@ def array_of(held: npt.NDArray[Any]) -> Array:
 
 
 def numpy_of(array: Array) -> npt.NDArray[Any]:
-    """NumPy's numbers or truths of an array without nulls; numbers without a copy, read-only.
+    """Return the NumPy array of an Arrow array of numbers or booleans without nulls.
 
-    As above: ``to_numpy`` would import pandas.
+    Numbers are not copied, and read-only. ``to_numpy`` would import pandas if it is installed.
 
     >>> some = array_of(np.array([1, 2, 3])).slice(1)
     >>> numpy_of(some), numpy_of(array_of(np.array([False, True, False])).slice(1))
@@ -113,7 +113,7 @@ def is_text(kind: Type) -> bool:
 
 
 def check_names(kind: str, names: Iterable[str]) -> dict[str, str]:
-    """Names by their folded forms. Raises ValueError for two that are one to a ClassAd."""
+    """Map folded names to names. Raise ValueError for two that a ClassAd takes for one."""
     found: dict[str, str] = {}
     for name in names:
         folded = ascii_fold(name)
@@ -154,7 +154,7 @@ def _check_zone(kind: Type) -> None:
 
 
 def readable(kind: Type) -> Type:
-    """The type to cast to before values are taken. Raises ValueError if ads cannot hold it."""
+    """The type to cast to before values are taken. Raise ValueError if ads cannot hold it."""
     return _mapped(kind, _readable)
 
 
@@ -208,7 +208,7 @@ def node_of(content: Any) -> Expr:
 
 
 def text_of(content: Any) -> str:
-    """Return the text from which a content is read back. Raises ValueError if none is.
+    """Return the text from which a content is read back. Raise ValueError if none is.
 
     Only contents made by hand have none: an empty name, a string with NUL in a list, half of a
     surrogate pair, nesting beyond the limit.
@@ -237,7 +237,7 @@ def _reads_back(node: Expr, text: str) -> bool:
 def cell_of(content: Any) -> str:
     """A content as JSON: a string, number or truth, else an object with the expression's text.
 
-    Any string can be written so, with NUL and half a surrogate pair too. Raises ValueError for a
+    Any string can be written so, with NUL and half a surrogate pair too. Raise ValueError for a
     content that no text stands for.
 
     >>> cell_of("x"), cell_of(1.0), cell_of(parse_expr("a + 1"))
@@ -250,7 +250,7 @@ def cell_of(content: Any) -> str:
 
 
 def content_of_cell(text: str) -> Any:
-    """The content of a cell. Raises ValueError, and ParseError for the text of an expression.
+    """The content of a cell. Raise ValueError, and ParseError for the text of an expression.
 
     >>> content_of_cell('"x"'), content_of_cell('{"expr": "a + 1"}')
     ('x', Expr('a + 1'))
@@ -270,7 +270,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 def table_of(parts: StoreParts, key: str, *, exact: bool = False) -> ArrowTable:
-    """Makes a table of a store, which shares no memory with it. Raises ValueError, with the column.
+    """Make a table of a store, in memory of its own. Raise ValueError, naming the column.
 
     With ``exact`` all columns are of the four plain types, or of JSON cells (``cells``) in strings.
     """
@@ -330,7 +330,7 @@ def _array(column: Column, size: int, exact: bool) -> tuple[Array, dict[bytes, b
 
 
 def _exact(contents: list[Any]) -> tuple[Array, dict[bytes, bytes] | None]:
-    """Contents as an array of one of the plain types, else as JSON."""
+    """Return contents as an array of one of the plain types, else as JSON."""
     pa = pyarrow()
     kinds = set(map(type, contents))
     if len(kinds) == 1 and (kind := kinds.pop()) in _PLAIN:
@@ -442,7 +442,7 @@ Reader: TypeAlias = "Callable[[str], Any]"
 
 
 def table_from(given: object) -> ArrowTable:
-    """A table, or one around a record batch. Raises TypeError for anything else."""
+    """A table, or one around a record batch. Raise TypeError for anything else."""
     pa = pyarrow()
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
@@ -487,7 +487,7 @@ def _mark(field: Any) -> bytes | None:
 
 
 def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
-    """The table of a Parquet file. Raises ValueError for any other file, and for a damaged one."""
+    """The table of a Parquet file. Raise ValueError for any other file, and for a damaged one."""
     pyarrow()
     from pyarrow import parquet
 
@@ -507,7 +507,7 @@ def parquet_table(path: str | os.PathLike[str] | IO[bytes]) -> ArrowTable:
 
 @contextmanager
 def parquet_problem(name: object) -> Iterator[None]:
-    """Turns what pyarrow raises for a file that it cannot read into a ValueError for people."""
+    """Turn what pyarrow raises for a file that it cannot read into a ValueError for people."""
     try:
         yield
     except (ValueError, NotImplementedError, OSError) as error:
@@ -532,7 +532,7 @@ def parts_of(
     expressions: Collection[str] = (),
     computed: Mapping[int, str] | None = None,
 ) -> StoreParts:
-    """Makes the parts of a store of a table. Raises ValueError, naming the column.
+    """Make the parts of a store of a table. Raise ValueError, naming the column.
 
     `expressions` names columns of text that hold expressions, beside those whose fields say so;
     `computed` has the keys of rows by number, those of others are found in the ads.
@@ -559,7 +559,7 @@ class Field:
 
 
 def fields_of(schema: Any, expressions: Collection[str]) -> list[Field]:
-    """Return the fields of a table. Raises ValueError for an unknown name in `expressions`."""
+    """Return the fields of a table. Raise ValueError for an unknown name in `expressions`."""
     names = check_names("columns", schema.names)
     for name in expressions:
         if ascii_fold(name) not in names:
@@ -576,7 +576,7 @@ def fields_of(schema: Any, expressions: Collection[str]) -> list[Field]:
 
 
 def column_in(field: Field, chunked: Any) -> Column | None:
-    """Make the column of a field, or None if all is null. Raises ValueError, naming it."""
+    """Make the column of a field, or None if all is null. Raise ValueError, naming it."""
     try:
         column = _column(chunked, field.read)
     except (ValueError, NotImplementedError, OverflowError) as error:
@@ -610,7 +610,7 @@ def _alike(masks: Sequence[Mask], size: int) -> tuple[npt.NDArray[np.intp], list
 
 @charged
 def computed_keys(parts: StoreParts, key: str, known: Mapping[int, str]) -> dict[int, str]:
-    """Compute the keys that are not plain values. Raises ValueError for a row without one."""
+    """Compute the keys that are not plain values. Raise ValueError for a row without one."""
     column = parts.columns.get(ascii_fold(key))
     computed = dict(known)
     for row in range(parts.size) if column is None else without_plain_key(column, parts.size):
@@ -698,7 +698,7 @@ def _content(value: Any) -> Any:
 
 
 def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]:
-    """What texts are in ads. Raises ValueError, naming the row, for what cannot be read."""
+    """What texts are in ads. Raise ValueError, naming the row, for what cannot be read."""
     contents: list[Any] = [MISSING] * len(texts)
     used = set(np.unique(codes).tolist())
     for code, text in enumerate(texts.to_pylist()):
@@ -746,7 +746,7 @@ def strings(array: Array) -> Texts:
 
 
 def opened(path: str | os.PathLike[str]) -> Any:
-    """A Parquet file that stays open. Raises ValueError for any other file."""
+    """A Parquet file that stays open. Raise ValueError for any other file."""
     pyarrow()
     from pyarrow import parquet
 
@@ -758,7 +758,7 @@ def opened(path: str | os.PathLike[str]) -> Any:
 def stored_parts(file: Any, path: object, key: str, expressions: Collection[str]) -> StoreParts:
     """The parts of an open Parquet file, most of whose columns stay there.
 
-    Raises ValueError as ``parts_of`` does.
+    Raise ValueError as ``parts_of`` does.
     """
     lock, size = Lock(), file.metadata.num_rows
 

@@ -176,7 +176,7 @@ def zeros(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def numbers(rows: Iterable[int]) -> Rows:
-    """Rows as an array."""
+    """Return rows as an array."""
     return rows if isinstance(rows, np.ndarray) else np.fromiter(rows, np.intp)
 
 
@@ -204,11 +204,11 @@ class Column:
         raise NotImplementedError
 
     def put(self, row: int, content: Any) -> None:
-        """Sets the content of a row that there is room for."""
+        """Set the content of a row below the capacity."""
         raise NotImplementedError
 
     def fill(self, rows: Rows | slice, contents: Sequence[Any]) -> None:
-        """Sets the contents of many rows that there is room for."""
+        """Set the contents of many rows below the capacity."""
         places = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row, content in zip(places, contents, strict=True):
             self.put(row, content)

@@ -78,7 +78,7 @@ OPAQUE: Final = Reach(opaque=True, volatile=True)
 
 
 class Reaches:
-    """Finds what expressions reach, for one job and one set of columns; remembers what it found."""
+    """Find the columns that expressions reach, for a job and a set of columns; keep the answers."""
 
     def __init__(
         self, job: ClassAd, columns: Mapping[str, Column], size: int, root: tuple[Side, str]
@@ -302,7 +302,7 @@ def _names_in(content: Any) -> frozenset[str] | None:
 
 
 class Clusters:
-    """Puts jobs into clusters that one set of columns matches alike.
+    """Put jobs into clusters that one set of columns matches alike.
 
     By their requirements and rank, and by the values of any other expressions of the job that are
     given as ``also``.

@@ -87,7 +87,7 @@ SHIFT: Final = 5
 
 
 class OverworkError(Exception):
-    """Columns take too much: each row must be evaluated by itself."""
+    """Report that columns take too much: each row must be evaluated by itself."""
 
 
 def allowance(size: int, limits: PoolLimits = LIMITS) -> int:
@@ -114,7 +114,7 @@ class WorkBudget:
         self.renew()
 
     def renew(self) -> None:
-        """Begins anew, for another question about the same job."""
+        """Begin anew, for another question about the same job."""
         self.left = self.most
         self.seconds = self._limits.seconds
         self._row: Budget | None = None
@@ -142,7 +142,7 @@ class WorkBudget:
         return CALL + budget.steps + int(budget.searched * self._limits.second)
 
     def count(self, steps: int) -> None:
-        """Count steps. Raises OverworkError if they are too many."""
+        """Count steps. Raise OverworkError if they are too many."""
         self.left -= steps
         if self.left < 0:
             raise OverworkError
@@ -238,7 +238,7 @@ def table_by_code(found: dict[int, Value], size: int) -> ScalarVector | ObjectVe
 
 
 def _numbers(kinds: Kinds, bits: Bits, codes: Codes) -> ScalarVector:
-    """Scalars by code, of a table whose first entry is UNDEFINED and whose others are plain."""
+    """Return scalars by code, of a table of plain values after a first entry of UNDEFINED."""
     present = uniform(kinds[1:])
     if len(present) == 1 and present[0] >= INTEGER and codes.all():
         return ScalarVector(present, bits[codes])
@@ -327,7 +327,7 @@ _LAZY: Final = (*_CONNECTIVES, "?:")
 
 
 class Evaluator:
-    """Evaluates parts of one attribute of a job or of the rows' ads, matched with each other."""
+    """Evaluate parts of one attribute of a job or of the rows' ads, matched with each other."""
 
     def __init__(
         self,

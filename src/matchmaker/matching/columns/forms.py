@@ -196,7 +196,7 @@ class Texts(Tabled):
         return np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
 
     def reach(self, start: int, length: int) -> None:
-        """Makes both numbers wide enough."""
+        """Make both numbers wide enough."""
         if start >> (self.starts.itemsize << 3):
             self.starts = self.starts.astype(np.uint64)
         if length >= greatest(self.lengths):

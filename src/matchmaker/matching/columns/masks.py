@@ -138,7 +138,7 @@ class Masks:
         return "; ".join(self._problems) or None
 
     def clause(self, node: Expr) -> Mask:
-        """Mask the rows for which a clause of the job is true. Raises OverworkError."""
+        """Mask the rows for which a clause of the job is true. Raise OverworkError."""
         return self._mask(self._mine, node, Side.JOB)
 
     def condition(self, node: Expr) -> Mask:
@@ -206,7 +206,7 @@ class Masks:
         return mask
 
     def _note(self, evaluator: Evaluator, problem: str | None = None) -> None:
-        """Notes why something is ERROR."""
+        """Note why something is ERROR."""
         problem = problem or evaluator.problem
         if problem is not None:
             self._problems[f"{evaluator.whose}: {problem}"] = None
@@ -226,7 +226,7 @@ class Masks:
         return mask
 
     def alone(self, rows: Rows) -> Mask:
-        """As ``at``, each row by itself, which is quicker for one or two."""
+        """Decide as ``at`` does, but row by row, which is quicker for one or two."""
         self.work.renew()
         mask = self._mine.whole(rows)
         mask[mask] = self._theirs.whole(rows[mask])
@@ -355,7 +355,7 @@ class Masks:
 
 
 def _combined(connective: np.ufunc, masks: list[Mask]) -> Mask:
-    """Masks joined by `and` or by `or`; those given stay as they are."""
+    """Join masks by `and` or by `or`, without changing them."""
     if len(masks) == 1:
         return masks[0]
     joined: Mask = connective(masks[0], masks[1])
@@ -490,7 +490,7 @@ def decide(
     both_ways: bool = True,
     default_rank: float | None = None,
 ) -> MatchDecision:
-    """Decides on the rows of a view for a job.
+    """Decide on the rows of a view for a job.
 
     Args:
         view: the ads.

@@ -404,7 +404,7 @@ def blocks_of(
 ) -> Iterator[RowBlock]:
     """Read the ads of a stream as blocks of a store with these names; `key` is folded.
 
-    `key_of` gives the key of an ad that does not simply say it. Raises ParseError, and what
+    `key_of` gives the key of an ad that does not simply say it. Raise ParseError, and what
     `key_of` raises.
     """
     report = stream.report
@@ -492,9 +492,9 @@ def parts_of_file(path: str | os.PathLike[str], format_: str, count: int) -> lis
 def fill_from_parts(
     store: Store, path: str | os.PathLike[str], key: str, parts: list[FilePart]
 ) -> bool:
-    """Enters the ads of a file's parts; False, and nothing is entered, if a process failed.
+    """Enter the ads of a file's parts; return False, with nothing entered, if a process failed.
 
-    Raises DuplicateKeyError.
+    Raise DuplicateKeyError.
     """
     with TemporaryDirectory() as folder:
         outputs = [Path(folder, str(number)) for number in range(len(parts))]
@@ -528,7 +528,7 @@ def _block(path: Path) -> RowBlock:
 
 
 def _plain_key(ad: ClassAd, folded: str) -> str:
-    """The key of an ad that simply says it. Raises ValueError for any other."""
+    """The key of an ad that simply says it. Raise ValueError for any other."""
     content = ad._held.get(folded)
     key = key_from(content)
     if key is None:

@@ -57,7 +57,7 @@ class PoolFileError(ValueError):
 
 
 def save(parts: StoreParts, key: str, file: IO[bytes]) -> None:
-    """Writes the parts of a store. Raises ValueError for a content that would not be read back."""
+    """Write the parts of a store. Raise ValueError for a content that would not be read back."""
     pa = pyarrow()
     _check_keys(parts, key, parts.computed)
     rest, few = _apart(parts, ascii_fold(key))
@@ -128,9 +128,9 @@ def _with(table: ArrowTable, array: Array, role: dict[bytes, bytes]) -> ArrowTab
 
 @charged
 def load(file: IO[bytes], source: str) -> tuple[str, Store]:
-    """Reads the key attribute and the store of a file that may be anything.
+    """Read the key attribute and the store of a file that may be anything.
 
-    Raises PoolFileError.
+    Raise PoolFileError.
     """
     data = file.read()
     if data.startswith(OLD):

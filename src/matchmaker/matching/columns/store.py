@@ -62,7 +62,7 @@ KeyOf: TypeAlias = "Callable[[int], str | None]"
 
 
 class DuplicateKeyError(ValueError):
-    """Ads have keys that others have. ``keys`` names them, one entry an ad that is too many."""
+    """Report ads with the keys of others: ``keys`` has one entry for each ad too many."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(*keys[:1])
@@ -152,7 +152,7 @@ class KeyIndex:
 
     @classmethod
     def of(cls, keys: RowKeys, rows: Rows) -> KeyIndex:
-        """The index of all these rows. Raises DuplicateKeyError."""
+        """The index of all these rows. Raise DuplicateKeyError."""
         index = cls()
         index._entries = zeros(len(rows), np.uint64)
         for first in range(0, len(rows), _AT_ONCE):
@@ -207,15 +207,15 @@ class KeyIndex:
         return known
 
     def put(self, key: str, row: int) -> None:
-        """Notes the row of a new key."""
+        """Note the row of a new key."""
         self._recent[key] = row
 
     def extend(self, keys: Sequence[str], first: int) -> None:
-        """Notes new keys of rows that follow each other."""
+        """Note new keys of rows that follow each other."""
         self._recent.update(zip(keys, range(first, first + len(keys)), strict=True))
 
     def remove(self, key: str) -> None:
-        """Notes that a key is gone."""
+        """Note that a key is gone."""
         self._recent[key] = -1
 
     @property
@@ -454,7 +454,7 @@ def by_attribute(
 ) -> tuple[list[Layout], Iterator[tuple[str, Rows, list[Any]]]]:
     """Sort the contents of ads by attribute.
 
-    Returns the layout of each ad, and for each folded name the numbers of the ads that have the
+    Return the layout of each ad, and for each folded name the numbers of the ads that have the
     attribute, with their contents. Ads of one pool have hundreds of attributes, and hardly two ads
     the same ones: so the contents of all ads are sorted at once.
     """
@@ -517,7 +517,7 @@ class Store:
 
     @classmethod
     def restored(cls, attribute: str, parts: StoreParts) -> Store:
-        """Make a store of parts. Raises DuplicateKeyError."""
+        """Make a store of parts. Raise DuplicateKeyError."""
         store = cls(attribute)
         store._columns, store._size = parts.columns, parts.size
         store._computed = parts.computed
@@ -550,17 +550,17 @@ class Store:
             return iter(self._rows_by_key())
 
     def ad(self, key: str) -> ClassAd:
-        """The ad under a key. Raises KeyError if no ad has it."""
+        """The ad under a key. Raise KeyError if no ad has it."""
         with self._lock:
             return self._ad(self._row(key))
 
     def put(self, key: str, ad: ClassAd) -> None:
-        """Enters an ad, replacing the one with its key."""
+        """Enter an ad, replacing the one with its key."""
         with self._lock:
             self._put(key, ad)
 
     def change(self, key: str, attributes: Mapping[str, Any]) -> None:
-        """Sets attributes of the ad under a key. Raises KeyError if no ad has it."""
+        """Set attributes of the ad under a key. Raise KeyError if no ad has it."""
         with self._lock:
             ad = self._ad(self._row(key))
             for name, value in attributes.items():
@@ -568,11 +568,11 @@ class Store:
             self._put(key, ad)
 
     def extend(self, ads: Iterable[tuple[str, ClassAd]]) -> None:
-        """Enters many ads. Raises DuplicateKeyError, at the end, for keys that come again."""
+        """Enter many ads. Raise DuplicateKeyError, at the end, for keys that come again."""
         self.absorb(RowBlock.of_ads(ads))
 
     def absorb(self, blocks: Iterable[RowBlock]) -> None:
-        """Enters the rows of many blocks. Raises DuplicateKeyError as ``extend`` does."""
+        """Enter the rows of many blocks. Raise DuplicateKeyError as ``extend`` does."""
         again: list[str] = []
         compacted = 0
         for block in blocks:
@@ -589,9 +589,9 @@ class Store:
             raise DuplicateKeyError(again)
 
     def replace(self, ads: Sequence[tuple[str, ClassAd]]) -> tuple[list[str], list[str], list[str]]:
-        """Enters ads in place of all that are here; gives the keys added, changed and vanished.
+        """Enter ads in place of all that are here; return the keys added, changed and vanished.
 
-        Raises DuplicateKeyError for keys that come again, before anything has changed.
+        Raise DuplicateKeyError for keys that come again, before anything has changed.
         """
         seen = Counter(key for key, _ in ads)
         if len(seen) < len(ads):
@@ -611,12 +611,12 @@ class Store:
         return [key for key, _ in fresh], changed, vanished
 
     def remove(self, key: str) -> None:
-        """Removes an ad. Raises KeyError if no ad has the key."""
+        """Remove an ad. Raise KeyError if no ad has the key."""
         with self._lock:
             self._remove(key, self._row(key))
 
     def drop(self, key: str, when: Callable[[ClassAd], bool]) -> bool:
-        """Removes the ad under a key if something is true of it; whether it did."""
+        """Remove the ad under a key if a test is true of it; return whether it was removed."""
         with self._lock:
             row = self._index.get(key, self._key_of)
             if row is None or not when(self._ad(row)):
@@ -639,7 +639,7 @@ class Store:
             return view
 
     def release(self) -> None:
-        """Gives up the columns in memory that can be read again."""
+        """Give up the columns in memory that can be read again."""
         with self._lock:
             for column in self._columns.values():
                 if isinstance(column, StoredColumn):
@@ -703,7 +703,7 @@ class Store:
         self._changed(1)
 
     def _rewrite(self, ads: Sequence[tuple[int, str, ClassAd]]) -> list[str]:
-        """Writes ads into the rows that have their keys; gives the keys of those that differ.
+        """Write ads into the rows that have their keys; return the keys of those that differ.
 
         Column by column: most cells are as they were, and a column is compared at once.
         """
@@ -745,7 +745,7 @@ class Store:
         return [ads[at][1] for at in sorted(differing)]
 
     def _add_rows(self, count: int) -> int:
-        """Makes new rows; gives the first."""
+        """Make new rows; return the first."""
         first, last = self._size, self._size + count
         if last > len(self._alive):
             self._make_room(max(16, last, first + (first >> 3)))
@@ -754,7 +754,7 @@ class Store:
         return first
 
     def _absorb(self, block: RowBlock) -> list[str]:
-        """Enters the rows of a block; gives the keys that come again."""
+        """Enter the rows of a block; return the keys that come again."""
         index = self._index
         first = self._add_rows(len(block.rows) + len(block.where))
         rows = block.rows + first
@@ -780,7 +780,7 @@ class Store:
         return again
 
     def _write(self, places: Rows, ads: Sequence[tuple[str, ClassAd]]) -> None:
-        """Writes what ads hold into new rows."""
+        """Write the attributes of ads into new rows."""
         if not ads:
             return
         for row, (key, ad) in zip(places.tolist(), ads, strict=True):
@@ -795,7 +795,7 @@ class Store:
             )
 
     def _say(self, row: int, key: str | None) -> None:
-        """Notes a key that the row does not say by itself, or that it does."""
+        """Note the key of a row whose key attribute does not hold it; None if it does."""
         if self._computed.get(row) == key:
             return
         if self._computed_shown:
@@ -852,14 +852,14 @@ class Store:
         return column
 
     def _trim(self) -> None:
-        """Gives columns that were filled their form, and gives back room that was too much."""
+        """Give filled columns their best form, and free the room that is left over."""
         self._index.merge(self._alive if self._dead else None)
         for folded, column in self._columns.items():
             self._columns[folded] = compact(column, self._size)
         self._make_room(self._size)
 
     def _make_room(self, room: int) -> None:
-        """Gives everything room for that many rows, no less than there are."""
+        """Give everything room for that many rows, no less than there are."""
         self._alive = roomy(self._alive, self._size, room)
         self._layout = roomy(self._layout, self._size, room)
         for folded, column in self._columns.items():
@@ -887,7 +887,7 @@ class Store:
             self._lay_out(self._layout[: self._size], len(self._layout))
 
     def _lay_out(self, layout: npt.NDArray[Any], room: int) -> None:
-        """Numbers the layouts anew that rows have, and gives up the others."""
+        """Number the layouts that rows have anew, and give up the others."""
         used, codes = np.unique(layout, return_inverse=True)
         before, self._layouts, self._known = self._layouts, [], {}
         # Numbered anew too: names that no ad has any more would be kept for good.

@@ -361,12 +361,12 @@ Kernel: TypeAlias = "Callable[[ScalarVector, ScalarVector], ScalarVector]"
 
 
 def _integers(side: ScalarVector) -> Ints:
-    """Integers and truths as integers; anything for other kinds."""
+    """Return integers and booleans as integers; rows of other kinds hold anything."""
     return side.bits if side.bits is not None else (side.kinds == TRUE).astype(np.int64)
 
 
 def _reals(side: ScalarVector) -> Reals:
-    """Numbers and truths as reals."""
+    """Return numbers and booleans as reals."""
     whole = _integers(side)
     if side.bits is None or not (side.kinds == REAL).any():
         return whole.astype(np.float64)
@@ -542,7 +542,7 @@ def _plus(side: ScalarVector) -> ScalarVector:
 
 
 def _signed(kinds: Kinds) -> Kinds:
-    """Booleans have no sign."""
+    """Return the kinds after a sign: ERROR for booleans, which have no sign, else the same."""
     return np.where(kinds <= TRUE, np.uint8(ERROR_KIND), kinds)
 
 

@@ -129,7 +129,7 @@ def comparisons(
 ) -> Iterator[Comparison]:
     """The comparisons in a clause, which stands in an attribute of the ad on its side.
 
-    Comparisons of the truth of another comparison are left out. Raises OverworkError if they take
+    Comparisons of the truth of another comparison are left out. Raise OverworkError if they take
     too much.
     """
     if evaluator.reaches.of(clause, side).opaque:
@@ -590,7 +590,7 @@ class Elements:
                     yield f"{where}: {brief(condition)} is an error: {reason}"
 
     def promises(self) -> Iterator[PromisedChange]:
-        """Changes of the conditions, and of how many elements are wanted, that may gain slots."""
+        """Yield changes of the conditions, or of the number of elements wanted, that may gain slots."""
         for one in self._found:
             open_ = self._counts.open_but_for([one.clause.node], ())
             at = np.flatnonzero(np.isin(one.rows, open_, assume_unique=True)).tolist()

@@ -124,7 +124,7 @@ class SlotClauses:
         self._leaves: dict[tuple[Expr, tuple[str, ...], bool], list[Rows]] = {}
 
     def held(self) -> list[SlotClause]:
-        """The clauses, in no particular order. Raises OverworkError."""
+        """The clauses, in no particular order. Raise OverworkError."""
         self._leaves = {}
         pending = self._named(FOLDED_REQUIREMENTS, _WHOLE, self._view.rows(), ())
         while pending:
@@ -248,7 +248,7 @@ class Gain:
 class Counts:
     """The clauses of a job and of the rows of a pool, and how many of them each row fails.
 
-    Raises OverworkError if the job's clauses take too much on all rows together.
+    Raise OverworkError if the job's clauses take too much on all rows together.
 
     ``failing`` is how many clauses of the job are not true of a row, ``objecting`` how many of the
     row's own are not true of the job; both are huge for removed slots.
@@ -360,14 +360,14 @@ class Counts:
         return np.unpackbits(packed, count=self.view.size).view(np.bool_)
 
     def value(self, node: Expr, my: ClassAd, target: ClassAd) -> Value:
-        """The value of an expression of two ads. Raises OverworkError."""
+        """The value of an expression of two ads. Raise OverworkError."""
         value, used = evaluate_counted(node, my, target, "", self.work.within(1))
         self.work.count(self.work.note(used))
         return value
 
     @staticmethod
     def _object(objecting: npt.NDArray[np.int32], held: Iterable[SlotClause], times: int) -> None:
-        """Counts the objections of some of the slots' clauses, or with -1 takes them back."""
+        """Count the objections of some of the slots' clauses, or with -1 take them back."""
         for one in held:
             objecting[one.rows[~one.accepts]] += times
 
@@ -449,7 +449,7 @@ class Counts:
         return np.flatnonzero((failing == 0) & (objecting == 0))
 
     def gained(self, job: ClassAd) -> Gain | None:
-        """Count the slots a changed job gains; None if it gains none. Raises OverworkError."""
+        """Count the slots a changed job gains; None if it gains none. Raise OverworkError."""
         self.work.count(0)
         masks = self.pool._masks(job, self.work)
         mask = masks.mine()
@@ -617,7 +617,7 @@ _NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 
 
 def _names(counts: Counts, of_slots: Mapping[str, str] | None) -> Iterator[str]:
-    """Attributes that clauses are undefined for the lack of."""
+    """Find the attributes whose lack makes clauses undefined."""
     clauses: dict[tuple[str, str], list[int]] = {}
     names: dict[tuple[str, str], str] = {}
     for number, count in enumerate(counts.of_clauses()):

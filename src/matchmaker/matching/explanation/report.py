@@ -501,7 +501,7 @@ def counted(slots: int) -> str:
 
 
 def _aligned(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Rows of numbers with a text at the end, as lines."""
+    """Return rows of numbers with a text at the end as aligned lines."""
     cells = [list(titles), *([*(f"{n:,}" for n in some), shorten(text)] for *some, text in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     for *numbers, text in cells:

@@ -169,7 +169,7 @@ def _tried(counts: Counts, elements: Elements) -> Iterator[Suggestion]:
 def tried(
     counts: Counts, what: str, before: str, after: str | None, job: ClassAd
 ) -> Suggestion | None:
-    """Return a suggestion if the changed job matches more slots. Raises OverworkError."""
+    """Return a suggestion if the changed job matches more slots. Raise OverworkError."""
     found = counts.gained(job)
     if found is None:
         return None
@@ -233,7 +233,7 @@ def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | SlotClause
 
 
 def _frequent(held: SlotClause) -> tuple[int, int]:
-    """Sorts what many slots hold first; then by the first slot, whatever the pool held before."""
+    """Return values in order: those that most slots hold first, of equal ones by the first slot."""
     return -len(held.rows), int(held.rows.min(initial=MAX_INT))
 
 
@@ -578,7 +578,7 @@ class _Search:
             yield from self._priced(numbers, dropped, still[:, able], times[able])
 
     def _combinations(self, patterns: int) -> Iterator[tuple[int, ...]]:
-        """Options of different attributes, the fewest first."""
+        """Yield sets of options of different attributes, the smallest sets first."""
         room = min(LIMITS.joint, 1 + LIMITS.joint_work // (patterns * (len(self.clauses) + 1)))
         for size in range(len(self.levers) + 1):
             for options in combinations(range(len(self.options)), size):
