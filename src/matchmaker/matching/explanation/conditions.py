@@ -590,7 +590,7 @@ class Elements:
                     yield f"{where}: {brief(condition)} is an error: {reason}"
 
     def promises(self) -> Iterator[PromisedChange]:
-        """Yield changes of the conditions, or of the number of elements wanted, that may gain slots."""
+        """Yield changes of the conditions, or of how many elements must meet them, to try."""
         for one in self._found:
             open_ = self._counts.open_but_for([one.clause.node], ())
             at = np.flatnonzero(np.isin(one.rows, open_, assume_unique=True)).tolist()
