@@ -131,6 +131,7 @@ def test_drawings(classad: Run, tmp_path: Path) -> None:
         ((*LOAD, "--seeds", "1-1000"), "give numbers as 7 or 1,2,3 or 1-5"),
         ((*LOAD, "--delays", "none"), "'none' is not one of"),
         ((*LOAD, "--cycle", "0"), "--cycle"),
+        ((*LOAD, "--cycle", "nan"), "nan is not a finite number"),
         ((*LOAD, "--sweep", "Copies"), "give TERM=VALUE,… as in Copies=1,2,4"),
         ((*LOAD, "--sweep", "Copise=1,2"), "perhaps Copies is meant"),
         ((*LOAD, "--sweep", "Copies=-1"), "a number of at least 0 was expected"),

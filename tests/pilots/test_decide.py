@@ -492,3 +492,14 @@ def test_five_situations_with_the_defaults() -> None:
     steady = decided([kind(waiting=0, arrived=2)], [queue()], idle, "[]", memory=each_minute)
     assert (len(steady.ends), steady.submissions) == (6, ())
     assert submitted(decided([kind(waiting=2)], [queue()], policy="[]")) == {"ce": 2}
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.99, 1e-300, -1.0, float("nan"), float("inf")])
+def test_any_rate_gives_whole_pilots_and_an_end(rate: float) -> None:
+    decision = decided([], [queue(rate=rate)], policy="[ Minimum = 70 ]")
+    placed = submitted(decision).get("ce", 0)
+    assert placed == {0.02: 1, 0.99: 59, float("inf"): 70}.get(rate, 0)
+
+
+def test_a_memory_of_huge_numbers_is_no_memory() -> None:
+    assert submitted(decided([kind(waiting=1)], [queue()], memory={"now": 10**400})) == {"ce": 1}

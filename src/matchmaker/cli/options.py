@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -50,6 +51,25 @@ def gathered(
         return together(*options)(called)
 
     return add
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range; NaN, which is neither below nor above, is refused, and so is infinity.
+
+    >>> FiniteRange(min=0).convert("nan", None, None)
+    Traceback (most recent call last):
+    ...
+    click.exceptions.BadParameter: nan is not a finite number
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse a number. Raises click.BadParameter."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 # --- logging --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import click
 
 from matchmaker import ClassAd
 from matchmaker.cli.inputs import NamedBytes, ads_in, beginning, opened
-from matchmaker.cli.options import gathered, together
+from matchmaker.cli.options import FiniteRange, gathered, together
 from matchmaker.cli.output import waiting, warn
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ options = gathered(
         help="Decide as of this time, such as 2005-10-03T15:05:00Z.",
     ),
     click.option(
-        "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+        "--timeout", metavar="SECONDS", type=FiniteRange(min=0, min_open=True),
         default=30.0, show_default=True,
         help="How long to wait for a server of --ldap, and for each piece of its answer.",
     ),
@@ -171,7 +171,7 @@ def choice_options(command: Callable[..., int]) -> Callable[..., int]:
             help="Break ties by chance; the same number gives the same order.",
         ),
         click.option(
-            "--fuzzy", metavar="FACTOR", type=click.FloatRange(min=0, min_open=True),
+            "--fuzzy", metavar="FACTOR", type=FiniteRange(min=0, min_open=True),
             help="Draw queues by lot, better ranks sooner; the larger, the sooner.",
         ),
         click.option(

@@ -21,7 +21,7 @@ import click
 
 from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
-from matchmaker.cli.options import logs, together
+from matchmaker.cli.options import FiniteRange, logs, together
 from matchmaker.cli.output import count, facts, plain, print_json, printable, show, table, warn
 from matchmaker.cli.transfers import say_exposed, state_folder
 
@@ -69,14 +69,14 @@ def _folder(given: str | None) -> Path:
 @click.option("--tables", metavar="PLACE", help="A file of SQLite or the URL of a PostgreSQL.")
 @click.option("--cert", metavar="FILE", help="The certificate, in PEM; needed beyond this machine.")
 @click.option("--cert-key", metavar="FILE", help="The certificate's key, where it is not with it.")
-@click.option("--lease", metavar="SECONDS", type=click.FloatRange(1, 86_400), default=60.0,
+@click.option("--lease", metavar="SECONDS", type=FiniteRange(1, 86_400), default=60.0,
               show_default=True, help="How long a pilot may be silent.")  # fmt: skip
 @click.option("--most-jobs", metavar="NUMBER", type=click.IntRange(1), default=10_000,
               show_default=True, help="How many open jobs each client may have.")  # fmt: skip
-@click.option("--most-output", metavar="MIB", type=click.FloatRange(0), default=16.0,
+@click.option("--most-output", metavar="MIB", type=FiniteRange(0), default=16.0,
               show_default=True, help="How much a job may give back of its output, of its errors,"
               " and of its files.")  # fmt: skip
-@click.option("--most-stored", metavar="MIB", type=click.FloatRange(0), default=1024.0,
+@click.option("--most-stored", metavar="MIB", type=FiniteRange(0), default=1024.0,
               show_default=True, help="How much of this is stored for each client.")  # fmt: skip
 @logs
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -152,7 +152,7 @@ async def _until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Non
 @_FOLDER
 @click.option("--name", metavar="NAME", default="binder", show_default=True,
               help="The binder's name.")  # fmt: skip
-@click.option("--hours", metavar="HOURS", type=click.FloatRange(0.01, 87_600), default=_HOURS,
+@click.option("--hours", metavar="HOURS", type=FiniteRange(0.01, 87_600), default=_HOURS,
               show_default=True, help="How long it is good.")  # fmt: skip
 @click.option("--owner", "owners", metavar="NAME", multiple=True,
               help="Of a pilot or a factory: whose jobs alone its pilots get.")  # fmt: skip
@@ -268,7 +268,7 @@ def _print_job(job: JobFacts, *, as_json: bool) -> None:
 )
 @click.option("--key", metavar="KEY", help="The job's name: one job for each; by default random."
               " Of many jobs, what their numbers follow.")  # fmt: skip
-@click.option("--wait", metavar="SECONDS", type=click.FloatRange(0, 86_400), default=0.0,
+@click.option("--wait", metavar="SECONDS", type=FiniteRange(0, 86_400), default=0.0,
               help="Wait so long for its end.")  # fmt: skip
 @_asks
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -560,7 +560,7 @@ def revoke(*, token_id: str, place: BinderAddress, as_json: bool) -> int:
 
 @binder_command.command("connect")
 @click.argument("file")
-@click.option("--seconds", metavar="SECONDS", type=click.FloatRange(0, 86_400), default=60.0,
+@click.option("--seconds", metavar="SECONDS", type=FiniteRange(0, 86_400), default=60.0,
               show_default=True, help="How long to wait for a slot.")  # fmt: skip
 @_asks
 @click.option("--json", "as_json", is_flag=True,

@@ -21,7 +21,7 @@ from matchmaker.batch.policy import required_policy
 from matchmaker.broker.routing import unnamed
 from matchmaker.classad.nodes import TRUE
 from matchmaker.cli import inputs, queues, reports, transfers
-from matchmaker.cli.options import flag_options, gathered, submitter
+from matchmaker.cli.options import FiniteRange, flag_options, gathered, submitter
 from matchmaker.cli.output import complaint, count, print_json, show, table, warn
 from matchmaker.cli.queues import NoMatchError
 from matchmaker.cli.reports import rank_text
@@ -47,11 +47,11 @@ class HandoverOptions:
 
 handover_options = gathered(
     HandoverOptions, "wish",
-    click.option("--wait", metavar="SECONDS", type=click.FloatRange(min=0, max=10**6),
+    click.option("--wait", metavar="SECONDS", type=FiniteRange(min=0, max=10**6),
                  default=60.0, show_default=True,
                  help="How long to wait until the job may start; classad reconcile goes on."),
     click.option("--lease", metavar="SECONDS",
-                 type=click.FloatRange(min=0, min_open=True, max=10**9),
+                 type=FiniteRange(min=0, min_open=True, max=10**9),
                  help="How long the job lives without a renewal; by default two days."),
     click.option("--lease-from", type=click.Choice(["start", "submit"]), default="start",
                  show_default=True, help="When the lease begins."),

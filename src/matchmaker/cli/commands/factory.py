@@ -15,7 +15,7 @@ import click
 
 from matchmaker.cli import transfers
 from matchmaker.cli.group import Subcommands
-from matchmaker.cli.options import logs
+from matchmaker.cli.options import FiniteRange, logs
 from matchmaker.cli.output import complaint, count, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def why(*, name: str, ledger: str | None, as_json: bool) -> int:
     "--end-pilots", is_flag=True,
     help="Cancel its queued pilots, and ask the others to end after their jobs.",
 )  # fmt: skip
-@click.option("--wait", "seconds", metavar="SECONDS", type=click.FloatRange(min=0, max=86_400),
+@click.option("--wait", "seconds", metavar="SECONDS", type=FiniteRange(min=0, max=86_400),
               default=60.0, show_default=True, help="How long to wait for its end.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stop(

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from matchmaker.cli import transfers
-from matchmaker.cli.options import logs
+from matchmaker.cli.options import FiniteRange, logs
 from matchmaker.cli.output import count, facts, print_json, printable, show, table, waiting, warn
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _rebuild(place: transfers.LedgerOptions, system: str, *, as_json: bool) -> i
 @transfers.options
 @click.option("--lrms", metavar="NAME",
               help="Only this batch system, such as slurm, though no job is live.")  # fmt: skip
-@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1, max=86_400),
+@click.option("--every", metavar="SECONDS", type=FiniteRange(min=0.1, max=86_400),
               help="Go on, with this pause between looks, until interrupted.")  # fmt: skip
 @click.option(
     "--until-done", is_flag=True, help="With --every: end when no job is left but paused ones."
@@ -258,7 +258,7 @@ def _print_look(system: str, report: Reconciliation, *, as_json: bool) -> None:
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @transfers.options
 @click.option("--for", "seconds", metavar="SECONDS", help="The length of the lease from now on.",
-              type=click.FloatRange(min=0, min_open=True, max=10**9))  # fmt: skip
+              type=FiniteRange(min=0, min_open=True, max=10**9))  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def renew_command(
     *, keys: tuple[str, ...], place: transfers.LedgerOptions, seconds: float | None, as_json: bool

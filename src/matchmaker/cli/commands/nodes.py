@@ -26,7 +26,7 @@ from matchmaker.broker.routing import local_name
 from matchmaker.classad.ad import first_text
 from matchmaker.classad.values import UNDEFINED
 from matchmaker.cli import inputs, pools, queues, reports
-from matchmaker.cli.options import host_attribute_option, mapping_option
+from matchmaker.cli.options import FiniteRange, host_attribute_option, mapping_option
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 from matchmaker.glue import UNLIMITED
 from matchmaker.glue.access import nobody
@@ -199,7 +199,7 @@ def _change_line(change: Change) -> str:
               help="What the reader of --lrms was tested with: outputs and versions.")  # fmt: skip
 @pools.constraint
 @click.option("--write", "output", metavar="FILE", help="Write the ads to FILE.")
-@click.option("--watch", "every", metavar="SECONDS", type=click.FloatRange(min=0.1),
+@click.option("--watch", "every", metavar="SECONDS", type=FiniteRange(min=0.1),
               help="Ask again after so long, and print what changed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def nodes_command(

@@ -17,7 +17,7 @@ import attrs
 import click
 
 from matchmaker.cli.group import Subcommands
-from matchmaker.cli.options import logs
+from matchmaker.cli.options import FiniteRange, logs
 from matchmaker.cli.output import count, plain, print_json, printable, show, table, warn
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ _POLICY = ("Start", "Suspend", "Continue", "Preempt", "Rank")
 )  # fmt: skip
 @click.option("--foreground", metavar="NUMBER", type=click.IntRange(0, 10_000), default=0,
               show_default=True, help="Places for jobs for which others stand still.")  # fmt: skip
-@click.option("--idle", metavar="SECONDS", type=click.FloatRange(0.1), help="End after so long"
+@click.option("--idle", metavar="SECONDS", type=FiniteRange(0.1), help="End after so long"
               " without a job.")  # fmt: skip
 @click.option(
-    "--wall", metavar="SECONDS", type=click.FloatRange(1),
+    "--wall", metavar="SECONDS", type=FiniteRange(1),
     help="End after so long; or earlier, where the batch system says so.",
 )  # fmt: skip
-@click.option("--least", metavar="SECONDS", type=click.FloatRange(0), default=0.0,
+@click.option("--least", metavar="SECONDS", type=FiniteRange(0), default=0.0,
               help="Take no job when less is left till then.")  # fmt: skip
 @click.option("--dir", "folder", metavar="DIR", help="Where jobs run; by default in $TMPDIR.")
 @click.option("--direct", metavar="HOST", help="Let clients whose ads have Direct = true connect to"

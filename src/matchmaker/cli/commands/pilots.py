@@ -19,6 +19,7 @@ from matchmaker.classad import ParseError, parse_expr
 from matchmaker.classad.nodes import ListExpr
 from matchmaker.cli import inputs
 from matchmaker.cli.group import Subcommands
+from matchmaker.cli.options import FiniteRange
 from matchmaker.cli.output import count, print_json, show, table, waiting, warn
 from matchmaker.pilots.simulation import PEERS
 from matchmaker.pilots.simulation.delays import ASSUMPTIONS, SHARED
@@ -57,7 +58,7 @@ def pilots_command() -> None:
 )  # fmt: skip
 @click.option("--seeds", default="7", show_default=True, metavar="N,…", help="Seeds, or 1-5.")
 @click.option(
-    "--cycle", default=120.0, show_default=True, type=click.FloatRange(1, 86_400),
+    "--cycle", default=120.0, show_default=True, type=FiniteRange(1, 86_400),
     help="Seconds between decisions.",
 )  # fmt: skip
 @click.option("--at-home", is_flag=True, help="Run each job only at its site in the trace.")

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -217,7 +218,8 @@ def _learned(memory: Mapping[str, object], elapsed: float | None) -> float:
 
 def _number(held: object) -> float | None:
     """Return a finite number from the memory; None for anything else."""
-    return float(held) if is_number(held) and math.isfinite(held) else None
+    # An integer may be larger than any float.
+    return float(held) if is_number(held) and abs(held) <= sys.float_info.max else None
 
 
 # --- ads that match -------------------------------------------------------------------------------
@@ -435,8 +437,11 @@ def _queues(
     weight, limit = each("Weight"), each("Limit")
     room = np.floor(np.minimum(room, np.maximum(limit - queued, 0.0)))
     # Whole submissions up to now less those up to the last decision: no cycle is too short.
-    rate, now = np.array([queue.rate for queue in queues]), snapshot.now
-    step = np.floor(rate * now) - np.floor(rate * (now - elapsed)) if elapsed else rate * FIRST
+    # A rate that is no number gives no pilot.
+    rate = np.clip(np.nan_to_num([float(queue.rate) for queue in queues]), 0.0, 1e9)
+    before = snapshot.now - elapsed if elapsed else 0.0
+    until = snapshot.now if elapsed else FIRST
+    step = np.floor(rate * until) - np.floor(rate * before)
     held = snapshot.memory.get("probes")
     past = held if isinstance(held, Mapping) else {}
     # Queues that are gone are forgotten.
