@@ -77,14 +77,6 @@ def test_a_pilot_whose_ad_matches_no_job_is_not_submitted() -> None:
     assert submitted(decided([kind(ad=wants)], [queue(), queue("big", large)])) == {"big": 5}
 
 
-@pytest.mark.parametrize("state", ["idle", "starting"])
-def test_a_pilot_that_has_started_is_supply_however_old_it_is(state: str) -> None:
-    """Only one that is queued can be overdue."""
-    quick = queue(estimate=Estimate(median=10.0, late=20.0, started=20))
-    made = decided([kind(waiting=2)], [quick], pilots(2, state, since=-1e6))
-    assert (submitted(made), made.ends) == ({}, ())
-
-
 def test_a_pilot_that_refuses_the_job_is_not_submitted() -> None:
     choosy = ClassAd(Requirements=parse_expr('TARGET.Group == "cms"'))
     decision = decided([kind(ad=ClassAd(Group="atlas"))], [queue(pilot=choosy)])
@@ -203,6 +195,13 @@ def test_pilots_end_only_when_they_were_not_needed_for_a_while() -> None:
     assert len(decided([kind(waiting=0)], [queue()], young, "[ Grace = 10 ]").ends) == 6
 
 
+@pytest.mark.parametrize(("state", "graces"), [("idle", 1), ("queued", 10)])
+def test_a_pilot_ends_as_soon_as_its_grace_is_over(state: str, graces: int) -> None:
+    for age, ends in ((30.0 * graces - 1, 0), (30.0 * graces, 1)):
+        there = pilots(1, state, since=1000.0 - age)
+        assert len(decided([kind(waiting=0)], [queue()], there, "[ Grace = 30 ]").ends) == ends
+
+
 def test_a_queue_whose_pilots_die_early_gets_a_probe_and_no_more() -> None:
     eats = queue(estimate=Estimate(failures=0.9, streak=3, probing=True))
     first = decided([kind(waiting=20)], [eats])
@@ -217,10 +216,20 @@ def test_a_queue_whose_pilots_die_early_gets_a_probe_and_no_more() -> None:
     assert submitted(due) == {"ce": 1}
 
 
-def test_jobs_that_wait_for_others_are_no_demand() -> None:
-    decision = decided([kind(waiting=0, running=0, oldest=0.0)], [queue()])
-    assert not decision.submissions
-    assert not decision.waits
+@pytest.mark.parametrize(
+    ("streak", "seconds"), [(3, 600.0), (4, 1200.0), (6, 4800.0), (9, 38_400.0), (30, 38_400.0)]
+)
+def test_the_next_probe_waits_twice_as_long_after_each_loss(streak: int, seconds: float) -> None:
+    eats = queue(estimate=Estimate(failures=0.9, streak=streak, probing=True))
+    first = decided([kind(waiting=20)], [eats], now=1000.0)
+    for now, probes in ((1000.0 + seconds - 1, {}), (1000.0 + seconds, {"ce": 1})):
+        found = decided([kind(waiting=20)], [eats], now=now, memory=first.memory)
+        assert submitted(found) == probes
+
+
+def test_jobs_that_run_are_no_demand() -> None:
+    decision = decided([kind(waiting=2, running=7)], [queue()])
+    assert submitted(decision) == {"ce": 2}
 
 
 def test_every_refusal_has_a_reason() -> None:
@@ -419,12 +428,14 @@ def test_kinds_and_pilots_with_odd_numbers_do_no_harm() -> None:
         *pilots(2, "idle", "unknown"),
     ]
     decision = decided(odd, [queue(), queue("short", wall=math.nan)], supply)
-    assert all(one.count > 0 for one in decision.submissions)
+    # Four jobs wait, and the pilots at the queue that is known serve two of them.
+    assert sum(submitted(decision).values()) == 2
     assert not {end.pilot for end in decision.ends} & {supply[2].key}
 
 
 def test_there_may_be_no_queue_no_kind_and_no_pilot() -> None:
-    assert decided([], []) == decided([], [])
+    nothing = decided([], [])
+    assert (nothing.submissions, nothing.ends, nothing.waits, nothing.held) == ((), (), (), ())
     assert decided([kind()], []).waits[0].reason == "there is no queue"
     assert not decided([], [queue()]).submissions
     assert len(decided([], [queue()], pilots(2, "idle", since=0.0)).ends) == 2

@@ -108,6 +108,11 @@ def test_caps_hold_at_any_interleaving_of_replies(
     began = Counter(pilot.queue for pilot in snapshot.pilots)
     for _ in range(3):
         found = decide(snapshot, terms)
+        wait = Counter(one.queue for one in snapshot.pilots if one.state is PilotState.QUEUED)
+        sent = Counter({one.queue: one.count for one in found.submissions})
+        for queue in snapshot.queues:
+            if queue.max_queued is not None:
+                assert sent[queue.key] <= max(queue.max_queued - wait[queue.key], 0)
         new = [
             Pilot(key=f"{snapshot.now} {one.queue} {n}", queue=one.queue, state=state, since=1000.0)
             for one in found.submissions
