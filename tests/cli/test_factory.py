@@ -94,6 +94,29 @@ def test_a_file_is_checked_and_its_queues_are_listed(classad: Run, file: Path) -
     assert (queue["queue"], queue["system"], queue["closed"]) == ("main", "slurm", "")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"--partition=main"', '"--hold"', "[[queue]] 1 words: --hold: when a job may start is de"),
+        ('"--partition=main"', '"--partition"', "1 words: the option --partition lacks its value"),
+        ('"--partition=main"', '"job.sh"', "1 words: 'job.sh' is none of the options that may be"),
+        ('lrms = "slurm"', 'lrms = "slurn"', "[[queue]] 1 lrms: "),
+        ("[[queue]]", '[[source]]\nads = "q.ads"\nlrms = "slurm"\nwords = ["-H"]\n[[queue]]',
+         "[[source]] 1 words: -H: when a job may start is decided"),
+        ("#!/bin/sh", "#!/bin/sh\n#SBATCH --hold", "[pilot] script: line 2: --hold: when a job m"),
+        ('script = "pilot.sh"', 'script = "none.sh"', "none.sh is no file"),
+    ],
+)  # fmt: skip
+def test_options_that_a_submission_refuses_are_found_by_the_check(
+    classad: Run, file: Path, old: str, new: str, said: str
+) -> None:
+    for path in (file, file.parent / "pilot.sh"):
+        path.write_text(path.read_text().replace(old, new, 1))
+    done = classad("factory", "run", str(file), "--check")
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+
+
 def test_a_silent_source_of_queues_is_named(classad: Run, file: Path) -> None:
     file.write_text(GOOD + '[[source]]\nldif = "none.ldif"\n')
     done = classad("factory", "list-queues", str(file))

@@ -41,7 +41,9 @@ def _settings(file: str) -> FactorySettings:
 @click.option("--name", metavar="NAME", help="The service's name; by default the file's.")
 @click.option("--cycles", metavar="NUMBER", type=click.IntRange(min=1),
               help="Stop after this number of cycles.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Check the file and the policy, and end.")
+@click.option(
+    "--check", is_flag=True, help="Check the file, the policy and the queues' options, and end."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for each cycle on a line.")
 @logs
 def run(
@@ -57,7 +59,7 @@ def run(
     from matchmaker.pilots.factory import running
 
     if check:
-        running.policy(settings)
+        running.check(settings)
         print(f"{file}: all is well")
         return 0
     with running.opened(settings, sites, queues, name=name, file=str(Path(file).absolute())) as (

@@ -20,6 +20,7 @@ from typing import Final
 import attrs
 
 from matchmaker.classad import ClassAd
+from matchmaker.delegation.control import load_control, own_options
 from matchmaker.delegation.database import LedgerError, make_private_folder
 from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
@@ -65,6 +66,40 @@ def policy(settings: FactorySettings) -> PolicyAd:
     if problems:
         raise SettingsError(f"[policy] {problems[0]}")
     return made
+
+
+def check(settings: FactorySettings) -> None:
+    """Check a factory's file further than its form: the policy, the script and every queue's words.
+
+    Options are checked as a submission checks them. A source that does not name its batch system is
+    checked when it describes its queues. Raises OSError and SettingsError, which names the place.
+    """
+    policy(settings)
+    script = Path(_script(settings)).read_bytes()
+    tables = [("queue", n, queue.lrms, queue.words) for n, queue in enumerate(settings.queue, 1)]
+    tables += [
+        ("source", n, source.lrms or source.describe or "", source.words)
+        for n, source in enumerate(settings.source, 1)
+    ]
+    for table, number, lrms, words in tables:
+        if not lrms:
+            continue
+        place = f"[[{table}]] {number} lrms"
+        try:
+            control = load_control(lrms)
+            place = "[pilot] script"
+            own_options(control, script, {}, ())
+            place = f"[[{table}]] {number} words"
+            own_options(control, script, {}, words)
+        except ValueError as error:
+            said = str(error).removeprefix("the command line: ")
+            raise SettingsError(f"{place}: {said}") from None
+
+
+def _script(settings: FactorySettings) -> str:
+    if not Path(settings.pilot.script).is_file():
+        raise SettingsError(f"[pilot] script: {settings.pilot.script} is no file")
+    return settings.pilot.script
 
 
 def steady_clock() -> Callable[[], float]:
@@ -123,8 +158,7 @@ def opened(
         LedgerError: the ledger cannot be opened.
     """
     terms = policy(settings)
-    if not Path(settings.pilot.script).is_file():
-        raise SettingsError(f"[pilot] script: {settings.pilot.script} is no file")
+    _script(settings)
     clock = steady_clock()
     ledger = Ledger(settings.ledger)
     services = Services(settings.ledger)
