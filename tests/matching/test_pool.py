@@ -183,6 +183,15 @@ def test_jobs_that_hide_a_scope_are_not_taken_for_others(word: str) -> None:
         assert found == [{ad.eval("Name") for ad in pool if match(j, ad).matched} for j in jobs]
 
 
+def test_a_plan_leaves_removed_ads_out() -> None:
+    pool = Pool(ClassAd(Name=f"n{n}", Cpus=n % 3) for n in range(3000))
+    for n in range(750):
+        pool.remove(f"n{n}")
+    assert str(pool.plan("TARGET.Cpus > 0")) == (
+        "TARGET.Cpus > 0: by value of cpus (2250 rows, 3 evaluations)"
+    )
+
+
 def test_the_clock_is_read_anew_and_may_be_an_attribute() -> None:
     clock = [f"CurrentTime = {number}.5;" if number % 7 else "" for number in range(700)]
     pool = Pool(parse_ad(f'[ Name = "{n}"; {text} ]') for n, text in enumerate(clock))

@@ -314,7 +314,9 @@ class Snapshot:
         steps: list[PlanStep] = []
         job = an_ad(job) if job is not None else ClassAd()
         work = WorkBudget(len(self), self._cache.limits)
-        Evaluator(self._view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB)
+        # The rows of removed ads stay in the columns for a while; the plan is of those that live.
+        rows = None if self._view.alive is None else self._view.rows()
+        Evaluator(self._view, job, (Side.JOB, ""), work, steps=steps).vector(node, Side.JOB, rows)
         return Plan(tuple(steps))
 
     def values(self, expression: Expr | str, job: ClassAd | None = None) -> list[object]:
