@@ -64,13 +64,13 @@ def _words(value: Any) -> tuple[str, ...]:
 
 def _above_0(value: Any, what: str) -> float:
     if not is_number(value) or not 0 < value <= 10**9:
-        raise ValueError(f"a number of {what} above 0")
+        raise ValueError(f"a number of {what} above 0, at most 1000000000")
     return float(value)
 
 
 def _count(value: Any) -> int:
     if not is_integer(value) or not 0 <= value <= 10**9:
-        raise ValueError("a whole number of at least 0")
+        raise ValueError("a whole number from 0 to 1000000000")
     return value
 
 
@@ -396,10 +396,16 @@ def _converter(folder: Path) -> cattrs.Converter:
     made.register_structure_hook_factory(attrs.has, table)
     made.register_structure_hook_func(_is(tuple), tables)
     made.register_structure_hook_func(_is(Annotated), value)
-    # The class of deadlines checks its own values.
-    for plain in (float, int):
-        made.register_structure_hook(plain, lambda found, _: found)
+    # The class of deadlines checks the sizes of its values.
+    made.register_structure_hook(float, lambda found, _: _number(found, is_number, "a number"))
+    made.register_structure_hook(int, lambda found, _: _number(found, is_integer, "a whole number"))
     return made
+
+
+def _number(found: Any, is_one: Callable[[Any], bool], expected: str) -> Any:
+    if not is_one(found):
+        raise _WrongError(found, expected)
+    return found
 
 
 def _is(origin: Any) -> Callable[[Any], bool]:
