@@ -70,7 +70,7 @@ def file(tmp_path: Path) -> Path:
         ('lrms = "slurm"', 'lrms = "s"\ncluster = "a b"', "[[queue]] 1 cluster: found 'a b'; exp"),
         ('lrms = "slurm"', 'lrms = "s"\nad = "[ x ="', "[[queue]] 1 ad: found '[ x ='; expected "),
         ('lrms = "slurm"', 'lrms = "s"\nclustr = "a"', "[[queue]] 1 no key is called 'clustr'; "),
-        ("[[demand]]", '[deadlines]\nsettle = "x"\n[[demand]]', "settle: found 'x'; expected a number"),
+        ("[[demand]]", '[deadlines]\nsettle = "x"\n[[demand]]', "found 'x'; expected a number"),
         ("[[demand]]", "[deadlines]\nattempts = 1.5\n[[demand]]", "found 1.5; expected a whole"),
         ("[[demand]]", "[deadlines]\nreply = -1\n[[demand]]", "[deadlines] reply must be a number"),
         ('"jobs.db"', '"postgresql://h/d"', "spool is missing"),
