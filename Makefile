@@ -99,6 +99,10 @@ test-slow: $(VENV)/.installed-dev system-packages $(PEERS)/condor $(PEERS)/moto 
 	-$(BIN)/python -m pytest -q $(WORKERS) --junit-xml=build/tests.xml $(PYTEST_ARGS)
 	$(BIN)/python tools/shape.py --tests build/tests.xml
 
+.PHONY: shape
+shape: $(VENV)/.installed ## Print the shape of the code: sizes, names, prose, modules a call
+	$(BIN)/python tools/shape.py
+
 .PHONY: test-random
 test-random: $(VENV)/.installed-dev ## Run the tests in random order; SEED=… repeats one that was printed
 	$(BIN)/python -m pytest $(WORKERS) -p randomly $(if $(SEED),--randomly-seed=$(SEED)) $(PYTEST_ARGS)
