@@ -268,13 +268,13 @@ class MatchStanding:
 
 
 def why_idle(slots: CycleSlots, job: ClassAd) -> IdleReason:
-    """Why no slot could be given to a job, as the slots are by now."""
+    """Return why no slot could be given to a job, as they are after the matches so far."""
     nonsense = JobRequests(slots, job).nonsense
     return summed(nonsense, () if nonsense else (standing(slots, job),))
 
 
 def standing(slots: CycleSlots, job: ClassAd) -> MatchStanding:
-    """How slots stand to a job, as they are by now."""
+    """Find out why a job cannot have any of the slots, as they are after the matches so far."""
     found = slots.decide(job)
     total = len(slots.view)
     if len(found.rows):

@@ -228,13 +228,13 @@ def _own(view: View, folded: str) -> Vector:
     return own_values(view, Attr(None, folded, False))
 
 
-# A job rarely looks further than some slots; `partition` finds those in one pass, and more are
-# # put in order, four times as many each time, when they are used up.
+# A job rarely looks further than some slots; `partition` finds those in one pass, and when they
+# are used up four times as many are sorted.
 FIRST, EACH = 256, 4
-"""How many of the best slots are put in order at first: a number, and more for each job."""
+"""How many of the best slots are sorted at first: at least ``FIRST``, and ``EACH`` for each job."""
 
 Place: TypeAlias = "tuple[float, int, int]"
-"""What puts slots in order: the rank with its sign changed, the place of the key; and the row."""
+"""What slots are sorted by: the rank with its sign changed, the place of the key, and the row."""
 
 # An order sorts all free slots, which pays from some kinds on; each takes 16 bytes a slot.
 ALIKE, MOST = 8, 8
@@ -242,7 +242,11 @@ ALIKE, MOST = 8, 8
 
 
 class SlotOrder:
-    """How kinds of jobs that rank slots alike rank them, as they were and as they are by now."""
+    """The order of slots for kinds of jobs that rank them alike.
+
+    It is that of the free slots when it was made; the ranks of slots that have given a part since
+    are computed anew, by ``by_now``.
+    """
 
     def __init__(self, slots: CycleSlots, job: ClassAd) -> None:
         self._slots = slots
@@ -257,7 +261,7 @@ class SlotOrder:
         self.ranks: Ranks = ranked[order]
 
     def by_now(self, rows: Rows) -> Ranks:
-        """The ranks by now of slots that have given a part."""
+        """Return the present ranks of slots that have given a part."""
         changed = self._slots.changed_since(self._seen)
         self._seen = len(self._slots.log)
         self._by_now[changed] = self._rank.of(changed)

@@ -1,7 +1,7 @@
-"""Choosing among named ads for one job: who matches, in what order, and why the others do not.
+"""Choose among named ads for one job: who matches, in what order, and why the others do not.
 
-Who matches is decided in ``decision``. What is particular to queues is in ``broker``, to worker
-nodes in ``nodes``.
+``columns.masks`` decides which ads match. The rules for queues are in ``broker``, those for
+worker nodes in ``nodes``.
 """
 
 from __future__ import annotations

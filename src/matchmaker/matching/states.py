@@ -2,8 +2,8 @@
 
 A match says that a slot could run a job. Whether it can now is in other attributes of its ad:
 HTCondor's State, Activity, Draining and Start, and the Available of described worker nodes. Here
-each slot gets one word for that; who matches is decided in ``decision``. A slot whose ad does not
-say that it is free never counts as free. (HTCondor manual, "Policy Configuration for Execution
+each slot gets one word for that; ``columns.masks`` decides which slots match. A slot whose ad does
+not say that it is free never counts as free. (HTCondor manual, "Policy Configuration for Execution
 Points": the states and activities of a machine.)
 """
 
@@ -58,12 +58,12 @@ class SlotState(StrEnum):
 
     @property
     def words(self) -> str:
-        """As it stands behind a number of slots: ``2 kept by their owners``."""
+        """The state in words that follow a number of slots: ``2`` ``kept by their owners``."""
         return _WORDS.get(self, self.value)
 
     @property
     def sentence(self) -> str:
-        """Of one slot: ``it is claimed``."""
+        """A sentence about one slot in this state: ``it is claimed``."""
         return _SENTENCES.get(self, f"it is {self.value}")
 
 
@@ -96,8 +96,8 @@ _RULES: Final = (
     (SlotState.FREE, "{State} is undefined && {Available} is true"),
     (SlotState.OTHER, '{State} != "Unclaimed"'),
 )
-"""The first that is true of a slot is its state; where none is, nothing is known. A slot that would
-be free is asked for its Start as well."""
+"""The first rule that is true of a slot gives its state; if none is, the state is UNSAID. The Start
+of a slot that would be free is evaluated as well."""
 
 _ORDER: Final = tuple(SlotState)
 _CODES: Final = {state: np.int8(code) for code, state in enumerate(_ORDER)}

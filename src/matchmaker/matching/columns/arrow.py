@@ -63,7 +63,7 @@ KEY: Final = b"classad.key"
 
 
 def pyarrow() -> ModuleType:
-    """The module. Raise ImportError, saying what to install."""
+    """Import pyarrow. Raise ImportError, saying what to install, if it is missing."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -75,7 +75,7 @@ def pyarrow() -> ModuleType:
 
 
 def array_of(held: npt.NDArray[Any]) -> Array:
-    """The array of numbers, without a copy, or of truths.
+    """Return the Arrow array of a NumPy array: of numbers, without a copy, or of booleans.
 
     ``pyarrow.array`` would import pandas if it is installed, which takes 0.2 s.
 
@@ -698,7 +698,7 @@ def _content(value: Any) -> Any:
 
 
 def _read(texts: Array, codes: npt.NDArray[np.int64], read: Reader) -> list[Any]:
-    """What texts are in ads. Raise ValueError, naming the row, for what cannot be read."""
+    """Convert texts to contents of ads, by code. Raise ValueError, naming a row at fault."""
     contents: list[Any] = [MISSING] * len(texts)
     used = set(np.unique(codes).tolist())
     for code, text in enumerate(texts.to_pylist()):

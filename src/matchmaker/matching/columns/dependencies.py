@@ -37,7 +37,7 @@ from matchmaker.matching.pair import FOLDED_RANK, FOLDED_REQUIREMENTS
 
 
 class Side(Enum):
-    """In whose ad an expression stands."""
+    """The ad that an expression belongs to: the job's or a row's."""
 
     JOB = "job"
     ROW = "row"
@@ -47,7 +47,7 @@ class Side(Enum):
 
     @property
     def other(self) -> Side:
-        """The side that is TARGET here."""
+        """The side that TARGET refers to in an expression of this side."""
         return Side.ROW if self is Side.JOB else Side.JOB
 
 
@@ -83,7 +83,10 @@ class Reaches:
     def __init__(
         self, job: ClassAd, columns: Mapping[str, Column], size: int, root: tuple[Side, str]
     ) -> None:
-        """`root` is the attribute that is being evaluated: what leads to it leads in a circle."""
+        """Start without answers.
+
+        `root` is the attribute that is being evaluated: to refer to it is circular.
+        """
         self._job = job
         self._root = root
         self._columns = columns

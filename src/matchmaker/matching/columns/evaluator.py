@@ -254,8 +254,8 @@ _AT_ONCE: Final = 1 << 16
 class StringIndex:
     """An index of strings among contents, by a hash of the text in small letters.
 
-    Entries are those of ``keys.Index``, of the text in small letters and a place. ``others`` are
-    the places of other contents.
+    Entries are made as in ``store.KeyIndex``, of the text in small letters and a place. ``others``
+    are the places of other contents.
     """
 
     __slots__ = ("_entries", "others")

@@ -77,7 +77,10 @@ class RowKeys(Sequence[str]):
     def __init__(
         self, size: int = 0, column: Column | None = None, computed: Mapping[int, str] | None = None
     ) -> None:
-        """`column` is of the key attribute, `computed` has the keys of rows without a plain one."""
+        """Read keys from `column`, that of the key attribute.
+
+        `computed` has the keys of rows whose key attribute is neither a string nor an integer.
+        """
         self._size = size
         self._column = column if column is not None else Coded(np.zeros(size, np.uint8))
         self._computed = computed if computed is not None else {}
@@ -111,14 +114,14 @@ class RowKeys(Sequence[str]):
 
 
 def key_from(value: Any) -> str | None:
-    """The key that a value is: a string, or the digits of an integer. None for any other."""
+    """Return the key for a value: a string, or the digits of an integer. None for any other."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     return str(value)
 
 
 def says_key(key: str, content: Any) -> bool:
-    """Whether a row that holds this content needs not say its key again."""
+    """Whether the key can be read from the content of the key attribute."""
     return content.__class__ in (str, int) and str(content) == key
 
 

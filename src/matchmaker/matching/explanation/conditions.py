@@ -733,7 +733,11 @@ def _worth(
 
 
 def _ends(ends: list[_N]) -> Iterator[tuple[int, _N]]:
-    """Of values that please as many slots as stand before them: the last, and the one of half."""
+    """Yield two of the ends, each with the number of slots it satisfies.
+
+    A slot is satisfied by its own end and by all later ones. The last end satisfies all; the first
+    end that satisfies half of them is the smaller change.
+    """
     if ends:
         yield len(ends), ends[-1]
         half = ends[-(-len(ends) // 2) - 1]

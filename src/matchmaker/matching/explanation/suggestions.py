@@ -233,7 +233,10 @@ def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | SlotClause
 
 
 def _frequent(held: SlotClause) -> tuple[int, int]:
-    """Return values in order: those that most slots hold first, of equal ones by the first slot."""
+    """Return a key to sort clauses: those of most slots first, of equal ones by their first slot.
+
+    Without the first slot, the order would depend on earlier changes of the pool.
+    """
     return -len(held.rows), int(held.rows.min(initial=MAX_INT))
 
 
@@ -716,7 +719,7 @@ _ENDING: Final = frozenset(SlotState) - {
 
 
 def columns_of_machines(names: Iterable[str]) -> set[str]:
-    """The attributes, folded, of the size of a machine as a whole, and of the rest."""
+    """Return the folded attributes for the size of a whole machine, and for its unused part."""
     known = set(names)
     totals = {name for name in known if _divided(name) in known}
     divided = {_divided(name) for name in totals}
@@ -725,7 +728,7 @@ def columns_of_machines(names: Iterable[str]) -> set[str]:
 
 
 def _divided(folded: str) -> str:
-    """The attribute of the rest: ``cpus`` of ``totalslotcpus``, and nothing of another."""
+    """Return the attribute of the unused part: ``cpus`` for ``totalslotcpus``; else nothing."""
     # TotalSlots is the number of slots of a machine.
     return folded.removeprefix(_TOTAL) if folded.startswith(_TOTAL) and folded[9:] != "s" else ""
 
