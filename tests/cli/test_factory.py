@@ -280,6 +280,27 @@ def test_why_says_it_with_numbers_and_after_the_factory_has_ended(classad: Run, 
     assert classad("factory", "why", "j1", "--ledger", ledger).status == 1
 
 
+def test_why_says_that_a_source_of_demand_is_silent(classad: Run, file: Path) -> None:
+    ledger = str(file.parent / "jobs.db")
+    (file.parent / "jobs.ads").write_text(JOBS)
+    file.write_text(GOOD + '[[demand]]\nfile = "none.ads"\n')
+    classad("factory", "run", str(file), "--cycles", "1", "--site", "nowhere")
+    said = r"1 of 2 sources of demand has been silent for \d+ s"
+    for name in ("main", "j1"):
+        done = classad("factory", "why", name, "--ledger", ledger)
+        assert done.status == 0
+        assert re.search(f"; {said};", done.out), done.out
+    done = classad("factory", "why", "j4", "--ledger", ledger)
+    assert (done.status, done.out) == (1, "")
+    assert re.search(f"grid: {said}; the job may be one of theirs", done.err), done.err
+    # If none answers, nobody knows that no job waits.
+    (file.parent / "jobs.ads").unlink()
+    classad("factory", "run", str(file), "--cycles", "1")
+    done = classad("factory", "why", "main", "--ledger", ledger)
+    assert "2 of 2 sources of demand have been silent for up to " in done.out
+    assert "no job waits" not in done.out
+
+
 def test_events_of_a_factory_are_logged_by_option(classad: Run, file: Path) -> None:
     run = ("factory", "run", str(file), "--cycles", "1", "--site", "nowhere")
     assert " info pilots" not in classad(*run).err

@@ -226,7 +226,7 @@ def why(*, name: str, ledger: str | None, as_json: bool) -> int:
     The answer is from the ledger, while the factory runs and after. Exit status 1 if no service
     knows a queue or a job of this name.
     """
-    from matchmaker.pilots.factory.metrics import reasons
+    from matchmaker.pilots.factory.metrics import reasons, silence
     from matchmaker.pilots.factory.running import listed
 
     with _services(ledger) as services:
@@ -244,6 +244,9 @@ def why(*, name: str, ledger: str | None, as_json: bool) -> int:
         queues = [q["queue"] for one in known for q in one.facts.get("queues", ())]
         there = ", ".join(dict.fromkeys(queues[:10])) or "none"
         warn(f"no service knows a queue or a job {name!r}; queues are: {there}")
+        for service in known:
+            if silent := silence(service):
+                warn(f"{service.name}: {silent}; the job may be one of theirs")
     return 0 if found else 1
 
 

@@ -155,6 +155,8 @@ def _why_queue(
             f"{_number(facts['waiting'], 'job')} wait, and none of them needs another pilot there"
             f" beside the {free} that are free or wait"
         )
+    elif facts.get("waiting") is None:
+        because = "how many jobs wait is not known"
     else:
         because = "no job waits"
     new = _number(number, "pilot") if number else "no pilot"
@@ -163,6 +165,8 @@ def _why_queue(
         f"{name}: {new} to submit {_when(service, now)}: {because}",
         f"{_pilots(states)} there{_limits(queue)}, {rate}",
     ]
+    if silent := silence(service):
+        parts.insert(1, silent)
     if queue["median"] is not None:
         parts.append(f"half of its pilots start within {queue['median']:.0f} s")
     parts.append(
@@ -198,10 +202,30 @@ def _why_job(service: Service, job: SeenJob, now: float) -> PilotReason:
         f" {_number(number, 'pilot') if number else 'no pilot'} to submit{more};"
         f" {_pilots(facts['pilots'])} in all"
     )
+    if silent := silence(service):
+        sentence += f"; {silent}"
     return PilotReason(
         service=service.name, subject="job", name=job.id, at=facts["at"], submitted=number,
         pilots=facts["pilots"], sentence=sentence + _ended(service),
     )  # fmt: skip
+
+
+def silence(service: Service) -> str:
+    """Say how many of a service's sources of demand were silent in its last cycle, and how long.
+
+    >>> facts = {"at": 50.0, "sources": {"demand": 2, "silent": [["[[demand]] 2 a.sh", 38.0]]}}
+    >>> silence(Service(name="grid", token="", started=0.0, beat=50.0, facts=facts))
+    '1 of 2 sources of demand has been silent for 12 s'
+    """
+    known = service.facts.get("sources", {"demand": 0, "silent": ()})
+    since = [when for name, when in known["silent"] if name.startswith("[[demand]]")]
+    if not since:
+        return ""
+    of = _number(known["demand"], "source")
+    has = "has" if len(since) == 1 else "have"
+    longest = service.facts["at"] - min(since)
+    upto = "" if len(since) == 1 else "up to "
+    return f"{len(since)} of {of} of demand {has} been silent for {upto}{max(longest, 0):.0f} s"
 
 
 def _when(service: Service, now: float) -> str:
