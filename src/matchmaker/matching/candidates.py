@@ -228,15 +228,17 @@ def _own(view: View, folded: str) -> Vector:
     return own_values(view, Attr(None, folded, False))
 
 
-# A job rarely looks further than some slots; `partition` finds those in one pass, and when they
-# are used up four times as many are sorted.
+# A job rarely looks further than some slots, and to sort all of a large pool takes longer than the
+# rest of its turn. `partition` finds the best in one pass; when they are used up, four times as
+# many are sorted. A job takes one slot, but other kinds of jobs take some of the same.
 FIRST, EACH = 256, 4
 """How many of the best slots are sorted at first: at least ``FIRST``, and ``EACH`` for each job."""
 
 Place: TypeAlias = "tuple[float, int, int]"
 """What slots are sorted by: the rank with its sign changed, the place of the key, and the row."""
 
-# An order sorts all free slots, which pays from some kinds on; each takes 16 bytes a slot.
+# An order sorts all free slots, not only the best: it pays when some kinds have asked for the same
+# one. It takes 16 bytes a slot, so that their number is bounded.
 ALIKE, MOST = 8, 8
 """How many kinds must rank slots alike before they share an order; how many orders there may be."""
 

@@ -79,11 +79,13 @@ from matchmaker.matching.columns.vectors import (
     where_is,
 )
 
+# The budget is in steps of the scalar form. The charges below are rough prices of other work in
+# these steps, in powers of two; they bound the time of a question and need not be exact.
 CALL: Final = 16
-"""The steps that it takes to apply the scalar form, beside those that it counts itself."""
+"""The steps charged for each use of the scalar form, beside those that it counts itself."""
 
 SHIFT: Final = 5
-"""The shift that makes the steps of an operation on whole columns of its rows."""
+"""An operation on whole columns is charged one step for 32 rows, as NumPy is much quicker."""
 
 
 class OverworkError(Exception):
@@ -313,11 +315,14 @@ FEW: Final = 256
 """Up to this many distinct contents or combinations are evaluated one by one at once."""
 
 
+# As many as `FEW_ROWS`: a question about few rows evaluates each part of an expression on the same
+# ads. With many rows, copies of all of their ads would take too much memory.
 KEPT: Final = 16
 """How many ads of rows are kept for the next expression."""
 
+# To copy an attribute is much cheaper than to evaluate a node, but a row may have hundreds.
 MADE: Final = 3
-"""The shift that makes the steps of making an ad of its attributes."""
+"""To make the ad of a row is charged one step for 8 attributes."""
 
 
 # A NumPy call costs as much as some compiled evaluations.

@@ -369,6 +369,7 @@ def settled(column: Column, size: int) -> Column:
         if len(column.table) > many:
             other = column.other(len(column.starts))
             fresh = _with_fewer_others(column, other, column.starts, size, many)
+        # Below 64 KiB a copy saves nothing; above half, copying costs no more than was written.
         elif column.waste > 1 << 16 and 2 * column.waste > column.heap.used:
             fresh = column.repacked()
     fresh.version = column.version
@@ -376,9 +377,9 @@ def settled(column: Column, size: int) -> Column:
 
 
 def compact(column: Column, size: int) -> Column:
-    """The column in the form in which its first `size` rows take the least room, or nearly so.
+    """Return the column in the form in which its first `size` rows take about the least room.
 
-    What entered in blocks may have seemed to be new each time, or to come again.
+    A column filled block by block chose its form by the first blocks; now all rows are known.
     """
     fresh = uncoded(column, size) if isinstance(column, Coded) else _repeating(column, size)
     fresh.version = column.version
@@ -386,15 +387,18 @@ def compact(column: Column, size: int) -> Column:
 
 
 def uncoded(column: Column, size: int) -> Column:
-    """The column, or one of bare numbers or strings: their objects take more than a few codes."""
+    """Return a coded column as one of numbers or strings if that takes less room, else as it is."""
     if not isinstance(column, Coded):
         return column
+    # The codes by content are rebuilt when asked for; a filled column is mostly read.
     column.table.forget()
     distinct = len(column.table) - 1
     if distinct < FEW or distinct * _NUMBERS <= size:
         return column
     kinds = list(map(type, column.table))
     fresh: Column = column
+    # An object of Python takes 30 to 60 bytes, in a table or as one of the others: a form for one
+    # kind pays if three quarters of the contents are of it.
     if 4 * (kinds.count(int) + kinds.count(float)) >= 3 * distinct:
         fresh = _numeric(column)
     elif 4 * kinds.count(str) >= 3 * distinct and distinct * _STRINGS > size:
@@ -408,6 +412,7 @@ def _repeating(column: Column, size: int) -> Column:
     if not isinstance(column, Numeric):
         return column
     most = MANY // 2 if size > MANY else size // _NUMBERS
+    # A sample of about MANY rows tells columns that do not repeat, without sorting them whole.
     if len(np.unique(column.bits[: size : 1 + size // (MANY + 1)])) > most:
         return column
     table = ContentTable((MISSING,))
@@ -460,6 +465,7 @@ def _numeric(column: Coded) -> Numeric:
     for code, content in enumerate(column.table):
         if content.__class__ not in (int, float):
             kinds[code], bits[code] = OTHER, others.code(content)
+    # Code 0 of every table is MISSING, which `Numeric` marks by its kind.
     kinds[0] = ABSENT
     return Numeric(kinds[column.codes], bits[column.codes], others)
 
@@ -530,10 +536,10 @@ def hardly_repeating(contents: list[Any]) -> Column | None:
 
 
 def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Column:
-    """A column whose rows hold what another holds, one after the other.
+    """Copy the contents of another column into some rows, in order; return the changed column.
 
-    It is the column itself, to which no view may hold on, or one of another form: of a pool of
-    `size` rows.
+    The column must not be shown by a view: it is changed in place, or replaced by one of another
+    form that suits a pool of `size` rows.
     """
     if isinstance(column, Sparse) and (len(column.held) + len(other)) * SPARSE >= size:
         column = column.coded()
@@ -541,6 +547,8 @@ def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Col
         if isinstance(other, Coded):
             _codes(column, rows, other)
             return column
+        # The block comes in a form without codes if its contents hardly repeat. The column takes
+        # that form while it is empty, or when its table would grow too large.
         fresh = len(column.table) == 1 and len(other) >= _SURE
         if fresh or len(column.table) + len(other) > max(MANY, size // 4):
             column = of_form(other, column)

@@ -678,6 +678,8 @@ class Store:
         self._index.remove(key)
         self._say(row, None)
         self._changed(1)
+        # Half of the rows have to be dead, so that the copies cost a constant time a removal;
+        # a small pool would be copied often and gain little.
         if self._dead > 1024 and 2 * self._dead > self._size:
             self._compact()
 

@@ -63,7 +63,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+# Three digits are quickly read, and change a value by about a percent; more are used if those fail.
 DIGITS: Final = 3
+"""The least number of digits to which a suggested real is rounded."""
 
 EQUALITIES: Final = frozenset({"==", "is"})
 _COMPARING: Final = ORDER | EQUALITIES

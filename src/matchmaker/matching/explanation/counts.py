@@ -450,6 +450,7 @@ class Counts:
 
     def gained(self, job: ClassAd) -> Gain | None:
         """Count the slots a changed job gains; None if it gains none. Raise OverworkError."""
+        # Rows evaluated alone are charged without a check: stop here if they took all.
         self.work.count(0)
         masks = self.pool._masks(job, self.work)
         mask = masks.mine()
