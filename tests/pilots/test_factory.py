@@ -636,6 +636,24 @@ def test_a_silent_source_is_logged_once_by_its_name(
     ]
 
 
+def test_a_pilot_that_shall_end_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many cycles its queue's rate leaves it waiting for its cancellation."""
+    text = FILE.replace("rate = 1000", "rate = 0.05")
+    site = Site(tmp_path, file=text)
+    # The queue is full: none starts.
+    site.world._start = lambda job: None  # type: ignore[method-assign]
+    site.demand(3)
+    site.cycles(5)
+    keys = sorted(site.alive())
+    site.demand(0)
+    caplog.set_level("INFO", "matchmaker")
+    site.cycles(60, 10.0)
+    assert site.alive() == set()
+    assert sorted(key for _, key, _ in logged(caplog, "pilot to end")) == keys
+
+
 # --- the end of a service -------------------------------------------------------------------------
 
 

@@ -113,6 +113,7 @@ class FactoryState:
         targets: the queues of the last cycle.
         submissions: reserved pilots, to be handed over in this order.
         cancels: pilots that wait in their queue and shall not, in this order.
+        ending: the live pilots that a decision has named to end: each is logged once.
         troubles: why sources are silent and queues are held back, by ``source`` or ``queue`` and
             the name: a change is logged.
     """
@@ -126,6 +127,7 @@ class FactoryState:
     targets: Mapping[str, PilotTarget] = attrs.Factory(dict)
     submissions: tuple[PilotRow, ...] = ()
     cancels: tuple[PilotRow, ...] = ()
+    ending: frozenset[str] = frozenset()
     troubles: Mapping[tuple[str, str], str] = attrs.Factory(dict)
 
 
@@ -610,20 +612,22 @@ def _give_token(context: FactoryContext, key: str) -> None:
 
 
 def _end_decided(
-    context: FactoryContext, state: FactoryState, decision: Decision, rows: Iterable[PilotRow],
+    context: FactoryContext, state: FactoryState, decision: Decision, rows: Sequence[PilotRow],
     pilots: Iterable[Pilot],
 ) -> tuple[FactoryState, list[str]]:  # fmt: skip
     """Ask this service's idle pilots that the decision names to end; note those to be cancelled."""
     reasons = {one.pilot: one.reason for one in decision.ends}
     mine = {r.key: r for r in rows if r.service == state.service.name and r.key in reasons}
     waiting = {pilot.key for pilot in pilots if pilot.state is PilotState.QUEUED}
-    for row in mine.values():
-        why = reasons[row.key]
-        _LOG.info("pilot to end", extra={"pilot": row.key, "queue": row.queue, "reason": why})
+    # A pilot may wait some cycles for the rate of its queue, and is decided in each.
+    for key in [key for key in mine if key not in state.ending]:
+        extra = {"pilot": key, "queue": mine[key].queue, "reason": reasons[key]}
+        _LOG.info("pilot to end", extra=extra)
+    ending = (state.ending | mine.keys()) & {row.key for row in rows}
     # A batch system is asked at its rate; a pilot that runs is asked by a file, at once.
     cancels = tuple(row for row in mine.values() if row.key in waiting)
     asked, troubles = ask(context, [row for row in mine.values() if row.key not in waiting])
-    state = attrs.evolve(state, cancels=cancels)
+    state = attrs.evolve(state, cancels=cancels, ending=ending)
     return noted(state, ended=len(asked) + len(cancels)), troubles
 
 
