@@ -51,8 +51,9 @@ class Service:
         ended: when it stopped or failed.
         reason: why it stopped or failed.
         cycles: how many decisions it made, of all its processes.
-        submitted: how many pilots it handed over, of all its processes: counted in the
-            transaction that marks them so, so that no kill loses any.
+        submitted: how many pilots it handed over, of all its processes, also those that their
+            batch system then refused: counted in the transaction that marks them so, so that no
+            kill loses any.
         facts: numbers and reasons of its last cycle, for people and monitoring.
         memory: the memory of its last decision, for the next one.
     """
@@ -132,7 +133,7 @@ class SeenJob:
 
 @attrs.frozen(slots=True)
 class QueueCounts:
-    """How many pilots of a queue are on record: handed over, started, ended, lost, refused."""
+    """How many pilots of a queue are on record; one that was refused counts as nothing else."""
 
     submitted: int = 0
     started: int = 0
@@ -298,11 +299,12 @@ class Services:
             return sql.func.sum(sql.case((condition, 1), else_=0))
 
         true = sql.true()
+        taken = (pilots.c.handed == true) & (pilots.c.refused == sql.false())
         wanted = sql.select(
             pilots.c.queue,
-            number(pilots.c.handed == true),
+            number(taken),
             number(pilots.c.started.is_not(None)),
-            number((pilots.c.live == sql.false()) & (pilots.c.handed == true)),
+            number((pilots.c.live == sql.false()) & taken),
             number(pilots.c.failed == true),
             number(pilots.c.refused == true),
         ).group_by(pilots.c.queue)
