@@ -26,6 +26,7 @@ from matchmaker.delegation.delegate import Delegator
 from matchmaker.delegation.ledger import Ledger
 from matchmaker.delegation.record import JobState as State
 from matchmaker.delegation.record import ReasonCode, Record, key_of
+from matchmaker.delegation.states import wish_end
 from matchmaker.pilots.factory import cycle, running, sources
 from matchmaker.pilots.factory.cycle import FactoryContext, FactoryState
 from matchmaker.pilots.factory.inventory import PilotReport, PilotReports, histories, pilot, settled
@@ -90,9 +91,9 @@ class Site:
         (self.folder / "jobs.ads").unlink()
 
     @contextlib.contextmanager
-    def process(self) -> Iterator[tuple[FactoryContext, FactoryState]]:
+    def process(self, name: str = "grid") -> Iterator[tuple[FactoryContext, FactoryState]]:
         """A process of the factory, which takes the service over at once."""
-        made = settings_of(self.file, self.folder, name="grid")
+        made = settings_of(self.file, self.folder, name=name)
         ledger, services = Ledger(made.ledger), Services(made.ledger)
         for engine in (ledger._database.engine, services._database.engine):
             sql.event.listen(engine, "commit", lambda _: self.world.boundary("sql"))
@@ -103,7 +104,7 @@ class Site:
             new_key=lambda: f"p{next(self.keys)}", sleep=self.world.pass_time,
         )  # fmt: skip
         new = Service(
-            name="grid", token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
+            name=name, token=str(next(self.tokens)), started=self.world.now, beat=self.world.now
         )
         try:
             yield means, FactoryState(service=services.begin(new, lambda _: True))
@@ -296,16 +297,23 @@ def test_caps_hold_and_none_is_lost_whatever_goes_wrong(acts: list[tuple[str, in
         site.all_over()
 
 
-def test_silence_is_not_zero(site: Site) -> None:
+def test_silence_is_not_zero(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    text = FILE.replace("script", 'reports = "reports"\nscript', 1)
+    site = Site(tmp_path, World(length=1000.0), file=text)
     site.demand(2)
-    site.cycles(1)
+    site.cycles(2)
+    idle(site)
+    site.world.pass_time(60.0)
     site.silent()
     known = site.cycles(3)
-    # Nothing is submitted, nothing is ended, and the source is named.
-    assert len(site.rows()) == 2
+    # Nothing is submitted, idle pilots do not end, and the source is named.
+    assert len(site.rows()) == len(site.alive()) == 2
     assert known.service.facts["waiting"] is None
     assert "jobs.ads" in known.service.facts["silent"][0]
     assert known.service.facts["ends"] == []
+    site.demand(0)
+    assert len(site.cycles(1).service.facts["ends"]) == 2
 
 
 LENDING = FILE.replace("Grace = 3", "Grace = 30; Lend = other.Batch is true")
@@ -939,3 +947,262 @@ def test_a_pilot_of_one_owner_is_no_supply_for_another(tmp_path: Path) -> None:
         (reports / first).write_text('idle\n[ Requirements = TARGET.Owner =?= "ana" ]\n')
         site.cycles(1)
         assert len(site.alive()) == pilots, owner
+
+
+# --- two services of one ledger -------------------------------------------------------------------
+
+SERVICES = (
+    FILE.replace('[[demand]]\nfile = "jobs.ads"', "".join(
+        f'[[demand]]\nfile = "{name}.ads"\n' for name in ("ana", "eve", "jobs")
+    ))
+    .replace("ledger", "stale = 100\nlease = 3000\nledger", 1)
+    .replace("pilots = 3", "pilots = 20")
+    .replace("script", 'reports = "reports"\nscript', 1)
+    .replace("Grace = 3", "Grace = 3; Everywhere = 0; Copies = 1; Ready = 0")
+)  # fmt: skip
+SERVICES += '[[source]]\nads = "queues.ads"\n'
+
+
+@attrs.define
+class RunningService:
+    """A service's process, and its state."""
+
+    site: Site
+    context: FactoryContext
+    state: FactoryState
+
+    def cycle(self, number: int = 1, seconds: float = 20.0) -> Mapping[str, Any]:
+        """Make some cycles; the facts of the last."""
+        facts: Mapping[str, Any] = {}
+        for _ in range(number):
+            self.state = cycle.cycle(self.context, self.state)
+            facts = self.state.service.facts
+            self.state = self.site.pass_time(self.context, self.state, seconds)
+        return facts
+
+    def keys(self) -> set[str]:
+        return {
+            row.key
+            for row in self.context.services.live()
+            if row.service == self.context.settings.name
+        }
+
+    def held(self) -> dict[str, str]:
+        return {each["queue"]: each["held"] for each in self.state.service.facts["queues"]}
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[tuple[RunningService, RunningService]]:
+    """Two services with the same queues, one of them described by a source, and the same jobs."""
+    (tmp_path / "reports").mkdir()
+    site = Site(tmp_path, World(length=100_000.0), file=SERVICES, most=20)
+    for name in ("ana", "eve"):
+        (tmp_path / f"{name}.ads").write_text("[ JobStatus = 4 ]\n")
+    (tmp_path / "queues.ads").write_text(
+        '[ CEid = "described"; QueueName = "described"; GlueCEInfoLRMSType = "slurm" ]'
+    )
+    with site.process("grid") as grid, site.process("night") as night:
+        yield RunningService(site, *grid), RunningService(site, *night)
+
+
+def idle(site: Site) -> None:
+    """Every pilot that runs reports that it is idle."""
+    for key in site.world.starts:
+        path = site.folder / "reports" / key
+        path.write_text("idle\n")
+        os.utime(path, (site.world.now, site.world.now))
+
+
+def asked(site: Site) -> set[str]:
+    """The pilots that were asked to end."""
+    return {path.stem for path in (site.folder / "reports").glob("*.end")}
+
+
+def wishes(site: Site) -> set[str]:
+    """The pilots that shall be cancelled."""
+    return {
+        key
+        for key, found in site.records().items()
+        if found.cancel_wanted or found.state in {State.CANCELLING, State.CANCELLED}
+    }
+
+
+Pair = tuple[RunningService, RunningService]
+
+
+def test_a_pilot_that_has_reported_is_asked_and_not_cancelled(services: Pair) -> None:
+    grid, _ = services
+    site = grid.site
+    # The batch system starts none, or it is not known yet.
+    site.world._start = lambda job: None  # type: ignore[method-assign]
+    site.demand(3)
+    grid.cycle(3)
+    first, *others = sorted(grid.keys())
+    (site.folder / "reports" / first).write_text("busy\n")
+    assert cycle.end(grid.context, grid.context.services.live()) == []
+    assert asked(site) == {first, *others}
+    assert wishes(site) == set(others)
+
+
+def test_nothing_is_cancelled_while_reports_cannot_be_read(
+    services: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, _ = services
+    site = grid.site
+    site.world._start = lambda job: None  # type: ignore[method-assign]
+    site.demand(2)
+    grid.cycle(3)
+
+    def unreadable(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", unreadable)
+        troubles = cycle.end(grid.context, grid.context.services.live())
+    folder = site.folder / "reports"
+    assert troubles == [f"{folder} cannot be read: no pilot is cancelled"]
+    assert asked(site) == grid.keys()
+    assert wishes(site) == set()
+    assert cycle.end(grid.context, grid.context.services.live()) == []
+    assert wishes(site) == grid.keys()
+
+
+def test_queues_of_a_source_that_is_silent_are_closed_after_a_while(services: Pair) -> None:
+    grid, _ = services
+    grid.cycle(1, 60.0)
+    assert grid.held() == {"faulty": "", "described": ""}
+    (grid.site.folder / "queues.ads").unlink()
+    grid.cycle(1, 39.0)
+    facts = grid.cycle(1, 2.0)
+    assert "queues.ads" in facts["silent"][0]
+    assert grid.held() == {"faulty": "", "described": ""}
+    grid.site.demand(6)
+    grid.cycle()
+    assert grid.held() == {
+        "faulty": "", "described": "its source has been silent for 101 s"
+    }  # fmt: skip
+    assert {row.queue for row in grid.site.rows()} == {"faulty"}
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_a_service_ends_only_pilots_of_its_own(services: Pair, start: bool) -> None:
+    grid, night = services
+    site = grid.site
+    if not start:
+        site.world._start = lambda job: None  # type: ignore[method-assign]
+    site.demand(2)
+    grid.cycle(2)
+    site.demand(5)
+    night.cycle(2)
+    idle(site)
+    mine, others = grid.keys(), night.keys()
+    assert (len(mine), len(others)) == (2, 3)
+    site.demand(0)
+    ended = asked if start else wishes
+    grid.cycle(6)
+    assert ended(site) == mine
+    night.cycle(6)
+    assert ended(site) == mine | others
+
+
+def test_a_service_takes_up_only_pilots_of_its_own(services: Pair) -> None:
+    """What a kill left marked as handed over, and a queue that the other service does not have."""
+    grid, night = services
+    site = grid.site
+    wanted = [Reservation("faulty", "slurm", 1), Reservation("elsewhere", "slurm", 1)]
+    made = night.context.services.reserve(
+        night.state.service, wanted, site.world.now, night.context.new_key
+    )
+    for row in made:
+        night.context.services.hand_over(night.state.service, row, site.world.now)
+    site.demand(1)
+    grid.cycle(2)
+    keys = {row.key for row in made}
+    assert (site.records().keys() & keys, night.keys()) == (set(), keys)
+    night.cycle(2)
+    assert site.records().keys() & keys == {made[0].key}
+    (lost,) = [row for row in site.rows() if row.key == made[1].key]
+    assert (lost.live, lost.reason) == (False, "no source has the queue now")
+
+
+def test_the_result_of_a_pilot_is_taken_a_while_after_its_end(services: Pair) -> None:
+    """The batch system may end the job later than the record says, in the same directory."""
+    grid, _ = services
+    site = grid.site
+    site.world.length = 30.0
+    site.demand(1)
+    grid.cycle(2)
+    idle(site)
+    site.demand(0)
+    ages: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(20):
+        at = site.world.now
+        grid.cycle(1, 10.0)
+        (row,), (found,) = site.rows(), site.records().values()
+        if row.ended is not None:
+            ages[found.state is State.ACKNOWLEDGED].append(at - row.ended)
+    assert min(ages[False]) < 10.0
+    assert 50.0 <= max(ages[False]) < 60.0 <= min(ages[True]) <= 70.0
+    assert list((site.folder / "reports").iterdir()) == []
+
+
+def test_a_lease_is_renewed_when_a_third_of_it_has_gone_by(services: Pair) -> None:
+    grid, _ = services
+    site = grid.site
+    site.demand(1)
+    grid.cycle(3)
+    (before,) = site.records().values()
+    assert (before.state, before.lease) == (State.RUNNING, 3000.0)
+    site.world.pass_time(before.lease_until - 2001.0 - site.world.now)
+    grid.cycle(1, 2.0)
+    (still,) = site.records().values()
+    assert still.lease_until == before.lease_until
+    at = site.world.now
+    grid.cycle()
+    (after,) = site.records().values()
+    assert after.lease_until == at + 3000.0
+
+
+def test_the_lease_of_a_pilot_that_shall_end_is_not_renewed(services: Pair) -> None:
+    grid, _ = services
+    site = grid.site
+    site.demand(2)
+    grid.cycle(3)
+    first, second = sorted(grid.keys())
+    ledger = grid.context.ledger
+    known = ledger.get(first)
+    site.world.pass_time(1100.0)
+    look = site.world.look
+
+    def ended_meanwhile() -> Any:
+        # Somebody else wants it ended, after this look has read the records.
+        ledger.save([(ledger.get(first), wish_end(ledger.get(first)))])
+        return look()
+
+    site.world.look = ended_meanwhile  # type: ignore[method-assign]
+    at = site.world.now
+    assert grid.cycle()["troubles"] == []
+    found = ledger.get(first)
+    assert (found.state, found.cancel_wanted) == (State.RUNNING, True)
+    assert found.lease_until == known.lease_until
+    assert ledger.get(second).lease_until == at + 3000.0
+
+
+@pytest.mark.parametrize(("never", "was"), [("ana", "eve"), ("eve", "ana")])
+def test_any_source_that_has_never_answered_keeps_the_free_pilots(
+    services: Pair, never: str, was: str
+) -> None:
+    grid, _ = services
+    site = grid.site
+    (site.folder / f"{never}.ads").unlink()
+    site.demand(2)
+    grid.cycle(2)
+    idle(site)
+    site.demand(0)
+    (site.folder / f"{was}.ads").unlink()
+    grid.cycle(4)
+    assert asked(site) == set()
+    # Once it has answered, nobody needs them.
+    (site.folder / f"{never}.ads").write_text("[ JobStatus = 4 ]\n")
+    grid.cycle()
+    assert asked(site) == grid.keys()
