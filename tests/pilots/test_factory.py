@@ -302,18 +302,21 @@ def test_silence_is_not_zero(tmp_path: Path) -> None:
     text = FILE.replace("script", 'reports = "reports"\nscript', 1)
     site = Site(tmp_path, World(length=1000.0), file=text)
     site.demand(2)
-    site.cycles(2)
-    idle(site)
-    site.world.pass_time(60.0)
-    site.silent()
-    known = site.cycles(3)
-    # Nothing is submitted, idle pilots do not end, and the source is named.
-    assert len(site.rows()) == len(site.alive()) == 2
-    assert known.service.facts["waiting"] is None
-    assert "jobs.ads" in known.service.facts["silent"][0]
-    assert known.service.facts["ends"] == []
-    site.demand(0)
-    assert len(site.cycles(1).service.facts["ends"]) == 2
+    with site.process() as process:
+        grid = RunningService(site, *process)
+        grid.cycle(2)
+        idle(site)
+        grid.cycle(1, 60.0)
+        site.silent()
+        facts = grid.cycle(3)
+        # Nothing is submitted, idle pilots do not end, and the source is named.
+        assert len(site.rows()) == len(site.alive()) == 2
+        assert facts["waiting"] is None
+        assert "jobs.ads" in facts["silent"][0]
+        assert facts["ends"] == []
+        assert asked(site) == set()
+        site.demand(0)
+        assert len(grid.cycle()["ends"]) == 2
 
 
 LENDING = FILE.replace("Grace = 3", "Grace = 30; Lend = other.Batch is true")
