@@ -26,11 +26,11 @@ WORKERS = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
 # Tests that wait for servers, processes and time take no core: they have a pass of their own, with
 # more processes than cores. Whatever is not named here is in the first pass.
-WAITERS ?= 6
-WAITING := tests/services tests/delegation/test_start.py tests/delegation/test_together.py \
+WAITERS ?= 12
+WAITING := tests/services tests/delegation/test_start.py tests/delegation/test_group_commit.py \
 	tests/pilots/store/test_killed.py $(wildcard $(addprefix tests/pilots/test_,accounts.py \
 		binder_bounds.py binder_docs.py binder_grants.py binder_handlers.py binder_server.py \
-		binder_tokens.py examples_at_work.py node_*.py output.py pilot_*.py protocol_alone.py))
+		binder_tokens.py examples_at_work.py logging_at_work.py node_*.py output.py pilot_*.py protocol_alone.py))
 # How many cases must agree with HTCondor in a run of all tests.
 CONFORMANCE := 50000
 # Options of `make bench`.
@@ -81,9 +81,9 @@ endif
 FAST := -m 'not service and not oracle and not slow' \
 	$(addprefix --ignore=tests/,oracle property attack services shards test_docs.py test_growth.py \
 		test_caches.py cli/test_spread.py cli/test_reader_gone.py cli/test_in_hand.py \
-		cli/test_binder.py delegation/test_start.py delegation/test_together.py) \
+		cli/test_binder.py delegation/test_start.py delegation/test_group_commit.py) \
 	$(addprefix --ignore-glob='tests/pilots/test_,node_*' pilot_*' binder_server*' binder_day*' \
-		binder_handlers*' examples_at_work*' binder_liars*') \
+		binder_handlers*' examples_at_work*' logging_at_work*' binder_liars*') \
 	--ignore=src/matchmaker/testing
 
 .PHONY: test-fast

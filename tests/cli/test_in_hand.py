@@ -52,7 +52,8 @@ def test_a_reader_that_goes_away_is_no_failure(
             process.stdout.read(read)
             process.stdout.close()
             said = process.stderr.read()
-        assert (process.returncode, said) == (0, b"")
+        # What a pipe takes at once may be written before the reader goes: lint then ends with 1.
+        assert (process.returncode, said) in {(0, b""), (int("lint" in words), b"")}
 
 
 FORKING = """

@@ -179,9 +179,9 @@ def clock(now: float, before: object) -> tuple[float | None, str]:
     if not math.isfinite(now):
         return None, f"the time is {now}"
     if elapsed < 0:
-        return None, f"the clock went back by {-elapsed:g} s"
+        return None, f"the clock went back by {-elapsed:.0f} s"
     if elapsed > GAP:
-        return None, f"{elapsed:g} s went by since the last cycle, more than {GAP:g}"
+        return None, f"{elapsed:.0f} s went by since the last cycle, more than {GAP:g}"
     return elapsed, ""
 
 
@@ -671,8 +671,8 @@ def _silent(snapshot: PilotSnapshot, values: Values) -> Decision:
         due = (1.0 if due is None else due) + len(free) * (1 - 0.5 ** (passed / SILENT_HALF))
         count = max(min(int(due), int(len(free) - minimum)), 0)
         memory |= {"ended": snapshot.now, "due": min(due - count, 1.0)}
-    values.notes[f"the demand is unknown for {silent:g} s: nothing is submitted"] = None
-    reason = f"the demand is unknown for {silent:g} s, more than {hold:g}"
+    values.notes[f"the demand is unknown for {silent:.0f} s: nothing is submitted"] = None
+    reason = f"the demand is unknown for {silent:.0f} s, more than {hold:g}"
     return Decision(
         ends=tuple(End(pilot.key, reason) for pilot in free[:count]),
         held=tuple(Held(queue.key, "the demand is unknown") for queue in snapshot.queues),
@@ -822,6 +822,6 @@ def _why(columns: _Columns, queues: _Queues, wanted: _Wanted, placed: Ints, numb
         )
     new, old = int(placed[open_].sum()), int(columns.counts[QUEUED, open_].sum())
     if new + old < wanted.unmet[number] and not (queues.room[open_] > placed[open_]).any():
-        return f"the {len(open_)} queues that match are at their limits"
+        return f"the queues that match are at their limits, {len(open_)} in number"
     waiting = f"pilots that wait in queues, {old} in number"
     return waiting if not new else f"pilots that are submitted now, {new} in number"
