@@ -362,4 +362,4 @@ def test_the_clauses_of_jobs_count_in_the_cache_of_masks() -> None:
         text = " || ".join(f"TARGET.Memory == {number * 1000 + each}" for each in range(50))
         pool.match(ClassAd(Requirements=parse_expr(f"({text})")))
     # Each clause has 150 nodes, of which each takes some hundred bytes.
-    assert pool._cache._kept.size > 20 * 150 * 400
+    assert pool._cache._entries.size > 20 * 150 * 400

@@ -250,39 +250,41 @@ class LastRefusal:
 
 
 @attrs.frozen(slots=True)
-class MatchStanding:
+class PartReason:
     """Why none of the slots of a part of a pool can be given to a job.
 
-    Of those that match, ``kept`` counts the reasons, and ``states`` the states of those that are
-    not free; ``amiss`` is the first request without an amount: the number of the resource, the row,
-    and the error. ``fallen`` is set if none matches.
+    Of those that match, ``reasons`` counts the free ones by reason, and ``states`` the states of
+    the others; ``bad_request`` is the first request without an amount: the number of the resource,
+    the row, and the error. ``last_refusal`` is set if none matches.
     """
 
     total: int
     matched: int
     free: int
-    kept: tuple[tuple[str, int], ...] = ()
+    reasons: tuple[tuple[str, int], ...] = ()
     states: Mapping[str, int] = attrs.field(factory=dict)
-    amiss: tuple[int, int, str] | None = None
-    fallen: LastRefusal | None = None
+    bad_request: tuple[int, int, str] | None = None
+    last_refusal: LastRefusal | None = None
 
 
 def why_idle(slots: CycleSlots, job: ClassAd) -> IdleReason:
     """Return why no slot could be given to a job, as they are after the matches so far."""
     nonsense = JobRequests(slots, job).nonsense
-    return summed(nonsense, () if nonsense else (standing(slots, job),))
+    return combined_reason(nonsense, () if nonsense else (part_reason(slots, job),))
 
 
-def standing(slots: CycleSlots, job: ClassAd) -> MatchStanding:
+def part_reason(slots: CycleSlots, job: ClassAd) -> PartReason:
     """Find out why a job cannot have any of the slots, as they are after the matches so far."""
     found = slots.decide(job)
     total = len(slots.view)
     if len(found.rows):
-        return _kept(slots, job, found.rows, total)
-    return MatchStanding(total, 0, 0, fallen=_fallen(slots, job, found.error) if total else None)
+        return _counted(slots, job, found.rows, total)
+    return PartReason(
+        total, 0, 0, last_refusal=_last_refusal(slots, job, found.error) if total else None
+    )
 
 
-def summed(nonsense: str, parts: Sequence[MatchStanding]) -> IdleReason:
+def combined_reason(nonsense: str, parts: Sequence[PartReason]) -> IdleReason:
     """Combine the reasons of the parts of a pool, in order, why a job is left idle.
 
     With `nonsense`, an error of a request for every slot, the parts do not matter.
@@ -296,7 +298,7 @@ def summed(nonsense: str, parts: Sequence[MatchStanding]) -> IdleReason:
     return attrs.evolve(idle, reason=printable(idle.reason))
 
 
-def _fallen(slots: CycleSlots, job: ClassAd, error: str | None) -> LastRefusal:
+def _last_refusal(slots: CycleSlots, job: ClassAd, error: str | None) -> LastRefusal:
     """Find the clause that the last slots fail, with its values for the first of them.
 
     `error` is the reason if no clause takes too much by itself.
@@ -322,11 +324,11 @@ def _fallen(slots: CycleSlots, job: ClassAd, error: str | None) -> LastRefusal:
     return LastRefusal(stage, len(left), int(left[0]), _on(slots, left, found, error), theirs=True)
 
 
-def _no_match(parts: Sequence[MatchStanding], total: int) -> IdleReason:
+def _no_match(parts: Sequence[PartReason], total: int) -> IdleReason:
     """By the parts in which the last slots of all fall away."""
-    fallen = [part.fallen for part in parts if part.fallen is not None]
-    stage = max(one.stage for one in fallen)
-    last = [one for one in fallen if one.stage == stage]
+    refusals = [part.last_refusal for part in parts if part.last_refusal is not None]
+    stage = max(one.stage for one in refusals)
+    last = [one for one in refusals if one.stage == stage]
     left = _all(sum(one.left for one in last), total)
     first = min(last, key=lambda one: one.row)
     refuses = f"the job refuses {left}"
@@ -347,7 +349,7 @@ def _on(slots: CycleSlots, left: Rows, found: Clause | None, error: str | None) 
     return f": {error}" if error is not None else ""
 
 
-def _kept(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> MatchStanding:
+def _counted(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> PartReason:
     """Count the slots that match by the reason why a job cannot have them."""
     free = slots.free[matched]
     rows = matched[free]
@@ -356,15 +358,15 @@ def _kept(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> MatchSt
     unsaid = np.ones(len(rows), np.bool_)
     first: tuple[int, int, str] | None = None
     for number, (name, short, wrong) in enumerate(JobRequests(slots, job).shortages(rows)):
-        amiss = wrong & unsaid
-        if first is None and amiss.any():
-            row = int(rows[amiss][0])
+        invalid = wrong & unsaid
+        if first is None and invalid.any():
+            row = int(rows[invalid][0])
             answer = slots.ask(job, row)
             if isinstance(answer, Shortage):
                 first = number, row, answer.reason
-        counts[NO_AMOUNT] += int(amiss.sum())
-        counts[f"with too little {name}"] += int((short & divisible & unsaid & ~amiss).sum())
-        unsaid &= ~(short & divisible | amiss)
+        counts[NO_AMOUNT] += int(invalid.sum())
+        counts[f"with too little {name}"] += int((short & divisible & unsaid & ~invalid).sum())
+        unsaid &= ~(short & divisible | invalid)
     counts[TAKEN] = int((unsaid & ~divisible).sum())
     rest = rows[unsaid & divisible]
     matches = Masks(slots.now, job, MaskCache(UNCACHED_POOL)).at(rest)
@@ -375,15 +377,15 @@ def _kept(slots: CycleSlots, job: ClassAd, matched: Rows, total: int) -> MatchSt
             f"with too little {answer.resource if isinstance(answer, Shortage) else 'room'}"
         ] += 1
     states = slots.states.counts(job, matched[~free])
-    return MatchStanding(total, len(matched), len(rows), tuple(counts.items()), states, first)
+    return PartReason(total, len(matched), len(rows), tuple(counts.items()), states, first)
 
 
-def _no_room(parts: Sequence[MatchStanding]) -> IdleReason:
+def _no_room(parts: Sequence[PartReason]) -> IdleReason:
     """What keeps the slots that match, added up."""
     counts: Counter[str] = Counter()
     states: Counter[str] = Counter()
     for part in parts:
-        for what, count in part.kept:
+        for what, count in part.reasons:
             counts[what] += count
         states.update(part.states)
     for state in SlotState:
@@ -394,11 +396,13 @@ def _no_room(parts: Sequence[MatchStanding]) -> IdleReason:
     words = ", ".join(f"{count} {what}" for what, count in held.items())
     matched = sum(part.matched for part in parts)
     text = f"{matched} {'slot matches' if matched == 1 else 'slots match'}: {words}"
-    amiss = [part.amiss for part in parts if part.amiss is not None]
-    if not amiss:
+    invalid = [part.bad_request for part in parts if part.bad_request is not None]
+    if not invalid:
         return IdleReason(Outcome.NO_ROOM, text, held)
     alone = counts[NO_AMOUNT] == sum(part.free for part in parts)
-    return IdleReason(Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {min(amiss)[2]}", held)
+    return IdleReason(
+        Outcome.ERROR if alone else Outcome.NO_ROOM, f"{text}; {min(invalid)[2]}", held
+    )
 
 
 TAKEN: Final = "taken"

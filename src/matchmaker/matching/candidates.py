@@ -561,8 +561,8 @@ class JobRequests:
         divisible = self._slots.divisible[rows]
         room: Mask = np.ones(len(rows), np.bool_)
         if divisible.any() or not self.plain:
-            for _, short, amiss in self.shortages(rows):
-                room &= ~(short & divisible | amiss)
+            for _, short, invalid in self.shortages(rows):
+                room &= ~(short & divisible | invalid)
         return room
 
     def shortages(self, rows: Rows) -> Iterator[tuple[str, Mask, Mask]]:
@@ -576,8 +576,8 @@ class JobRequests:
             if name not in self._same:
                 vector = self._evaluator.vector(expression, Side.JOB, rows)
                 wanted, none = numbers(vector, len(rows))
-                amiss = none | (wanted < 0) | np.isinf(wanted)
-                yield name, (wanted > left) & (wanted != 0), amiss
+                invalid = none | (wanted < 0) | np.isinf(wanted)
+                yield name, (wanted > left) & (wanted != 0), invalid
                 continue
             same = self._same[name]
             if same is None:

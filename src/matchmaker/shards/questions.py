@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from matchmaker.matching.assignment import MatchStanding, standing
+from matchmaker.matching.assignment import PartReason, part_reason
 from matchmaker.matching.candidates import (
     Amounts,
     CycleSlots,
@@ -186,13 +186,13 @@ def offers(
     return OfferedSlots(data, shard.numbers[rows], ahead)
 
 
-def standings(
+def part_reasons(
     shard: Shard,
     jobs: bytes,
     moments: Sequence[int],
     terms: bytes,
     taken: Sequence[tuple[int, Amounts]],
-) -> list[MatchStanding]:
+) -> list[PartReason]:
     """Why the slots leave some jobs idle, judged by the state of the slots at each job's turn.
 
     `taken` are the numbers of the slots that served a job, in order, with what each job took;
@@ -206,18 +206,18 @@ def standings(
         for row, (_, amounts) in zip(rows[done:moment], taken[done:moment], strict=True):
             slots.take(row, amounts)
         done = moment
-        found.append(_numbered(shard, standing(slots, job)))
+        found.append(_numbered(shard, part_reason(slots, job)))
     return found
 
 
-def _numbered(shard: Shard, found: MatchStanding) -> MatchStanding:
+def _numbered(shard: Shard, found: PartReason) -> PartReason:
     """With the numbers of rows among those of all shards."""
-    if found.fallen is not None:
-        number = int(shard.numbers[found.fallen.row])
-        return attrs.evolve(found, fallen=attrs.evolve(found.fallen, row=number))
-    if found.amiss is not None:
-        resource, row, said = found.amiss
-        return attrs.evolve(found, amiss=(resource, int(shard.numbers[row]), said))
+    if found.last_refusal is not None:
+        number = int(shard.numbers[found.last_refusal.row])
+        return attrs.evolve(found, last_refusal=attrs.evolve(found.last_refusal, row=number))
+    if found.bad_request is not None:
+        resource, row, said = found.bad_request
+        return attrs.evolve(found, bad_request=(resource, int(shard.numbers[row]), said))
     return found
 
 

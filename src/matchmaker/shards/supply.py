@@ -24,10 +24,10 @@ from matchmaker.classad.values import Value
 from matchmaker.matching.assignment import (
     IdleReason,
     JobKind,
-    MatchStanding,
+    PartReason,
     Policy,
     PoolSupply,
-    summed,
+    combined_reason,
 )
 from matchmaker.matching.candidates import Amounts, CandidateSlot, CycleSlots, JobRequests
 from matchmaker.matching.columns.dependencies import Clusters
@@ -213,7 +213,7 @@ class ShardedSupply:
         """What each part offers to a kind, and how many takes it had seen by then."""
         self._taken: list[list[tuple[int, Amounts]]] = [[] for _ in shards]
         self._idle: list[tuple[ClassAd, list[int]]] = []
-        self._standings: list[list[MatchStanding]] = []
+        self._part_reasons: list[list[PartReason]] = []
         self.rounds = 0
         """How often shards were asked for slots."""
 
@@ -321,7 +321,7 @@ class ShardedSupply:
         nonsense = JobRequests(self._outline, job).nonsense
         moments = [len(taken) for taken in self._taken]
         self._idle.append((job, moments))
-        return lambda: summed(nonsense, [each[place] for each in self._standings])
+        return lambda: combined_reason(nonsense, [each[place] for each in self._part_reasons])
 
     def remains(self) -> dict[str, Amounts]:
         """See :meth:`Supply.remains`."""
@@ -331,7 +331,7 @@ class ShardedSupply:
                 (jobs, [moments[shard] for _, moments in self._idle], self._terms, taken)
                 for shard, taken in enumerate(self._taken)
             ]
-            self._standings = self._cluster.ask(self._shards, questions.standings, each)
+            self._part_reasons = self._cluster.ask(self._shards, questions.part_reasons, each)
         left: list[tuple[int, tuple[str, Amounts]]] = []
         for part in self._parts:
             slots = part.whole.slots

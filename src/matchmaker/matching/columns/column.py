@@ -84,7 +84,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other if kind in THEMSELVES else identity(one) == identity(other))
 
 
-def unlike(ones: list[Any], others: list[Any]) -> list[int]:
+def differing_places(ones: list[Any], others: list[Any]) -> list[int]:
     """Return the places at which two lists of contents differ."""
     # Python compares whole lists twenty times as fast as a loop does; most columns are equal.
     kinds = list(map(type, others))
@@ -156,7 +156,7 @@ def narrowest(size: int) -> type[np.unsignedinteger[Any]]:
     return np.uint32 if size <= 1 << 32 else np.uint64
 
 
-def roomy(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
+def with_capacity(array: npt.NDArray[Any], size: int, room: int) -> npt.NDArray[Any]:
     """A copy of the first `size` entries, with zeros behind them."""
     copy = zeros(room, array.dtype)
     copy[:size] = array[:size]
@@ -267,11 +267,11 @@ class ContentTable(list[Any]):
         for content in contents:
             self.code(content)
 
-    def twin(self) -> ContentTable:
+    def duplicate(self) -> ContentTable:
         """A table of the same contents, which grows by itself."""
-        twin = ContentTable()
-        twin.extend(self)
-        return twin
+        fresh = ContentTable()
+        fresh.extend(self)
+        return fresh
 
     def forget(self) -> None:
         """Give up the codes by contents, until one is asked for."""
@@ -410,7 +410,7 @@ class Coded(Tabled):
         return Coded(self.codes[rows], self.table)
 
     def copy(self, size: int, room: int) -> Coded:
-        return Coded(roomy(self.codes, size, room), self.table)
+        return Coded(with_capacity(self.codes, size, room), self.table)
 
     def missing(self, size: int) -> npt.NDArray[np.bool_]:
         return np.equal(self.codes[:size], 0)
@@ -502,7 +502,7 @@ class Numeric(Tabled):
         return Numeric(self.kinds[rows], self.bits[rows], self.table)
 
     def copy(self, size: int, room: int) -> Numeric:
-        kinds, bits = roomy(self.kinds, size, room), roomy(self.bits, size, room)
+        kinds, bits = with_capacity(self.kinds, size, room), with_capacity(self.bits, size, room)
         kinds[size:] = ABSENT
         return Numeric(kinds, bits, self.table)
 

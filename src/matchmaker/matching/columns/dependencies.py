@@ -315,7 +315,7 @@ class Clusters:
         self._columns = columns
         self._also = list(map(_names_in, also))
         self._hidden = hides(columns)
-        self._leads: dict[str, frozenset[str] | None] = {}
+        self._row_names: dict[str, frozenset[str] | None] = {}
 
     def of(self, job: ClassAd) -> Hashable:
         """The cluster of a job: equal for jobs that match the same rows with the same ranks."""
@@ -332,7 +332,7 @@ class Clusters:
             return None
         found = set(_BEGIN)
         reached = [
-            self._lead(FOLDED_REQUIREMENTS),
+            self._names_in_rows(FOLDED_REQUIREMENTS),
             *self._also,
             *(_names_in(job._held.get(name)) for name in _BEGIN),
         ]
@@ -342,16 +342,16 @@ class Clusters:
                 return None
             for name in names - found:
                 found.add(name)
-                reached += (_names_in(job._held.get(name)), self._lead(name))
+                reached += (_names_in(job._held.get(name)), self._names_in_rows(name))
         return found
 
-    def _lead(self, name: str) -> frozenset[str] | None:
+    def _names_in_rows(self, name: str) -> frozenset[str] | None:
         """Return the names in the rows' expressions of an attribute; None if unknown."""
-        if name not in self._leads:
+        if name not in self._row_names:
             column = self._columns.get(name)
             held = column.dynamic() if column is not None else []
             each = list(map(_names_in, held)) if len(held) <= MANY_EXPRESSIONS else [None]
             known = [names for names in each if names is not None]
             whole = len(known) == len(each)
-            self._leads[name] = frozenset().union(*known) if whole else None
-        return self._leads[name]
+            self._row_names[name] = frozenset().union(*known) if whole else None
+        return self._row_names[name]

@@ -852,7 +852,7 @@ class Evaluator:
             some = slice(self.view.size) if rows is None else rows
             found = grouped_numbers(column, column.kinds[some], column.bits[some])
         else:
-            return self._loose(column, absent, rows)
+            return self._follow_objects(column, absent, rows)
         if not isinstance(found, Groups):
             return found
         groups = (
@@ -862,7 +862,7 @@ class Evaluator:
         parts = [(found.plain, found.values)] if len(found.plain) else []
         return self._grouped(groups, parts, rows, size)
 
-    def _loose(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
+    def _follow_objects(self, column: Column, absent: Any, rows: Rows | None) -> Vector | None:
         found = column.contents(range(self.view.size) if rows is None else rows.tolist())
         if any(isinstance(content, Expr) for content in found):
             return None

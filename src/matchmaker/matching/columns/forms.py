@@ -30,9 +30,9 @@ from matchmaker.matching.columns.column import (
     in_memory,
     narrowest,
     numbers,
-    roomy,
     same,
     stamp,
+    with_capacity,
     zeros,
 )
 
@@ -139,7 +139,10 @@ class Texts(Tabled):
         return Texts(self.starts[rows], self.lengths[rows], self.heap, self.table, self.waste)
 
     def copy(self, size: int, room: int) -> Texts:
-        starts, lengths = roomy(self.starts, size, room), roomy(self.lengths, size, room)
+        starts, lengths = (
+            with_capacity(self.starts, size, room),
+            with_capacity(self.lengths, size, room),
+        )
         lengths[size:] = greatest(lengths)
         return Texts(starts, lengths, self.heap, self.table, self.waste)
 
@@ -436,7 +439,7 @@ def of_form(pattern: Column, column: Coded) -> Column:
     """A coded column in the form that another has, which is not coded."""
     if isinstance(pattern, Numeric):
         return _numeric(column)
-    return _texts(column) if isinstance(pattern, Texts) else _loose(column, len(column))
+    return _texts(column) if isinstance(pattern, Texts) else _as_objects(column, len(column))
 
 
 def _recoded(column: Coded, size: int, many: int) -> Column:
@@ -449,7 +452,7 @@ def _recoded(column: Coded, size: int, many: int) -> Column:
         return _numeric(column)
     if 4 * held.count(str) >= 3 * len(held):
         return _texts(column)
-    return _loose(column, size)
+    return _as_objects(column, size)
 
 
 def _coded(column: Coded, used: Rows) -> Coded:
@@ -479,7 +482,7 @@ def _texts(column: Coded) -> Texts:
     return entries.take(column.codes.astype(np.intp))
 
 
-def _loose(column: Column, size: int) -> ObjectColumn:
+def _as_objects(column: Column, size: int) -> ObjectColumn:
     return ObjectColumn(column.contents(range(size)) + [MISSING] * (len(column) - size))
 
 
@@ -492,7 +495,7 @@ def _with_fewer_others(
     """
     used = np.unique(codes[other])
     if len(used) > many // 2:
-        return _loose(column, size)
+        return _as_objects(column, size)
     others = ContentTable((MISSING,)) if isinstance(column, Texts) else ContentTable()
     moved = codes.copy()
     places = others.codes([column.table[code] for code in used.tolist()])
@@ -567,7 +570,7 @@ def entered(column: Column, rows: Rows | slice, other: Column, size: int) -> Col
 
 def _codes(column: Coded, rows: Rows | slice, other: Coded) -> None:
     if len(column.table) == 1:
-        column.table = other.table.twin()
+        column.table = other.table.duplicate()
         moved = np.arange(len(column.table))
     else:
         moved = np.array([0, *column.table.codes(other.table[1:])], np.intp)

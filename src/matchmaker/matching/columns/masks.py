@@ -76,13 +76,13 @@ class MaskCache:
 
     def __init__(self, limits: PoolLimits = LIMITS) -> None:
         self.limits = limits
-        self._kept: BoundedCache[Hashable, CachedMask] = BoundedCache(
+        self._entries: BoundedCache[Hashable, CachedMask] = BoundedCache(
             "masks and ranks of a pool", limits.kept
         )
 
     def get(self, key: Hashable, stamps: Stamps, size: int) -> CachedMask | None:
         """Return the entry of a key, or None if there is none or a column has changed."""
-        kept = self._kept.get(key)
+        kept = self._entries.get(key)
         if kept is not None and kept.stamps == stamps and len(kept.array) == size:
             return kept
         return None
@@ -90,12 +90,12 @@ class MaskCache:
     def put(self, key: Hashable, kept: CachedMask) -> None:
         """Keep a mask or ranks; all go when they take too much."""
         flat, each = self.limits.kept, self.limits.kept_each
-        self._kept.most = flat and flat + each * len(kept.array)
+        self._entries.most = flat and flat + each * len(kept.array)
         # A clause may be a thousand times as large as its mask of a few rows.
-        self._kept.put(key, kept, kept.bytes + key_size(key))
+        self._entries.put(key, kept, kept.bytes + key_size(key))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
 
 MOST_GROUPS: Final = 16
@@ -277,7 +277,7 @@ class Masks:
                 continue
             if _SHARE * int(np.count_nonzero(held)) < self.view.size:
                 # What a stranger's few ads ask is not asked for all the others.
-                masks.append(self._kept(evaluator, content, Side.ROW, (name, column, held)))
+                masks.append(self._cached(evaluator, content, Side.ROW, (name, column, held)))
             else:
                 masks.append(np.logical_and(self._mask(evaluator, content, Side.ROW), held))
         return _combined(np.logical_or, masks) if masks else self._all(False)
@@ -295,9 +295,9 @@ class Masks:
             named = self._named(evaluator, node, side)
             if named is not None:
                 return named
-        return self._kept(evaluator, node, side)
+        return self._cached(evaluator, node, side)
 
-    def _kept(
+    def _cached(
         self, evaluator: Evaluator, node: Expr, side: Side, some: _Some | None = None
     ) -> Mask:
         """The mask of an expression, which is kept; of some rows only, if they are given."""

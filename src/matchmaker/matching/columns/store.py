@@ -31,11 +31,11 @@ from matchmaker.matching.columns.column import (
     Numeric,
     Rows,
     StoredColumn,
+    differing_places,
     in_memory,
     narrowest,
-    roomy,
     same,
-    unlike,
+    with_capacity,
     zeros,
 )
 from matchmaker.matching.columns.forms import (
@@ -676,7 +676,7 @@ class Store:
         self._alive[row] = False
         self._dead += 1
         self._index.remove(key)
-        self._say(row, None)
+        self._note_key(row, None)
         self._changed(1)
         # Half of the rows have to be dead, so that the copies cost a constant time a removal;
         # a small pool would be copied often and gain little.
@@ -695,7 +695,7 @@ class Store:
                 if folded not in content:
                     self._writable(folded).put(row, MISSING)
         self._set_layout(row, layout)
-        self._say(row, None if says_key(key, content.get(self._attribute)) else key)
+        self._note_key(row, None if says_key(key, content.get(self._attribute)) else key)
         columns, views = self._columns, len(self._views)
         for folded, held in content.items():
             column = columns.get(folded)
@@ -718,7 +718,7 @@ class Store:
             layout = self._layout_of(ad)
             if self._layout[row] == layout:
                 alike.setdefault(layout, []).append(at)
-                self._say(row, None if says_key(key, ad._held.get(self._attribute)) else key)
+                self._note_key(row, None if says_key(key, ad._held.get(self._attribute)) else key)
             else:
                 other.append(at)
         cells: dict[str, tuple[list[int], list[Any]]] = {}
@@ -738,7 +738,7 @@ class Store:
                 ats = np.array([at for layout in layouts for at in alike[layout]], np.intp)
                 places[tuple(layouts)] = ats
             rows = row_of[ats]
-            if new := unlike(self._columns[folded].contents(rows), wanted):
+            if new := differing_places(self._columns[folded].contents(rows), wanted):
                 self._writable(folded).fill(rows[new], [wanted[at] for at in new])
                 differing.update(ats[new].tolist())
         self._changed(len(differing))
@@ -779,7 +779,7 @@ class Store:
             self._columns[folded] = fresh
         self._write(block.where + first, block.ads)
         for row, key in block.computed.items():
-            self._say(first + row, key)
+            self._note_key(first + row, key)
         index.extend(names, first)
         self._changed(len(names))
         return again
@@ -790,7 +790,7 @@ class Store:
             return
         for row, (key, ad) in zip(places.tolist(), ads, strict=True):
             if not says_key(key, ad._held.get(self._attribute)):
-                self._say(row, key)
+                self._note_key(row, key)
         layouts, cells = by_attribute([ad for _, ad in ads], self._names)
         self._set_layout(places, np.array(list(map(self._number, layouts)), np.intp))
         for folded, some, contents in cells:
@@ -799,7 +799,7 @@ class Store:
                 self._writable(folded), places[some], column, self._size
             )
 
-    def _say(self, row: int, key: str | None) -> None:
+    def _note_key(self, row: int, key: str | None) -> None:
         """Note the key of a row whose key attribute does not hold it; None if it does."""
         if self._computed.get(row) == key:
             return
@@ -865,8 +865,8 @@ class Store:
 
     def _make_room(self, room: int) -> None:
         """Give everything room for that many rows, no less than there are."""
-        self._alive = roomy(self._alive, self._size, room)
-        self._layout = roomy(self._layout, self._size, room)
+        self._alive = with_capacity(self._alive, self._size, room)
+        self._layout = with_capacity(self._layout, self._size, room)
         for folded, column in self._columns.items():
             fresh = thinned(column, self._size) if room > DENSE else column
             fresh = self._columns[folded] = fresh.copy(self._size, room)
@@ -898,7 +898,7 @@ class Store:
         # Numbered anew too: names that no ad has any more would be kept for good.
         self._names = NumberedNames()
         moved = np.array([self._number(before[code]) for code in used.tolist()], np.intp)
-        self._layout = roomy(moved[codes].astype(narrowest(len(used))), len(codes), room)
+        self._layout = with_capacity(moved[codes].astype(narrowest(len(used))), len(codes), room)
 
     def _compact(self) -> None:
         """Drop the dead rows. Views keep theirs."""

@@ -40,7 +40,12 @@ from matchmaker.matching.explanation.report import (
     Paged,
     Suggestion,
 )
-from matchmaker.matching.explanation.suggestions import find_suggestions, joint, lasting, later
+from matchmaker.matching.explanation.suggestions import (
+    find_suggestions,
+    joint,
+    later,
+    suggestions_when_free,
+)
 from matchmaker.matching.pair import Clause, Match, clauses, clauses_of, match, value_text
 from matchmaker.matching.snapshot import Snapshot
 from matchmaker.matching.states import SlotState, SlotStates, state_of
@@ -237,14 +242,16 @@ def explain(
         states = SlotStates.of(pool._view, names).counts(job, matched._row_array)
         error = f"the clauses of the job's requirements: {stopped(len(pool), pool._cache.limits)}"
         return Explanation(len(pool), (), 0, len(matched), states, error=error)
-    standing = later(counts)
+    when_free = later(counts)
     elements = Elements(counts)
     found = find_suggestions(counts, elements)
     several = joint(counts) if not found else None
     when = None
-    if standing is not None:
-        when, then = standing
-        when = attrs.evolve(when, suggestions=lasting(then, found) if when.never else ())
+    if when_free is not None:
+        when, then = when_free
+        when = attrs.evolve(
+            when, suggestions=suggestions_when_free(then, found) if when.never else ()
+        )
     return Explanation(
         total=counts.total,
         clauses=counts.of_clauses(),

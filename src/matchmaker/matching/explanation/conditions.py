@@ -264,7 +264,7 @@ def line(
     """Fit the job's side of a comparison as a linear function of an attribute.
 
     Return None if it does not depend on it, or is not a number. A step function such as ``x /
-    1024`` counts as linear: values found along it have to be checked. `value` evaluates an
+    1024`` counts as linear: values found by it have to be checked. `value` evaluates an
     expression of two ads.
     """
     if isinstance(comparison.job, Attr) and comparison.job.folded == folded:
@@ -293,7 +293,7 @@ def _job_side(
 
 
 def limits(
-    operator: str, slots: npt.NDArray[np.float64], along: LinearMap, integer: bool
+    operator: str, slots: npt.NDArray[np.float64], linear: LinearMap, integer: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The least and the greatest value for which ``slot operator line(value)`` holds, slot by slot.
 
@@ -303,7 +303,7 @@ def limits(
     (array([-inf, -inf]), array([2., 3.]))
     """
     with np.errstate(all="ignore"):
-        bound = (slots - along.offset) / along.slope
+        bound = (slots - linear.offset) / linear.slope
     low = np.full(len(slots), -np.inf)
     high = np.full(len(slots), np.inf)
     if operator in EQUALITIES:
@@ -315,7 +315,7 @@ def limits(
             return np.where(none, np.inf, whole), np.where(none, -np.inf, whole)
         return bound, bound
     strict = operator in ("<", ">")
-    if (operator in (">", ">=")) == (along.slope > 0):
+    if (operator in (">", ">=")) == (linear.slope > 0):
         if integer:
             return low, np.ceil(bound) - 1 if strict else np.floor(bound)
         return low, np.nextafter(bound, -np.inf) if strict else bound

@@ -80,23 +80,23 @@ _AT_LEAST_ONE: Final = frozenset({"requestcpus", "cpunumber"})
 
 
 @attrs.frozen(slots=True, eq=False)
-class LeverUse:
+class TunableUse:
     """A comparison that a change bears on, and the clause it is in: the job's or the slots' own."""
 
     comparison: Comparison
     clause: Expr | SlotClause
-    along: LinearMap
+    linear: LinearMap
 
 
 @attrs.define(slots=True, eq=False)
-class Lever:
+class Tunable:
     """Something to change: an attribute of the job by its name, or a comparison's constant."""
 
     name: str
     folded: str
     now: Value
     constant: Comparison | None
-    uses: list[LeverUse] = attrs.field(factory=list)
+    uses: list[TunableUse] = attrs.field(factory=list)
 
     @property
     def number(self) -> float | None:
@@ -146,13 +146,17 @@ def find_suggestions(counts: Counts, elements: Elements) -> tuple[Suggestion, ..
 
 def _tried(counts: Counts, elements: Elements) -> Iterator[Suggestion]:
     promises = [*elements.promises()]
-    for lever in levers(counts):
-        what, before = lever.named()
+    for tunable in tunables(counts):
+        what, before = tunable.named()
         promises += (
             PromisedChange(
-                gain, what, before, unparse_value(value), partial(lever.changed, counts.job, value)
+                gain,
+                what,
+                before,
+                unparse_value(value),
+                partial(tunable.changed, counts.job, value),
             )
-            for gain, value in promising(counts, lever)
+            for gain, value in promising_values(counts, tunable)
         )
     promises.sort(key=lambda promise: -promise.gain)
     reaches = counts.evaluator.reaches
@@ -198,27 +202,27 @@ def without(counts: Counts, places: Container[int]) -> ClassAd:
 # --- what may be changed --------------------------------------------------------------------------
 
 
-def levers(counts: Counts) -> list[Lever]:
+def tunables(counts: Counts) -> list[Tunable]:
     """The attributes and constants that comparisons of the job and of the slots rest on."""
-    found: dict[object, Lever] = {}
+    found: dict[object, Tunable] = {}
     for comparison, clause in islice(_comparisons(counts), LIMITS.comparisons):
         names = job_attributes(counts.evaluator, comparison.job, comparison.side)
         changeable = [(folded, name) for folded, name in names.items() if folded not in FACTS]
         # A sum of a thousand attributes is no advice, and each is asked for the whole sum.
         for folded, name in changeable[: LIMITS.attributes]:
-            lever = found.get(folded)
-            if lever is None:
+            tunable = found.get(folded)
+            if tunable is None:
                 spelled = counts.job.spelling(name) if name in counts.job else name
                 now = counts.value(Attr(None, name, False), counts.job, _NOBODY)
-                lever = found[folded] = Lever(spelled, folded, now, None)
+                tunable = found[folded] = Tunable(spelled, folded, now, None)
             counts.work.count(2 * len(counts.job))
-            along = line(comparison, counts.job, folded, lever.now, counts.value)
-            lever.uses.append(LeverUse(comparison, clause, along or LinearMap(0)))
+            linear = line(comparison, counts.job, folded, tunable.now, counts.value)
+            tunable.uses.append(TunableUse(comparison, clause, linear or LinearMap(0)))
         if not names and comparison.side is Side.JOB:
             now = counts.value(comparison.job, counts.job, _NOBODY)
-            lever = found.setdefault(comparison.node, Lever("", "", now, comparison))
-            lever.uses.append(LeverUse(comparison, clause, LinearMap()))
-    return [lever for lever in found.values() if any(use.along.slope for use in lever.uses)]
+            tunable = found.setdefault(comparison.node, Tunable("", "", now, comparison))
+            tunable.uses.append(TunableUse(comparison, clause, LinearMap()))
+    return [tunable for tunable in found.values() if any(use.linear.slope for use in tunable.uses)]
 
 
 def _comparisons(counts: Counts) -> Iterator[tuple[Comparison, Expr | SlotClause]]:
@@ -243,25 +247,25 @@ def _frequent(held: SlotClause) -> tuple[int, int]:
 # --- which values ---------------------------------------------------------------------------------
 
 
-def promising(counts: Counts, lever: Lever) -> Iterator[tuple[int, Value]]:
+def promising_values(counts: Counts, tunable: Tunable) -> Iterator[tuple[int, Value]]:
     """Yield values to try, each with its promised gain.
 
     Of numbers, the one that gains most, and the nearest that gains at least half of that; of
     strings and truths, the one that most slots have, and one that differs only in its case.
     """
-    rows = _concerned(counts, lever)
+    rows = _concerned(counts, tunable)
     if len(rows) <= counts.matched:
         return
-    found = acceptable(counts, lever, lever.uses, rows)
-    yield from _numbers(found.low, found.high, lever, counts.matched)
-    for choice, count in other_choices(found.choices, lever.now):
+    found = acceptable(counts, tunable, tunable.uses, rows)
+    yield from _numbers(found.low, found.high, tunable, counts.matched)
+    for choice, count in other_choices(found.choices, tunable.now):
         # Who does not ask for it accepts it as well.
         yield count + int(np.count_nonzero(~found.asked)) - counts.matched, choice
 
 
 @attrs.frozen(slots=True, eq=False)
 class AcceptableValues:
-    """Which values of a lever some rows accept.
+    """Which values of a tunable some rows accept.
 
     A number from ``low`` to ``high`` of the row; or the string or truth that the row compares it
     with: ``choices`` counts them, and ``asked`` are the rows that compare at all.
@@ -274,24 +278,24 @@ class AcceptableValues:
 
 
 def acceptable(
-    counts: Counts, lever: Lever, uses: Iterable[LeverUse], rows: Rows
+    counts: Counts, tunable: Tunable, uses: Iterable[TunableUse], rows: Rows
 ) -> AcceptableValues:
-    """Return the values with which all of some uses of a lever hold, row by row."""
+    """Return the values with which all of some uses of a tunable hold, row by row."""
     low = np.full(len(rows), -np.inf)
     high = np.full(len(rows), np.inf)
     choices: Counter[tuple[type, Value]] = Counter()
     asked = np.zeros(len(rows), np.bool_)
-    now = lever.number
+    now = tunable.number
     for use in uses:
         comparison, places = use.comparison, held_at(use, rows)
         vector = counts.by(comparison.side).attempt(comparison.slot, comparison.side, rows[places])
         if comparison.operator in EQUALITIES:
             choices.update(_choices(vector, len(places)))
             asked[places] = True
-        if not use.along.slope or isinstance(lever.now, (bool, str)):
+        if not use.linear.slope or isinstance(tunable.now, (bool, str)):
             continue
         reals, none = numbers(vector, len(places))
-        some_low, some_high = limits(comparison.operator, reals, use.along, lever.integer)
+        some_low, some_high = limits(comparison.operator, reals, use.linear, tunable.integer)
         some_low[none], some_high[none] = np.inf, -np.inf
         if not comparison.whole and now is not None:
             # Another part of the clause may hold: where it does now, the present value will do.
@@ -303,12 +307,12 @@ def acceptable(
     return AcceptableValues(low, high, choices, asked)
 
 
-def _concerned(counts: Counts, lever: Lever) -> Rows:
+def _concerned(counts: Counts, tunable: Tunable) -> Rows:
     """The slots that match but for the clauses that the change may turn."""
-    if lever.constant is not None:
-        used = {use.clause for use in lever.uses}
+    if tunable.constant is not None:
+        used = {use.clause for use in tunable.uses}
         return counts.open_but_for([c for c in counts.clauses if c in used], ())
-    folded = lever.folded
+    folded = tunable.folded
     reaches = counts.evaluator.reaches
     clauses = [c for c in counts.clauses if folded in reaches.of(c, Side.JOB).job]
     held = [one for one in counts.held if folded in one.reach.job]
@@ -317,14 +321,14 @@ def _concerned(counts: Counts, lever: Lever) -> Rows:
     return counts.open_but_for(clauses, held)
 
 
-def held_at(use: LeverUse, rows: Rows) -> Rows:
+def held_at(use: TunableUse, rows: Rows) -> Rows:
     """Which of the rows hold the clause."""
     if not isinstance(use.clause, SlotClause):
         return np.arange(len(rows))
     return np.flatnonzero(np.isin(rows, use.clause.rows, assume_unique=True))
 
 
-def _holds(counts: Counts, use: LeverUse, rows: Rows) -> npt.NDArray[np.bool_]:
+def _holds(counts: Counts, use: TunableUse, rows: Rows) -> npt.NDArray[np.bool_]:
     if not isinstance(use.clause, SlotClause):
         return ~counts.fails(use.clause)[rows]
     return np.isin(rows, use.clause.rows[use.clause.accepts], assume_unique=True)
@@ -356,9 +360,9 @@ def _choices(vector: Vector, size: int) -> Counter[tuple[type, Value]]:
 
 
 def _numbers(
-    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], lever: Lever, matched: int
+    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], tunable: Tunable, matched: int
 ) -> Iterator[tuple[int, Value]]:
-    now = lever.number
+    now = tunable.number
     possible = low <= high
     lows, highs = np.sort(low[possible]), np.sort(high[possible])
 
@@ -372,7 +376,7 @@ def _numbers(
 
     worth = np.unique(np.concatenate([lows, highs]))
     # A job that requests no processor at all is none that anybody means.
-    least = 1 if lever.folded in _AT_LEAST_ONE else MIN_INT
+    least = 1 if tunable.folded in _AT_LEAST_ONE else MIN_INT
     worth = worth[np.isfinite(worth) & (worth >= least) & (worth < MAX_INT)]
     if not len(worth):
         return
@@ -385,7 +389,7 @@ def _numbers(
         good = np.flatnonzero(gains >= enough)
         best = good[distance[good].argmin()]
         value: Value = int(worth[best])
-        if not lever.integer:
+        if not tunable.integer:
             value = rounded(float(worth[best]), partial(as_good, gains[best]))
         if value not in tried and value != now:
             tried.add(value)
@@ -393,10 +397,10 @@ def _numbers(
 
 
 def best_number(
-    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], lever: Lever
+    low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], tunable: Tunable
 ) -> Value | None:
     """The number from the least to the greatest of most rows, and of such the nearest to now."""
-    return next((value for _, value in _numbers(low, high, lever, 0)), None)
+    return next((value for _, value in _numbers(low, high, tunable, 0)), None)
 
 
 # Only the most promising plans are tried, while the sets of clauses double with each clause: among
@@ -425,9 +429,9 @@ class _Option:
     ``dropped`` clauses, by place, would else be in the way.
     """
 
-    lever: Lever
+    tunable: Tunable
     value: Value | None
-    uses: tuple[LeverUse, ...]
+    uses: tuple[TunableUse, ...]
     dropped: frozenset[int]
     possible: Mask
 
@@ -454,11 +458,11 @@ class _Search:
         self.counts = counts
         self.clauses = counts.clauses
         self.exact = len(self.clauses) <= EXACT
-        self.all_levers = levers(counts)
-        attributes = [lever for lever in self.all_levers if lever.constant is None]
+        self.all_tunables = tunables(counts)
+        attributes = [tunable for tunable in self.all_tunables if tunable.constant is None]
         self.exact &= len(attributes) <= LIMITS.levers
-        self.levers = attributes[: LIMITS.levers]
-        used = {id(use.clause) for lever in self.levers for use in lever.uses}
+        self.tunables = attributes[: LIMITS.levers]
+        used = {id(use.clause) for tunable in self.tunables for use in tunable.uses}
         self.held = [held for held in counts.held if id(held) in used]
         rows = counts.view.rows()
         objecting = counts.objecting[rows].copy()
@@ -468,7 +472,7 @@ class _Search:
         counts.work.count(len(self.rows) * (len(self.clauses) + len(self.held)) >> 5)
         self.fails = [counts.fails(clause)[self.rows] for clause in self.clauses]
         self.refusing = [self._refusing(held, self.rows) for held in self.held]
-        self.options = [option for lever in self.levers for option in self._options(lever)]
+        self.options = [option for tunable in self.tunables for option in self._options(tunable)]
 
     @staticmethod
     def _refusing(held: SlotClause, rows: Rows) -> Mask:
@@ -476,9 +480,9 @@ class _Search:
 
     # --- what may be changed ----------------------------------------------------------------------
 
-    def _options(self, lever: Lever) -> Iterator[_Option]:
+    def _options(self, tunable: Tunable) -> Iterator[_Option]:
         places: dict[int, list[int]] = {}
-        for use in lever.uses:
+        for use in tunable.uses:
             if not isinstance(use.clause, SlotClause):
                 found = [n for n, clause in enumerate(self.clauses) if clause is use.clause]
                 places[id(use.clause)] = found
@@ -489,44 +493,46 @@ class _Search:
             for dropped in map(frozenset, combinations(clauses, size)):
                 uses = tuple(
                     use
-                    for use in lever.uses
+                    for use in tunable.uses
                     if isinstance(use.clause, SlotClause) or not dropped & {*places[id(use.clause)]}
                 )
-                yield from self._valued(lever, uses, dropped)
+                yield from self._valued(tunable, uses, dropped)
 
     def _valued(
-        self, lever: Lever, uses: tuple[LeverUse, ...], dropped: frozenset[int]
+        self, tunable: Tunable, uses: tuple[TunableUse, ...], dropped: frozenset[int]
     ) -> Iterator[_Option]:
         counts = self.counts
-        found = acceptable(counts, lever, uses, self.rows)
-        if not isinstance(lever.now, (bool, str)):
+        found = acceptable(counts, tunable, uses, self.rows)
+        if not isinstance(tunable.now, (bool, str)):
             possible = (found.low <= found.high) & self._linear(uses)
             if possible.any():
-                yield _Option(lever, None, uses, dropped, possible)
+                yield _Option(tunable, None, uses, dropped, possible)
         for (kind, choice), _ in found.choices.most_common(LIMITS.choices):
-            if choice == lever.now or not (lever.now is UNDEFINED or isinstance(lever.now, kind)):
+            if choice == tunable.now or not (
+                tunable.now is UNDEFINED or isinstance(tunable.now, kind)
+            ):
                 continue
             possible = np.ones(len(self.rows), np.bool_)
             for use in uses:
                 possible &= self._equal(use, choice)
             if possible.any():
-                yield _Option(lever, choice, uses, dropped, possible)
+                yield _Option(tunable, choice, uses, dropped, possible)
 
-    def _linear(self, uses: Sequence[LeverUse]) -> Mask:
+    def _linear(self, uses: Sequence[TunableUse]) -> Mask:
         """Return the rows for which all uses depend on the number, or hold as they are."""
         able = np.ones(len(self.rows), np.bool_)
         for use in uses:
-            if not use.along.slope:
+            if not use.linear.slope:
                 able &= self._holding(use)
         return able
 
-    def _holding(self, use: LeverUse) -> Mask:
+    def _holding(self, use: TunableUse) -> Mask:
         """Return the rows for which a clause holds with the job as it is, or is absent."""
         if isinstance(use.clause, SlotClause):
             return ~self._refusing(use.clause, self.rows)
         return ~self.counts.fails(use.clause)[self.rows]
 
-    def _equal(self, use: LeverUse, choice: Value) -> Mask:
+    def _equal(self, use: TunableUse, choice: Value) -> Mask:
         """Return the rows for which a comparison is true with a string or a truth, or is absent."""
         comparison, counts = use.comparison, self.counts
         able = self._holding(use) if not comparison.whole else np.zeros(len(self.rows), np.bool_)
@@ -534,7 +540,7 @@ class _Search:
         outside = np.ones(len(self.rows), np.bool_)
         outside[places] = False
         able = able | outside
-        if comparison.operator in EQUALITIES and use.along.slope:
+        if comparison.operator in EQUALITIES and use.linear.slope:
             made = Binary(comparison.operator, comparison.slot, literal(choice))
             vector = counts.by(comparison.side).attempt(made, comparison.side, self.rows[places])
             able[places] |= is_true(vector, len(places))
@@ -585,9 +591,9 @@ class _Search:
     def _combinations(self, patterns: int) -> Iterator[tuple[int, ...]]:
         """Yield sets of options of different attributes, the smallest sets first."""
         room = min(LIMITS.joint, 1 + LIMITS.joint_work // (patterns * (len(self.clauses) + 1)))
-        for size in range(len(self.levers) + 1):
+        for size in range(len(self.tunables) + 1):
             for options in combinations(range(len(self.options)), size):
-                if len({id(self.options[place].lever) for place in options}) < size:
+                if len({id(self.options[place].tunable) for place in options}) < size:
                     continue
                 if not room:
                     self.exact = False
@@ -620,34 +626,34 @@ class _Search:
     def _made(self, plan: _Plan) -> Joint | None:
         """Try the changes of a plan, with constants for dropped clauses if these do as well."""
         places = self._reached(plan)
-        changes: list[tuple[Lever, Value]] = []
+        changes: list[tuple[Tunable, Value]] = []
         for option in plan.options:
             value = option.value
             if value is None:
                 rows = self.rows[places]
-                found = acceptable(self.counts, option.lever, option.uses, rows)
-                value = best_number(found.low, found.high, option.lever)
+                found = acceptable(self.counts, option.tunable, option.uses, rows)
+                value = best_number(found.low, found.high, option.tunable)
                 if value is None:
                     return None
                 places = places[(found.low <= value) & (found.high >= value)]  # type: ignore[operator]
-            changes.append((option.lever, value))
+            changes.append((option.tunable, value))
         gain = self._tried(plan.dropped, changes, {})
         if gain is None:
             return None
-        constants: dict[int, tuple[Lever, Value]] = {}
+        constants: dict[int, tuple[Tunable, Value]] = {}
         for place in sorted(plan.dropped):
-            lever, value = self._gentler(place, self.rows[places])
-            if lever is None or value is None:
+            tunable, value = self._gentler(place, self.rows[places])
+            if tunable is None or value is None:
                 continue
-            trial = {**constants, place: (lever, value)}
+            trial = {**constants, place: (tunable, value)}
             again = self._tried(plan.dropped, changes, trial)
             if again is not None and again.gain >= gain.gain:
                 constants, gain = trial, again
-        shown = [JobChange(*lever.named(), unparse_value(value)) for lever, value in changes]
+        shown = [JobChange(*tunable.named(), unparse_value(value)) for tunable, value in changes]
         for place in sorted(plan.dropped):
             if place in constants:
-                lever, value = constants[place]
-                shown.append(JobChange(*lever.named(), unparse_value(value), place + 1))
+                tunable, value = constants[place]
+                shown.append(JobChange(*tunable.named(), unparse_value(value), place + 1))
             else:
                 text = unparse(self.clauses[place])
                 shown.append(JobChange(f"clause {place + 1}", text, None, place + 1))
@@ -669,37 +675,37 @@ class _Search:
                 able &= ~fails
         return np.flatnonzero(able)
 
-    def _gentler(self, place: int, rows: Rows) -> tuple[Lever | None, Value | None]:
+    def _gentler(self, place: int, rows: Rows) -> tuple[Tunable | None, Value | None]:
         """Another constant with which a clause accepts all of some rows, if there is one."""
-        for lever in self.all_levers:
-            if lever.constant is None or not lever.constant.whole:
+        for tunable in self.all_tunables:
+            if tunable.constant is None or not tunable.constant.whole:
                 continue
-            if lever.constant.node is not self.clauses[place] or lever.number is None:
+            if tunable.constant.node is not self.clauses[place] or tunable.number is None:
                 continue
-            found = acceptable(self.counts, lever, lever.uses, rows)
+            found = acceptable(self.counts, tunable, tunable.uses, rows)
             low, high = float(found.low.max()), float(found.high.min())
-            value = min(max(lever.number, low), high)
+            value = min(max(tunable.number, low), high)
             if low <= high and MIN_INT <= value < MAX_INT:
-                return lever, int(value) if lever.integer else value
+                return tunable, int(value) if tunable.integer else value
         return None, None
 
     def _tried(
         self,
         dropped: frozenset[int],
-        changes: Sequence[tuple[Lever, Value]],
-        constants: dict[int, tuple[Lever, Value]],
+        changes: Sequence[tuple[Tunable, Value]],
+        constants: dict[int, tuple[Tunable, Value]],
     ) -> Gain | None:
         changed = self.counts.job.copy()
-        for lever, value in changes:
-            changed[lever.name] = value
+        for tunable, value in changes:
+            changed[tunable.name] = value
         if dropped:
             kept: list[Expr] = []
             for place, clause in enumerate(self.clauses):
                 if place in constants:
-                    lever, value = constants[place]
-                    assert lever.constant is not None  # noqa: S101 - only those are gentler
-                    fresh = lever.constant.with_constant(value)
-                    kept.append(replaced(clause, lever.constant.node, fresh))
+                    tunable, value = constants[place]
+                    assert tunable.constant is not None  # noqa: S101 - only those are gentler
+                    fresh = tunable.constant.with_constant(value)
+                    kept.append(replaced(clause, tunable.constant.node, fresh))
                 elif place not in dropped:
                     kept.append(clause)
             changed[REQUIREMENTS] = conjunction(kept)
@@ -871,7 +877,7 @@ def _hidden(then: Counts, gpus: npt.NDArray[np.int64]) -> Mask:
     return found
 
 
-def lasting(then: Counts, found: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
+def suggestions_when_free(then: Counts, found: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
     """The changes that gain slots that would never match, however many jobs end."""
     known = {(one.what, one.after) for one in found}
     best = find_suggestions(then, Elements(then))
