@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import matchmaker as mm
-from matchmaker.matching.assignment import MatchStanding, NegotiationCycle
+from matchmaker.matching.assignment import NegotiationCycle, PartReason
 from matchmaker.matching.candidates import Amounts
 from matchmaker.matching.columns.store import View
 from matchmaker.shards import questions
@@ -151,7 +151,7 @@ class Times:
         jobs: Sequence[mm.ClassAd],
         moments: Sequence[Sequence[int]],
         taken: Sequence[Sequence[tuple[int, Amounts]]],
-    ) -> list[list[MatchStanding]]:
+    ) -> list[list[PartReason]]:
         """See ``Asked``: for jobs that nothing is left for."""
         raise RuntimeError(f"{len(jobs)} jobs are left idle; give more slots or fewer jobs")
 
