@@ -363,3 +363,11 @@ def test_the_clauses_of_jobs_count_in_the_cache_of_masks() -> None:
         pool.match(ClassAd(Requirements=parse_expr(f"({text})")))
     # Each clause has 150 nodes, of which each takes some hundred bytes.
     assert pool._cache._entries.size > 20 * 150 * 400
+
+
+def test_a_removed_slot_says_nothing_of_the_states_of_others() -> None:
+    ads = [ClassAd(Name="a", PartitionableSlot=True), ClassAd(Name="b", State="Claimed")]
+    pool = Pool(ads, key="Name")
+    pool.remove("b")
+    job = ClassAd(Requirements=True)
+    assert pool.explain(job) == Pool(ads[:1], key="Name").explain(job)

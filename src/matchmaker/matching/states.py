@@ -146,9 +146,11 @@ class SlotStates:
         """
         own = own_names(names or {})
         codes = np.full(view.size, _CODES[SlotState.UNSAID])
-        said = any(ascii_fold(name) in view.columns for name in own)
+        rows = view.rows()
+        columns = filter(None, map(view.columns.get, map(ascii_fold, own)))
+        # A column stays when the last slot that has the attribute is removed.
+        said = any(not column.missing(view.size)[rows].all() for column in columns)
         if said:
-            rows = view.rows()
             for state, rule in _rules(own):
                 found = is_true(own_values(view, rule, rows), len(rows))
                 codes[rows[found]] = _CODES[state]

@@ -166,10 +166,14 @@ class Across:
         The attributes that the answer needs are collected from all shards into one pool.
         """
         job = an_ad(job)
-        own = [parse_expr(f"MY.{unparse_name(name)}") for name in own_names(names or {})]
+        # The size of a whole machine may be an expression on other attributes of its slot.
+        machines = columns_of_machines(self.outline.columns)
+        own = [
+            parse_expr(f"MY.{unparse_name(name)}") for name in (*own_names(names or {}), *machines)
+        ]
         wanted = Clusters(self.outline.columns, own).significant(job)
         if wanted is not None:
-            wanted = {*wanted, *columns_of_machines(self.outline.columns)}
+            wanted = {*wanted, *machines}
         found = self._ask(questions.columns, None if wanted is None else frozenset(wanted))
         view = view_from_bytes([each.slots for each in found])
         order = np.argsort(np.concatenate([each.numbers for each in found]), kind="stable")
