@@ -91,7 +91,7 @@ def test_what_came_before_a_break_is_listed_and_the_break_is_told(classad: Run) 
         (("--ldap-ca", "missing.pem"), "missing.pem: No such file or directory"),
         (("--ldap-ca", "empty.pem"), "empty.pem: no certificates in PEM format were found"),
         (("--timeout", "0"), "--timeout"),
-        (("--timeout", "nan"), "more than none"),
+        (("--timeout", "nan"), "nan is not a finite number"),
     ],
 )
 def test_bad_options_of_servers(
