@@ -689,6 +689,25 @@ def test_pilots_that_were_ended_with_their_service_are_shown_no_more(site: Site)
     assert "no pilots there" in found.sentence
 
 
+def test_a_service_that_ends_pilots_slowly_shows_that_it_lives(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.demand(2)
+    site.cycles(2, 2.0)
+    site.file = FILE.replace("rate = 1000", "rate = 0.005")
+    slept: list[float] = []
+    with site.process() as (context, begun):
+
+        def pause(seconds: float) -> None:
+            slept.append(seconds)
+            site.world.pass_time(seconds)
+
+        state = cycle.cycle(context, begun)
+        running.end_pilots(attrs.evolve(context, sleep=pause), state.service)
+    assert site.alive() == set()
+    assert sum(slept) > 100
+    assert max(slept) <= context.settings.beat
+
+
 # --- what became of a pilot -----------------------------------------------------------------------
 
 

@@ -322,7 +322,8 @@ def _close(context: FactoryContext, state: FactoryState, kind: str, reason: str)
         while state.cancels:
             state, due = carry_out(context, state)
             if state.cancels:
-                context.sleep(due)
+                # A queue may take a request in many minutes: the service shows that it lives.
+                context.sleep(min(due, context.settings.beat))
                 state = beat(context, state)
         troubles += state.service.facts.get("troubles", ())
         # Who asks later shall not be shown pilots that are gone.

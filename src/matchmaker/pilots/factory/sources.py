@@ -1,8 +1,7 @@
 """Readers of a factory's sources: queues, demand, and the reports of pilots.
 
 A reader either returns all that its source says or raises :class:`SilentError`: an error is not
-zero. What is made of the answers is in :mod:`~matchmaker.pilots.factory.inventory` and
-:mod:`~matchmaker.pilots.factory.inventory`.
+zero. What is made of the answers is in :mod:`~matchmaker.pilots.factory.inventory`.
 """
 
 from __future__ import annotations
