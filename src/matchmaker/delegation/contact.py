@@ -161,10 +161,10 @@ class Spool(Protocol):
     def origins(
         self, names: Iterable[tuple[str, int]]
     ) -> Mapping[tuple[str, int], Origin] | NoAnswer:
-        """Whose attempts (key, attempt) they are, of those that say so."""
+        """Return the origin of each attempt (key, attempt) that has one on record."""
 
     def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload] | NoAnswer:
-        """What attempts (key, attempt) were made of, by key, of those that say so."""
+        """Return the payloads of attempts (key, attempt) by key, as far as they are on record."""
 
     def first(self) -> Origin | NoAnswer | None:
         """Whose spool it is: the ledger that signed first; None if none did."""

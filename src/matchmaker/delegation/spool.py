@@ -173,14 +173,14 @@ class SharedSpool:
 
     @_or_no_answer
     def origins(self, names: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], Origin]:
-        """Whose attempts (key, attempt) they are, of those that say so."""
+        """Return the origin of each attempt (key, attempt) that has one on record."""
         self._check()
         found = {name: _origin(self._room(*name) / _ORIGIN) for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
 
     @_or_no_answer
     def described(self, names: Iterable[tuple[str, int]]) -> Mapping[str, Payload]:
-        """What attempts (key, attempt) were made of, by key, of those that say so."""
+        """Return the payloads of attempts (key, attempt) by key, as far as they are on record."""
         self._check()
         found = {name[0]: _described(self._room(*name)) for name in names}
         return {key: payload for key, payload in found.items() if payload is not None}

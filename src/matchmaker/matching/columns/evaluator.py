@@ -446,7 +446,7 @@ class Evaluator:
         return value, budget
 
     def _sharing(self, rows: Rows | None, codes: Any = None, code: int = 0) -> int:
-        """How many rows of the pool some rows stand for: all, or those with a code."""
+        """Count the rows that share the contents of some rows: all, or those with a code."""
         if codes is not None:
             return int(np.count_nonzero(codes == code))
         return self.view.size if rows is None else len(rows)

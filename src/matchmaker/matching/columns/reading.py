@@ -528,7 +528,7 @@ def _block(path: Path) -> RowBlock:
 
 
 def _plain_key(ad: ClassAd, folded: str) -> str:
-    """The key of an ad that simply says it. Raise ValueError for any other."""
+    """Return the key of an ad, if a plain value holds it. Raise ValueError otherwise."""
     content = ad._held.get(folded)
     key = key_from(content)
     if key is None:
